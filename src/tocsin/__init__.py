@@ -1,0 +1,69 @@
+"""Tocsin: standing queries. Index the conditions, stream the events past them.
+
+The public names are loaded when first used: `import tocsin` alone imports neither
+Numba, Arrow nor Spark.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from tocsin.errors import (
+    ConditionError,
+    EventError,
+    RuleError,
+    SchemaError,
+    SegmentError,
+    TocsinError,
+    UnknownRuleError,
+)
+
+if TYPE_CHECKING:
+    from tocsin.engine.explain import Explanation
+    from tocsin.engine.plan import Plan
+    from tocsin.engine.rules import Rule, Rules
+    from tocsin.model.matches import Counters, Matches
+    from tocsin.model.schema import Schema
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ConditionError",
+    "Counters",
+    "EventError",
+    "Explanation",
+    "Matches",
+    "Plan",
+    "Rule",
+    "RuleError",
+    "Rules",
+    "Schema",
+    "SchemaError",
+    "SegmentError",
+    "TocsinError",
+    "UnknownRuleError",
+]
+
+_HOMES = {
+    "Counters": "tocsin.model.matches",
+    "Explanation": "tocsin.engine.explain",
+    "Matches": "tocsin.model.matches",
+    "Plan": "tocsin.engine.plan",
+    "Rule": "tocsin.engine.rules",
+    "Rules": "tocsin.engine.rules",
+    "Schema": "tocsin.model.schema",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        import importlib
+
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'tocsin' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

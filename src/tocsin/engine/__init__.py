@@ -1,0 +1,1 @@
+"""Rules in one process: base, delta, removals, merge; matching, explaining, planning."""

@@ -1,0 +1,152 @@
+"""Why a rule matched an event, or why not: predicate by predicate.
+
+The verdict comes from matching itself and each predicate's from accept: there is no
+second implementation that could disagree.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tocsin.engine.segment import Segment
+from tocsin.index.accept import truths
+from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.events import Events
+from tocsin.model.keys import line_of
+from tocsin.model.line import NULL
+from tocsin.model.predicates import INTERVAL, Predicate
+from tocsin.model.schema import Schema
+from tocsin.model.wording import off_by, predicate_text
+
+
+@dataclass(frozen=True)
+class Test:
+    """One predicate, put to one event.
+
+    `holds` is True, False, or None: unknown, since the event has no value. `off` says how
+    far the value is from what is asked, positive if it is too high (a timedelta for times);
+    None where there is no distance.
+    """
+
+    attribute: str
+    text: str
+    value: Any
+    holds: bool | None
+    off: Any
+    conjunction: int
+
+    def __str__(self) -> str:
+        mark = {True: "yes", False: "no", None: "unknown"}[self.holds]
+        seen = "missing" if self.value is None else _shown(self.value)
+        line = f"{mark:<8}{self.text}    {self.attribute} is {seen}"
+        if self.off is not None:
+            zero = datetime.timedelta(0) if isinstance(self.off, datetime.timedelta) else 0
+            if self.off == zero:
+                return f"{line}, just outside: the end is open"
+            line += f", {'above' if self.off > zero else 'below'} by {_shown(abs(self.off))}"
+        return line
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Whether a rule matches an event, and every predicate of it; prints as a small table."""
+
+    rule: Any
+    matched: bool
+    where: str
+    tests: tuple[Test, ...]
+    conjunctions: int
+
+    @property
+    def predicates(self) -> tuple[Test, ...]:
+        """Every predicate, in the order of the conjunctions."""
+        return self.tests
+
+    def __str__(self) -> str:
+        lines = [
+            f"rule {self.rule!r} {'matches' if self.matched else 'does not match'}: {self.where}"
+        ]
+        if not self.conjunctions:
+            lines.append("  no event can satisfy this condition")
+        for number in range(self.conjunctions):
+            if self.conjunctions > 1:
+                lines.append(f"  {'or' if number else 'either'}")
+            tests = [t for t in self.tests if t.conjunction == number]
+            lines += [f"    {t}" for t in tests] or ["    (always true)"]
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def explained(
+    segment: Segment, place: int, matched: bool, schema: Schema, events: Events, texts: Any
+) -> Explanation:
+    """Return the explanation of one rule of a segment for the only event of `events`."""
+    c = segment.conjunctions
+    first, stop = c.of_rule(int(segment.roster.positions[place]))
+    keys = events.keys(0, 1)
+    held = np.empty(int(c.offsets[stop] - c.offsets[first]), np.uint8)
+    truths(c, first, stop, keys, len(schema), held)
+    line = np.empty(len(schema), np.int64)
+    line_of(keys, 0, line)
+    tests = []
+    for number, conjunction in enumerate(range(first, stop)):
+        for row in range(int(c.offsets[conjunction]), int(c.offsets[conjunction + 1])):
+            attribute = int(c.attribute[row])
+            kind, name = schema.kind(attribute), schema.name(attribute)
+            predicate = predicate_at(c, row)
+            key = int(line[attribute])
+            holds: bool | None = bool(held[row - c.offsets[first]])
+            if key == NULL and not holds:
+                holds = None
+            if predicate == Predicate(INTERVAL, NULL + 1, 2**63 - 1):
+                holds = bool(held[row - c.offsets[first]])  # IS NOT NULL is never unknown
+            tests.append(
+                Test(
+                    name,
+                    predicate_text(name, kind, predicate, texts),
+                    events.value(attribute, 0),
+                    holds,
+                    None if holds else off_by(kind, predicate, key),
+                    number,
+                )
+            )
+    id_ = segment.roster.ids[place].as_py()
+    where = condition_text(segment, place, schema, texts)
+    return Explanation(id_, matched, where, tuple(tests), stop - first)
+
+
+def condition_text(segment: Segment, place: int, schema: Schema, texts: Any) -> str:
+    """Return a rule's condition: the text it was given as, or what its conjunctions say."""
+    text = segment.roster.where[place].as_py()
+    if text is not None:
+        return str(text)
+    c = segment.conjunctions
+    first, stop = c.of_rule(int(segment.roster.positions[place]))
+    if first == stop:
+        return "FALSE"
+    rows = range(int(c.offsets[first]), int(c.offsets[stop]))
+    parts = []
+    for row in rows:
+        attribute = int(c.attribute[row])
+        kind, name = schema.kind(attribute), schema.name(attribute)
+        parts.append(predicate_text(name, kind, predicate_at(c, row), texts))
+    return " AND ".join(parts) or "TRUE"
+
+
+def predicate_at(c: Conjunctions, row: int) -> Predicate:
+    """Return the predicate in a row."""
+    kind, low, high = int(c.kind[row]), int(c.low[row]), int(c.high[row])
+    if kind == INTERVAL:
+        return Predicate(INTERVAL, low, high)
+    return Predicate(kind, points=tuple(c.points[low:high].tolist()))
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return repr(value) if isinstance(value, str) else str(value)

@@ -1,0 +1,109 @@
+"""From ids to places, for millions of rules: 12 bytes a rule instead of a Python dict's 150.
+
+An id becomes an int64 code (an integer is its own, a text is hashed), and the places
+are kept in the order of the codes. A look-up is a binary search and, for texts, a
+comparison of the ids themselves, since codes of different texts may be equal.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as t
+
+from tocsin.jit import Int64Out, Int64s, UInt8s, kernel
+
+
+class IdIndex:
+    """Finds the places of ids in an array of distinct ids (int64 or large text)."""
+
+    def __init__(self, ids: pa.Array):
+        self._ids = ids
+        self._codes = _codes(ids)
+        ascending = bool((self._codes[1:] > self._codes[:-1]).all())
+        self._order = None if ascending else np.argsort(self._codes, kind="stable").astype(np.int32)
+
+    def double(self) -> tuple[int, int] | None:
+        """Return two places that hold the same id, or None."""
+        if self._order is None:
+            return None
+        codes = self._codes[self._order]
+        for i in np.flatnonzero(codes[1:] == codes[:-1]):
+            # Runs of equal codes are ids twice, or as good as never a clash of hashes.
+            j = i + 1
+            while j < len(codes) and codes[j] == codes[i]:
+                a, b = int(self._order[i]), int(self._order[j])
+                if self._ids[a] == self._ids[b]:
+                    return min(a, b), max(a, b)
+                j += 1
+        return None
+
+    def find(self, id_: Any) -> int:
+        """Return the place of an id, or -1."""
+        if isinstance(id_, str) == t.is_integer(self._ids.type) or not len(self._ids):
+            return -1
+        return int(self.find_many(pa.array([id_], self._ids.type))[0])
+
+    def find_many(self, ids: pa.Array) -> np.ndarray:
+        """Return the places of ids of the same type, -1 where there is none."""
+        codes = _codes(ids)
+        at = np.searchsorted(self._codes, codes, sorter=self._order)
+        inside = at < len(self._codes)
+        places = np.where(inside, at, 0)
+        if self._order is not None and len(self._order):
+            places = self._order[places]
+        found = inside.copy()
+        found[inside] = self._codes[places[inside]] == codes[inside]
+        if not t.is_integer(ids.type):
+            hits = np.flatnonzero(found)
+            same = np.asarray(
+                pc.equal(self._ids.take(pa.array(places[hits])), ids.take(pa.array(hits)))
+            )
+            for hit in hits[~same]:  # a clash of hashes: look at its neighbours
+                places[hit] = self._among_clashes(int(at[hit]), ids[int(hit)])
+                found[hit] = places[hit] >= 0
+        return np.where(found, places, -1)
+
+    def _among_clashes(self, at: int, id_: pa.Scalar) -> int:
+        order = self._order if self._order is not None else np.arange(len(self._codes))
+        code = self._codes[order[at]]
+        while at < len(order) and self._codes[order[at]] == code:
+            if self._ids[int(order[at])] == id_:
+                return int(order[at])
+            at += 1
+        return -1
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes besides the ids."""
+        own = 0 if t.is_integer(self._ids.type) else self._codes.nbytes
+        return own + (self._order.nbytes if self._order is not None else 0)
+
+
+def _codes(ids: pa.Array) -> np.ndarray:
+    if t.is_integer(ids.type):
+        return np.asarray(ids)
+    out = np.empty(len(ids), np.int64)
+    if len(ids):
+        _, offsets, data = ids.buffers()
+        starts = np.frombuffer(offsets, np.int64)[ids.offset : ids.offset + len(ids) + 1]
+        letters = np.frombuffer(data, np.uint8) if data is not None and data.size else _NO_LETTERS
+        hash_texts(starts, letters, out)
+    return out
+
+
+_NO_LETTERS = np.empty(0, np.uint8)
+
+
+@kernel
+def hash_texts(offsets: Int64s, letters: UInt8s, out: Int64Out) -> None:
+    """Write a 64-bit hash (FNV-1a, mixed once more) of each text of an Arrow array."""
+    for i in range(out.shape[0]):
+        h = np.uint64(0xCBF29CE484222325)
+        for j in range(offsets[i], offsets[i + 1]):
+            h = (h ^ np.uint64(letters[j])) * np.uint64(0x100000001B3)
+        h ^= h >> np.uint64(32)
+        out[i] = np.int64(h * np.uint64(0x9E3779B97F4A7C15))

@@ -1,0 +1,240 @@
+"""Events through segments: candidates, accept, finish, in blocks whose memory is reused.
+
+Each segment proposes and accepts into a buffer of its own that is small enough to stay
+in cache; the accepted runs are then laid together event by event. Only the final result
+of `match` is fresh memory, and it is touched once: first touch of a page costs more
+than finding what is written to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tocsin.engine.segment import Names, Segment
+from tocsin.errors import EventError, TocsinError
+from tocsin.index.accept import accept
+from tocsin.index.finish import EventWeights, fold, keep_best
+from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, frozen, kernel
+from tocsin.model.events import Events
+from tocsin.model.keys import Keys
+from tocsin.model.matches import Counters, Matches
+from tocsin.model.schema import Schema
+from tocsin.model.weights import checked_weight
+
+_ROOM = 1 << 20  # candidates a buffer holds beyond one event's most: 4 MiB
+
+
+class _Buffer:
+    """Where one segment's candidates go, and what has been counted."""
+
+    def __init__(self, segment: Segment, events: int):
+        self.segment = segment
+        # One event needs a place per conjunction; a single event gets no more.
+        self.out = np.empty(segment.conjunctions.size + (_ROOM if events > 1 else 0), np.int32)
+        self.offsets = np.empty(0, np.int64)
+        self.candidates = 0
+        self.evaluated = 0
+
+    def propose(self, keys: Keys, width: int, first: int) -> int:
+        if len(self.offsets) < keys.size + 1:
+            self.offsets = np.empty(keys.size + 1, np.int64)
+        self.offsets[0] = 0
+        return self.segment.index.candidates(keys, width, first, self.offsets, self.out)
+
+    def accept(self, keys: Keys, width: int, first: int, events: int) -> None:
+        segment = self.segment
+        self.candidates += int(self.offsets[events])
+        if segment.index.proven and not len(segment.removed):
+            return
+        self.evaluated += accept(
+            segment.conjunctions,
+            segment.removed,
+            keys,
+            width,
+            first,
+            events,
+            self.offsets,
+            self.out,
+        )
+
+    def fold(self, events: int) -> None:
+        if not self.segment.numbered:
+            fold(self.segment.conjunctions, events, self.offsets, self.out)
+
+
+class Run(NamedTuple):
+    """One run of events through segments."""
+
+    segments: Sequence[Segment]
+    names: Names
+    schema: Schema
+    events: Events
+
+    def _rounds(self, buffers: list[_Buffer]) -> Iterator[tuple[int, int]]:
+        """Yield (first event, number of events) with accepted conjunctions in the buffers."""
+        width = len(self.schema)
+        before = 0
+        for keys in self.events.blocks():
+            first = 0
+            while first < keys.size:
+                stop = min((b.propose(keys, width, first) for b in buffers), default=keys.size)
+                for buffer in buffers:
+                    buffer.accept(keys, width, first, stop - first)
+                yield before + first, stop - first
+                first = stop
+            before += keys.size
+
+    def blocks(self) -> Iterator[Matches]:
+        """Yield matches of successive events; a block's arrays are valid until the next."""
+        buffers = [_Buffer(s, len(self.events)) for s in self.segments]
+        joined = np.empty(0, np.int32)
+        matched = 0
+        seen = (0, 0)
+        for first, events in self._rounds(buffers):
+            for buffer in buffers:
+                buffer.fold(events)
+            if len(buffers) == 1:
+                offsets, rules = buffers[0].offsets[: events + 1], buffers[0].out
+            else:
+                offsets = np.zeros(events + 1, np.int64)
+                for buffer in buffers:
+                    offsets += buffer.offsets[: events + 1]
+                if len(joined) < offsets[-1]:
+                    joined = np.empty(int(offsets[-1]), np.int32)
+                cursor = offsets[:-1].copy()
+                for buffer in buffers:
+                    lay_in(buffer.offsets[: events + 1], buffer.out, cursor, joined)
+                rules = joined
+            matched = int(offsets[-1])
+            now = sum(b.candidates for b in buffers), sum(b.evaluated for b in buffers)
+            counters = Counters(now[0] - seen[0], now[1] - seen[1], matched)
+            seen = now
+            yield Matches(offsets, rules[:matched], self.names, None, first, counters)
+
+    def match(self) -> Matches:
+        """Return all matches in fresh arrays."""
+        n = len(self.events)
+        offsets = np.zeros(n + 1, np.int64)
+        rules = np.empty(0, np.int32)
+        size = candidates = evaluated = 0
+        for block in self.blocks():
+            events = len(block.offsets) - 1
+            if size + len(block) > len(rules):
+                # What these events ask for, scaled to all; what is never touched costs nothing.
+                done = block.first + events
+                wanted = size + len(block)
+                grown = np.empty(wanted if done == n else wanted * n // done * 9 // 8, np.int32)
+                grown[:size] = rules[:size]
+                rules = grown
+            rules[size : size + len(block)] = block.rules
+            offsets[block.first + 1 : block.first + events + 1] = block.offsets[1:] + size
+            size += len(block)
+            candidates += block.counters.candidates
+            evaluated += block.counters.evaluated
+        counters = Counters(candidates, evaluated, size)
+        return Matches(offsets, rules[:size], self.names, counters=counters)
+
+    def count(self) -> np.ndarray:
+        """Return how many rules each event matches."""
+        counts = np.zeros(len(self.events), np.int64)
+        plain = all(s.single and s.index.proven and not len(s.removed) for s in self.segments)
+        if not plain:
+            for block in self.blocks():
+                events = len(block.offsets) - 1
+                counts[block.first : block.first + events] = np.diff(block.offsets)
+            return counts
+        width = len(self.schema)
+        before = 0
+        for keys in self.events.blocks():
+            part = counts[before : before + keys.size]
+            for segment in self.segments:
+                segment.index.count(keys, width, part)
+            before += keys.size
+        return counts
+
+    def top(self, k: int, weights: EventWeights) -> Matches:
+        """Return each event's k best rules, best first."""
+        n = len(self.events)
+        buffers = [_Buffer(s, n) for s in self.segments]
+        offsets = np.zeros(n + 1, np.int64)
+        rules, scores = [np.empty(0, np.int32)], [np.empty(0)]
+        for first, events in self._rounds(buffers):
+            sizes = np.zeros(events, np.int64)
+            best, values = np.empty(events * k, np.int32), np.empty(events * k)
+            for buffer in buffers:
+                keep_best(
+                    buffer.segment.conjunctions,
+                    weights,
+                    first,
+                    events,
+                    buffer.offsets,
+                    buffer.out,
+                    k,
+                    sizes,
+                    best,
+                    values,
+                )
+            filled = (np.arange(k) < sizes[:, None]).reshape(-1)
+            rules.append(best[filled])
+            scores.append(values[filled])
+            offsets[first + 1 : first + events + 1] = sizes
+        np.cumsum(offsets, out=offsets)
+        counted = sum(b.candidates for b in buffers), sum(b.evaluated for b in buffers)
+        all_rules = np.concatenate(rules)
+        counters = Counters(*counted, len(all_rules))
+        return Matches(offsets, all_rules, self.names, np.concatenate(scores), counters=counters)
+
+
+@kernel
+def lay_in(offsets: Int64s, rules: Int32s, cursor: Int64Out, out: Int32Out) -> None:
+    """Copy each event's run of rules to where its cursor stands, and move the cursor."""
+    for i in range(cursor.shape[0]):
+        at = cursor[i]
+        for j in range(offsets[i], offsets[i + 1]):
+            out[at] = rules[j]
+            at += 1
+        cursor[i] = at
+
+
+def event_weights(given: Any, events: int, schema: Schema) -> EventWeights:
+    """Return weights of events: none, a dict for all, or a list with a dict for each."""
+    common = np.ones(len(schema))
+    offsets: list[int] = []
+    attributes: list[int] = []
+    values: list[float] = []
+    try:
+        if isinstance(given, Mapping):
+            for attribute, value in _one_events(given, schema):
+                common[attribute] = value
+        elif given is not None:
+            rows = given if isinstance(given, list | tuple) else given.to_pylist()
+            if len(rows) != events:
+                raise EventError(f"there are {events} events, but weights for {len(rows)}")
+            offsets = [0]
+            for row in rows:
+                for attribute, value in _one_events(dict(row or {}), schema):
+                    attributes.append(attribute)
+                    values.append(value)
+                offsets.append(len(values))
+    except TocsinError as error:
+        raise EventError(f"weights of events: {error}") from None
+    except (AttributeError, TypeError, ValueError):
+        raise EventError(
+            "weights of events: expected a dict from attribute to weight, or a list (or Arrow "
+            f"array of maps) with one for each event; got {type(given).__name__}"
+        ) from None
+    return EventWeights(
+        frozen(common, np.float64),
+        frozen(np.array(offsets), np.int64),
+        frozen(np.array(attributes), np.int32),
+        frozen(np.array(values), np.float64),
+    )
+
+
+def _one_events(weights: Mapping[str, Any], schema: Schema) -> Iterator[tuple[int, float]]:
+    for name, weight in weights.items():
+        if weight is not None:
+            yield schema.index(name), checked_weight(name, weight)

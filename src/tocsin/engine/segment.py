@@ -1,0 +1,142 @@
+"""A segment: an immutable index over rules, with what else is known of them, and removals."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from tocsin.engine.ids import IdIndex
+from tocsin.index.protocol import Index
+from tocsin.model.conjunctions import Conjunctions
+
+
+class Roster(NamedTuple):
+    """What is known of n rules besides their conjunctions."""
+
+    positions: np.ndarray  # [n] int32, ascending
+    ids: pa.Array  # [n] int64 or large text
+    where: pa.Array  # [n] texts, null where the rule was given as a box or in long form
+    payload: pa.Table  # [n] rows
+
+    def kept(self, keep: np.ndarray) -> Roster:
+        """Return the rules for which `keep` is true."""
+        if keep.all():
+            return self
+        mask = pa.array(keep)
+        return Roster(
+            self.positions[keep],
+            self.ids.filter(mask),
+            self.where.filter(mask),
+            self.payload.filter(mask),
+        )
+
+
+def joined_rosters(rosters: Sequence[Roster]) -> Roster:
+    """Return the rules of all rosters, in order."""
+    if len(rosters) == 1:
+        return rosters[0]
+    return Roster(
+        np.concatenate([r.positions for r in rosters]),
+        pa.concat_arrays([r.ids for r in rosters]),
+        pa.concat_arrays([r.where for r in rosters]),
+        pa.concat_tables([r.payload for r in rosters], promote_options="default").combine_chunks(),
+    )
+
+
+class Segment:
+    """Rules under one index. All is immutable but the flags of removed conjunctions."""
+
+    def __init__(self, roster: Roster, index: Index):
+        self.roster = roster
+        self.index = index
+        c = index.conjunctions
+        # Several conjunctions of one rule stand together.
+        self.single = not bool((c.rule[1:] == c.rule[:-1]).any())
+        self.numbered = self.single and bool((c.rule == np.arange(c.size)).all())
+        self.attributes = np.unique(c.attribute)
+        self._removed = np.empty(0, np.uint8)
+        self.alive = np.empty(0, bool)
+        self.removed_rules = 0
+
+    @property
+    def conjunctions(self) -> Conjunctions:
+        """The conjunctions of all rules, removed or not."""
+        return self.index.conjunctions
+
+    @functools.cached_property
+    def ids(self) -> IdIndex:
+        """Where each id stands in the roster; made when first asked."""
+        return IdIndex(self.roster.ids)
+
+    @property
+    def removed(self) -> np.ndarray:
+        """A flag per conjunction, or an empty array where no rule was removed."""
+        return self._removed
+
+    def place(self, id_: Any) -> int:
+        """Return where a rule stands in the roster, or -1 if it is not there or was removed."""
+        place = self.ids.find(id_)
+        return place if place >= 0 and self.is_alive(place) else -1
+
+    def is_alive(self, place: int) -> bool:
+        """Tell whether the rule at a place of the roster was not removed."""
+        return not len(self.alive) or bool(self.alive[place])
+
+    def remove(self, places: np.ndarray) -> None:
+        """Flag the rules at these places of the roster, none of them removed yet."""
+        if not len(self.alive):
+            self.alive = np.ones(len(self.roster.positions), bool)
+        self.alive[places] = False
+        self.removed_rules += len(places)
+        if not len(self._removed):
+            self._removed = np.zeros(self.conjunctions.size, np.uint8)
+        positions = self.roster.positions[places]
+        if len(positions) == 1:
+            first, last = self.conjunctions.of_rule(int(positions[0]))
+            self._removed[first:last] = 1
+        else:
+            self._removed[np.isin(self.conjunctions.rule, positions)] = 1
+
+    @property
+    def size(self) -> int:
+        """How many rules there are that were not removed."""
+        return len(self.roster.positions) - self.removed_rules
+
+    def survivors(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return for each rule and for each conjunction whether it was not removed."""
+        rules = self.alive if len(self.alive) else np.ones(len(self.roster.positions), bool)
+        if len(self._removed):
+            return rules, self._removed == 0
+        return rules, np.ones(self.conjunctions.size, bool)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes besides ids, texts and payload."""
+        own = self.roster.positions.nbytes + self._removed.nbytes + self.alive.nbytes
+        return self.conjunctions.nbytes + self.index.nbytes + own
+
+
+class Names:
+    """Knows the ids of the rules of some segments by position."""
+
+    def __init__(self, segments: Sequence[Segment], type_: pa.DataType):
+        self._rosters = [s.roster for s in segments]
+        self._type = type_
+
+    def ids_at(self, positions: np.ndarray) -> pa.Array:
+        """Return the ids at positions, in the type in which they were given."""
+        if not self._rosters:
+            return pa.array([], self._type)
+        all_positions = [r.positions for r in self._rosters]
+        known = all_positions[0] if len(all_positions) == 1 else np.concatenate(all_positions)
+        dense = len(known) and known[-1] - known[0] == len(known) - 1
+        places = positions - known[0] if dense else np.searchsorted(known, positions)
+        ids = pa.chunked_array([r.ids for r in self._rosters])
+        taken = ids.take(pa.array(places))
+        if isinstance(taken, pa.ChunkedArray):
+            taken = taken.combine_chunks()
+        return taken.cast(self._type)

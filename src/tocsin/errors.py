@@ -1,0 +1,90 @@
+"""Every error Tocsin raises on purpose.
+
+::
+
+    TocsinError
+    ├── SchemaError        an attribute is declared wrongly, twice, or with an unknown kind
+    ├── ConditionError     a condition's text is not one we accept; knows the position
+    ├── RuleError          an id, weight, payload or row of a table of rules is not usable
+    │   └── UnknownRuleError   no rule has this id (also a KeyError)
+    ├── EventError         events lack a column that a rule tests, or have it in a wrong type
+    └── SegmentError       arrays that should be an index do not fit together
+
+A message names the thing (rule, row, attribute), the rule of the language that
+is broken, what came instead, and the likely cause.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class TocsinError(Exception):
+    """Base class of every error that Tocsin raises on purpose."""
+
+    def __str__(self) -> str:
+        # KeyError, a second base of UnknownRuleError, would print the repr.
+        return str(self.args[0]) if self.args else ""
+
+    def at(self, place: str) -> TocsinError:
+        """Return the same error, saying first where it happened."""
+        self.args = (f"{place}: {self}", *self.args[1:])
+        return self
+
+
+class SchemaError(TocsinError):
+    """An attribute is declared wrongly, twice, or with an unknown kind."""
+
+
+class ConditionError(TocsinError):
+    """A condition's text is not one we accept.
+
+    `position` is the offset in the text where the trouble starts, if known.
+    """
+
+    def __init__(self, message: str, position: int | None = None, length: int = 1):
+        super().__init__(message)
+        self.position = position
+        self.length = length
+
+    def in_text(self, text: str) -> ConditionError:
+        """Return the same error with the text and a caret under the trouble."""
+        if self.position is None:
+            shown = text if len(text) <= 200 else text[:200] + " ..."
+            self.args = (f"{self}\n  in: {shown}" if text.strip() else str(self),)
+            return self
+        start = text.rfind("\n", 0, self.position) + 1
+        end = text.find("\n", self.position)
+        line = text[start : end if end >= 0 else len(text)]
+        row = text.count("\n", 0, self.position) + 1
+        column = self.position - start + 1
+        carets = "^" * max(1, min(self.length, len(line) - column + 1))
+        marked = f"  {line}\n  {' ' * (column - 1)}{carets}"
+        self.args = (f"{self} (line {row}, column {column})\n{marked}",)
+        return self
+
+
+class RuleError(TocsinError):
+    """An id, a weight, a payload or a row of a table of rules is not usable."""
+
+
+class UnknownRuleError(RuleError, KeyError):
+    """No rule has this id."""
+
+
+class EventError(TocsinError):
+    """Events lack a column that a rule tests, or have it in a wrong type."""
+
+
+class SegmentError(TocsinError):
+    """Arrays that should be an index do not fit together."""
+
+
+def near(name: object, known: Iterable[object]) -> str:
+    """Return "; did you mean ...?" if a known name is near, otherwise an empty text."""
+    close = difflib.get_close_matches(str(name).lower(), [str(k).lower() for k in known], n=1)
+    if not close:
+        return ""
+    original = next(k for k in known if str(k).lower() == close[0])
+    return f"; did you mean {original!r}?"

@@ -1,0 +1,143 @@
+"""Finish: from accepted conjunctions to rules, scored and ordered.
+
+A rule's conjunctions are alternatives, so a rule that several of them match is one
+match; it scores by the best of them. A conjunction scores the sum, in attribute
+order, of rule weight x event weight over the attributes that it tests; IS NULL adds
+nothing. Ties go to the rule that was added first.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tocsin.jit import (
+    Float64Out,
+    Float64s,
+    Int32Out,
+    Int32s,
+    Int64Out,
+    Int64s,
+    kernel,
+    step,
+)
+from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.line import NULL
+from tocsin.model.predicates import INTERVAL
+
+
+class EventWeights(NamedTuple):
+    """How much each attribute counts for an event: for all events alike, or each its own."""
+
+    common: Float64s  # [attributes of the schema]
+    offsets: Int64s  # [n_events + 1], or [0] where no event has its own
+    attribute: Int32s
+    weight: Float64s
+
+
+@kernel
+def fold(c: Conjunctions, events: int, offsets: Int64Out, accepted: Int32Out) -> None:
+    """Turn accepted conjunctions in place into positions of rules, each once per event.
+
+    An event that meets several conjunctions of one rule has its rules sorted to find
+    the doubles; a mark per rule would cost an array as long as there are rules.
+    """
+    start = offsets[0]
+    kept = start
+    for i in range(events):
+        stop = offsets[i + 1]
+        doubled = False
+        for at in range(start, stop):
+            conjunction = accepted[at]
+            rule = c.rule[conjunction]
+            if conjunction > 0 and c.rule[conjunction - 1] == rule:
+                doubled = True
+            accepted[kept + at - start] = rule
+        count = stop - start
+        if doubled:
+            ordered = np.sort(accepted[kept : kept + count])
+            count = 0
+            for j in range(ordered.shape[0]):
+                if j == 0 or ordered[j] != ordered[j - 1]:
+                    accepted[kept + count] = ordered[j]
+                    count += 1
+        kept += count
+        start = stop
+        offsets[i + 1] = kept
+
+
+@step
+def score(c, conjunction, weights):
+    """Return the relevance of a conjunction to an event with these weights."""
+    total = 0.0
+    begin = c.offsets[conjunction]
+    for row in range(begin, c.offsets[conjunction + 1]):
+        if c.kind[row] == INTERVAL and c.high[row] == NULL:
+            continue
+        if row > begin and c.attribute[row] == c.attribute[row - 1]:
+            continue  # an interval and a complement on one attribute: it counts once
+        weight = c.weight[row] if c.weight.shape[0] > 0 else 1.0
+        total += weight * weights[c.attribute[row]]
+    return total
+
+
+@kernel
+def keep_best(
+    c: Conjunctions,
+    event_weights: EventWeights,
+    first: int,
+    events: int,
+    offsets: Int64s,
+    accepted: Int32s,
+    k: int,
+    sizes: Int64Out,
+    rules: Int32Out,
+    scores: Float64Out,
+) -> None:
+    """Merge accepted conjunctions into each event's list of its k best rules.
+
+    The list of event i lies at i * k, best first, `sizes[i]` long; it may already hold
+    rules of another segment. `first` is the row number of the first event.
+    """
+    weights = event_weights.common.copy()
+    for i in range(events):
+        own = event_weights.offsets.shape[0] > 0
+        if own:
+            event = first + i
+            for j in range(event_weights.offsets[event], event_weights.offsets[event + 1]):
+                weights[event_weights.attribute[j]] = event_weights.weight[j]
+        size = sizes[i]
+        base = i * k
+        for at in range(offsets[i], offsets[i + 1]):
+            conjunction = accepted[at]
+            rule = c.rule[conjunction]
+            value = score(c, conjunction, weights)
+            if size == k:
+                last = base + k - 1
+                if value < scores[last] or (value == scores[last] and rule >= rules[last]):
+                    continue
+            # The place among the better ones, and whether the rule is there already.
+            place = size
+            present = -1
+            for j in range(size):
+                if rules[base + j] == rule:
+                    present = j
+                if place == size and (
+                    value > scores[base + j] or (value == scores[base + j] and rule < rules[base + j])
+                ):
+                    place = j
+            if present >= 0 and present < place:
+                continue
+            end = present if present >= 0 else min(size, k - 1)
+            for j in range(end, place, -1):
+                rules[base + j] = rules[base + j - 1]
+                scores[base + j] = scores[base + j - 1]
+            rules[base + place] = rule
+            scores[base + place] = value
+            if present < 0 and size < k:
+                size += 1
+        sizes[i] = size
+        if own:
+            for j in range(event_weights.offsets[event], event_weights.offsets[event + 1]):
+                weights[event_weights.attribute[j]] = event_weights.common[event_weights.attribute[j]]

@@ -1,0 +1,63 @@
+"""What every index promises.
+
+An index is built over conjunctions, once, and is immutable. Asked with the keys of
+events, it *proposes* candidates: conjunctions that may hold. It may miss none. A
+candidate is written as its number c where the index has proven every predicate of
+it, and as ~c (negative) where it has not. No conjunction is proposed twice for one
+event. Negation, OR, removal and ids are no index's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Protocol, Self
+
+import numpy as np
+
+from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.keys import Keys
+
+
+class Index(Protocol):
+    """Conjunctions laid out so that an event finds its candidates fast."""
+
+    name: ClassVar[str]
+    conjunctions: Conjunctions
+    proven: bool  # no candidate is ever left for accept to evaluate
+
+    @classmethod
+    def build(cls, conjunctions: Conjunctions, width: int) -> Self:
+        """Lay out conjunctions over a schema of `width` attributes."""
+        ...
+
+    def candidates(
+        self, keys: Keys, width: int, first: int, offsets: np.ndarray, out: np.ndarray
+    ) -> int:
+        """Propose candidates for the events from `first` on, as far as `out` has room.
+
+        Writing starts at `offsets[0]`; the candidates of the i-th event asked lie from
+        `offsets[i]` to `offsets[i + 1]`. An event is begun only if as many places are
+        left as there are conjunctions. Return the first event not answered.
+        """
+        ...
+
+    def count(self, keys: Keys, width: int, counts: np.ndarray) -> bool:
+        """Add to `counts` how many conjunctions hold for each event, if no pairs are needed for it.
+
+        Return False, with `counts` untouched, where that cannot be.
+        """
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the index's own arrays, besides the conjunctions."""
+        ...
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the index's own arrays by name, to be stored."""
+        ...
+
+    @classmethod
+    def from_arrays(cls, conjunctions: Conjunctions, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Return the index whose `arrays` these are."""
+        ...

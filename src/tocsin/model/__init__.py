@@ -1,0 +1,1 @@
+"""Plain data: schema, conditions, keys, conjunctions, events and matches."""

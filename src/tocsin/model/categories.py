@@ -1,0 +1,45 @@
+"""Codes of categories: forgetting the values that no rule mentions any more."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tocsin.jit import frozen
+from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.predicates import INTERVAL
+from tocsin.model.schema import Schema
+
+
+def recoded(
+    c: Conjunctions, codes: dict[str, int], schema: Schema
+) -> tuple[Conjunctions, dict[str, int]]:
+    """Return the same conjunctions over as few codes as they need, if that is worth it.
+
+    Codes keep their order, and all codes inside an interval are in use (it stems from
+    values that were listed), so intervals stay intervals.
+    """
+    is_category = np.array([schema.kind(a) == "category" for a in range(len(schema))], bool)
+    rows = is_category[c.attribute]
+    intervals = rows & (c.kind == INTERVAL) & (c.low > 0)
+    sets = np.flatnonzero(rows & (c.kind != INTERVAL))
+    sizes = c.high[sets] - c.low[sets]
+    ends = np.cumsum(sizes)
+    in_sets = np.arange(int(sizes.sum())) + np.repeat(c.low[sets] - (ends - sizes), sizes)
+    used = np.zeros(len(codes) + 2, np.int64)
+    np.add.at(used, c.low[intervals], 1)
+    np.add.at(used, c.high[intervals] + 1, -1)
+    used = np.cumsum(used)
+    points = c.points[in_sets]
+    used[points[points > 0]] += 1
+    in_use = used[: len(codes) + 1] > 0
+    if int(in_use.sum()) * 2 + 1024 > len(codes):
+        return c, codes
+    new = np.cumsum(in_use)
+    low, high, all_points = c.low.copy(), c.high.copy(), c.points.copy()
+    low[intervals], high[intervals] = new[low[intervals]], new[high[intervals]]
+    all_points[in_sets] = np.where(points > 0, new[np.maximum(points, 0)], points)
+    kept = {text: int(new[code]) for text, code in codes.items() if in_use[code]}
+    changed = c._replace(
+        low=frozen(low, np.int64), high=frozen(high, np.int64), points=frozen(all_points, np.int64)
+    )
+    return changed, kept

@@ -1,0 +1,389 @@
+"""Constants in conditions: what Spark takes them for, and where they cut the key line.
+
+A constant is compiled once per shape of text into a function of that text's
+literals, so that rules which differ only in literals share the work. Its type is
+known beforehand (Spark types literals by their spelling): `5` is an integer,
+`5.0` a decimal, `5e0` and `5D` a double.
+
+A value v of an attribute and a constant c are compared through two keys: `least`,
+the least key k with v >= c exactly if key(v) >= k, and `above`, the same for v > c.
+All six comparisons follow from the two, whatever the kinds and however Spark
+coerces them (a bigint is compared with a decimal exactly, with a double as doubles).
+"""
+
+from __future__ import annotations
+
+import decimal
+import math
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from sqlglot import exp
+
+from tocsin.errors import ConditionError
+from tocsin.model import line
+from tocsin.model.schema import ARTICLE, Kind, Schema
+
+Literals = Sequence[str]
+Value = Any  # int, Decimal, float, str, bool, None; a time is an int of microseconds
+Cuts = tuple[int, int]  # least, above
+
+_EXACT = decimal.Context(prec=120)
+_NAMES = {
+    "integer": "the integer",
+    "decimal": "the number",
+    "double": "the number",
+    "text": "the text",
+    "flag": "the flag",
+    "time": "the time",
+}
+_INTEGER_RANGES = {
+    exp.DType.TINYINT: 2**7,
+    exp.DType.SMALLINT: 2**15,
+    exp.DType.INT: 2**31,
+    exp.DType.BIGINT: 2**63,
+}
+_TIMES = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, exp.DType.DATE)
+
+
+class Constant(NamedTuple):
+    """A constant of a shape: its type, how to read it off the literals, where it stands."""
+
+    type: str  # integer, decimal, double, text, flag, time, null
+    read: Callable[[Literals], Value]
+    node: exp.Expression
+
+
+def position(node: exp.Expression) -> int | None:
+    """Return where a node of the parse starts in the text, as far as the parser says."""
+    starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
+    return min(starts) if starts else None
+
+
+def refuse(message: str, node: exp.Expression) -> ConditionError:
+    """Return an error that points at a node of the parse."""
+    start = position(node)
+    ends = [n.meta["end"] for n in node.walk() if "end" in n.meta]
+    length = max(ends) + 1 - start if start is not None and ends else 1
+    return ConditionError(message, start, length)
+
+
+class Constants:
+    """Compiles the constant expressions of one text, noting which literals it used."""
+
+    def __init__(self, schema: Schema, slots: dict[int, int]):
+        self._schema = schema
+        self._slots = slots  # where a literal starts in the text -> its number
+        self.used: set[int] = set()
+
+    def compile(self, node: exp.Expression) -> Constant:
+        """Return the constant that an expression without columns stands for."""
+        if isinstance(node, exp.Paren):
+            return self.compile(node.this)
+        if isinstance(node, exp.Literal):
+            return self._literal(node)
+        if isinstance(node, exp.Boolean):
+            flag = bool(node.this)
+            return Constant("flag", lambda _: flag, node)
+        if isinstance(node, exp.Null):
+            return Constant("null", lambda _: None, node)
+        if isinstance(node, exp.RawString):
+            raw = str(node.this)
+            return Constant("text", lambda _: raw, node)
+        if isinstance(node, exp.Neg):
+            return self._negation(node)
+        if isinstance(node, exp.Add | exp.Sub | exp.Mul):
+            return self._arithmetic(node)
+        if isinstance(node, exp.Cast | exp.TryCast):
+            return self._cast(node)
+        raise refuse(_unfoldable(node), node)
+
+    def _literal(self, node: exp.Literal) -> Constant:
+        text = str(node.this)
+        slot = self._slots.get(node.meta.get("start", -1))
+        if slot is not None:
+            self.used.add(slot)
+        if node.is_string:
+            return Constant("text", (lambda _: text) if slot is None else lambda s: s[slot], node)
+        type_, read = _number_reader(text)
+        if slot is None:
+            return Constant(type_, lambda _: read(text), node)
+        return Constant(type_, lambda s: read(s[slot]), node)
+
+    def _negation(self, node: exp.Neg) -> Constant:
+        inner = self.compile(node.this)
+        if inner.type == "null":
+            return inner
+        if inner.type not in ("integer", "decimal", "double"):
+            raise refuse(f"a minus stands before {_shown(inner)}, which is not a number", node)
+        return Constant(inner.type, lambda s: -inner.read(s), node)
+
+    def _arithmetic(self, node: exp.Binary) -> Constant:
+        left, right = self.compile(node.this), self.compile(node.expression)
+        for side in (left, right):
+            if side.type not in ("integer", "decimal", "double"):
+                raise refuse(
+                    f"arithmetic with {_shown(side)} is not folded; write the result instead", node
+                )
+        operation: Callable[[Any, Any], Any]
+        if isinstance(node, exp.Add):
+            operation, exact = (lambda a, b: a + b), _EXACT.add
+        elif isinstance(node, exp.Sub):
+            operation, exact = (lambda a, b: a - b), _EXACT.subtract
+        else:
+            operation, exact = (lambda a, b: a * b), _EXACT.multiply
+        types = {left.type, right.type}
+        if types == {"integer"}:
+
+            def integers(s: Literals) -> int:
+                a, b = left.read(s), right.read(s)
+                value: int = operation(a, b)
+                small = max(abs(a), abs(b)) < 2**31
+                if abs(value) >= (2**31 if small else 2**63):
+                    raise refuse(
+                        f"the result {value} overflows Spark's {'int' if small else 'bigint'}; "
+                        "write the result instead",
+                        node,
+                    )
+                return value
+
+            return Constant("integer", integers, node)
+        if "double" in types:
+            return Constant(
+                "double", lambda s: operation(float(left.read(s)), float(right.read(s))), node
+            )
+
+        def decimals(s: Literals) -> decimal.Decimal:
+            value = exact(left.read(s), right.read(s))
+            if len(value.as_tuple().digits) > 38:
+                raise refuse("the result has more than Spark's 38 digits; write it instead", node)
+            return value
+
+        return Constant("decimal", decimals, node)
+
+    def _cast(self, node: exp.Cast | exp.TryCast) -> Constant:
+        inner = self.compile(node.this)
+        to, read, zone = node.to.this, inner.read, self._schema.zone
+        if inner.type == "null":
+            return inner
+
+        def cannot(value: Value) -> ConditionError:
+            return refuse(f"{value!r} cannot be cast to {node.to.sql('spark')}", node)
+
+        if to in (exp.DType.DOUBLE, exp.DType.FLOAT) and inner.type != "time":
+
+            def double(s: Literals) -> float:
+                try:
+                    value = float(read(s))
+                    return struct.unpack("<f", struct.pack("<f", value))[0] if narrow else value
+                except (ValueError, OverflowError):
+                    raise cannot(read(s)) from None
+
+            narrow = to == exp.DType.FLOAT
+            return Constant("double", double, node)
+        if to in _INTEGER_RANGES and inner.type == "integer":
+            limit = _INTEGER_RANGES[to]
+
+            def integer(s: Literals) -> int:
+                value = read(s)
+                if not -limit <= value < limit:
+                    raise cannot(value)
+                return int(value)
+
+            return Constant("integer", integer, node)
+        if to == exp.DType.DECIMAL and inner.type in ("text", "integer", "decimal"):
+
+            def exactly(s: Literals) -> decimal.Decimal:
+                try:
+                    value = decimal.Decimal(read(s))
+                except decimal.InvalidOperation:
+                    raise cannot(read(s)) from None
+                digits, scale = _precision(node.to)
+                if not value.is_finite() or value != value.quantize(
+                    decimal.Decimal(1).scaleb(-scale), context=_EXACT
+                ):
+                    raise cannot(value)
+                if abs(value) >= decimal.Decimal(10) ** (digits - scale):
+                    raise cannot(value)
+                return value
+
+            return Constant("decimal", exactly, node)
+        if to in _TIMES and inner.type == "text":
+
+            def time(s: Literals) -> int:
+                try:
+                    moment = line.parse_time(read(s), zone)
+                    return line.parse_time(read(s).strip()[:10], zone) if whole_days else moment
+                except (ValueError, OverflowError):
+                    raise cannot(read(s)) from None
+
+            whole_days = to == exp.DType.DATE
+            return Constant("time", time, node)
+        raise refuse(
+            f"a cast of {_shown(inner)} to {node.to.sql('spark')} is not folded; "
+            "write the value as a literal of that type",
+            node,
+        )
+
+
+def cutter(
+    attribute: int, constant: Constant, schema: Schema
+) -> Callable[[Literals, dict[str, int]], Cuts]:
+    """Return the function that turns literals (and category codes) into the two cuts.
+
+    Raise where Spark would not compare the two, or only by a cast that surprises.
+    """
+    kind, type_, read, node = schema.kind(attribute), *constant
+    if kind == "number" and type_ in ("integer", "decimal", "double"):
+
+        def number(s: Literals, _: dict[str, int]) -> Cuts:
+            key = line.number_key(float(read(s)))
+            return key, key + 1
+
+        return number
+    if kind == "integer" and type_ == "integer":
+
+        def integer(s: Literals, _: dict[str, int]) -> Cuts:
+            value = read(s)
+            return line.integer_from(value), line.integer_from(value + 1)
+
+        return integer
+    if kind == "integer" and type_ == "decimal":
+
+        def between(s: Literals, _: dict[str, int]) -> Cuts:
+            value = read(s)
+            if -value.as_tuple().exponent > 18:
+                raise refuse(
+                    f"{value} has more than 18 decimal places, which Spark rounds when it "
+                    "compares with an integer; write fewer",
+                    node,
+                )
+            return line.integer_from(math.ceil(value)), line.integer_from(math.floor(value) + 1)
+
+        return between
+    if kind == "integer" and type_ == "double":
+
+        def rounded(s: Literals, _: dict[str, int]) -> Cuts:
+            least, above = line.double_from(read(s))
+            return line.integer_from(least), line.integer_from(above)
+
+        return rounded
+    if kind == "category" and type_ == "text":
+
+        def category(s: Literals, codes: dict[str, int]) -> Cuts:
+            code = codes.setdefault(read(s), len(codes) + 1)
+            return code, code + 1
+
+        return category
+    if kind == "flag" and type_ == "flag":
+        return lambda s, _: (int(read(s)), int(read(s)) + 1)
+    if kind == "time" and type_ == "time":
+
+        def moment(s: Literals, _: dict[str, int]) -> Cuts:
+            value = read(s)
+            return line.integer_from(value), line.integer_from(value + 1)
+
+        return moment
+    if kind == "time" and type_ == "text":
+        zone = schema.zone
+
+        def written(s: Literals, _: dict[str, int]) -> Cuts:
+            try:
+                value = line.parse_time(read(s), zone)
+            except (ValueError, OverflowError):
+                raise refuse(
+                    f"attribute {schema.name(attribute)!r} is a time, but {read(s)!r} is not one; "
+                    "expected ISO 8601 such as '2024-05-01 12:30:00'",
+                    node,
+                ) from None
+            return line.integer_from(value), line.integer_from(value + 1)
+
+        return written
+    raise mismatch(attribute, constant, schema)
+
+
+def mismatch(attribute: int, constant: Constant, schema: Schema) -> ConditionError:
+    """Return the error for an attribute compared with a constant of another kind."""
+    kind, name = schema.kind(attribute), schema.name(attribute)
+    advice = {
+        "text": _other_attribute(schema, name, "category"),
+        "integer": _other_attribute(schema, name, "number", "integer"),
+        "decimal": _other_attribute(schema, name, "number", "integer"),
+        "double": _other_attribute(schema, name, "number", "integer"),
+        "flag": _other_attribute(schema, name, "flag"),
+        "time": _other_attribute(schema, name, "time"),
+    }[constant.type]
+    if not advice and constant.type == "text" and kind in ("integer", "number"):
+        advice = "; leave out the quotes if a number is meant"
+    if not advice and kind == "category":
+        advice = "; put the value in quotes if a text is meant"
+    return refuse(
+        f"attribute {name!r} is {ARTICLE[kind]}, but it is compared with {_shown(constant)}"
+        + advice,
+        constant.node,
+    )
+
+
+def _other_attribute(schema: Schema, name: str, *kinds: Kind) -> str:
+    for other in schema:
+        if schema.kind(other) in kinds and other.lower().startswith(name.lower()) and other != name:
+            return f"; did you mean {other!r}?"
+    return ""
+
+
+def _number_reader(text: str) -> tuple[str, Callable[[str], Value]]:
+    if text.isdigit():
+        return "integer", _integer_literal
+    if "e" in text or "E" in text:
+        return "double", _double_literal
+    return "decimal", _decimal_literal
+
+
+def _integer_literal(text: str) -> int:
+    if len(text) > 38:
+        raise ConditionError(f"the number {text} has more than Spark's 38 digits")
+    return int(text)
+
+
+def _decimal_literal(text: str) -> decimal.Decimal:
+    if len(text) > 39:
+        raise ConditionError(f"the number {text} has more than Spark's 38 digits")
+    return decimal.Decimal(text)
+
+
+def _double_literal(text: str) -> float:
+    value = float(text)
+    if math.isinf(value):
+        raise ConditionError(f"the number {text} does not fit a double")
+    return value
+
+
+def _precision(type_: exp.DataType) -> tuple[int, int]:
+    sizes = [int(p.this.this) for p in type_.expressions]
+    return (sizes[0], sizes[1]) if len(sizes) == 2 else (sizes[0], 0) if sizes else (10, 0)
+
+
+def _shown(constant: Constant) -> str:
+    node = constant.node
+    shown = repr(str(node.this)) if constant.type == "text" else node.sql("spark")
+    return f"{_NAMES.get(constant.type, 'the value')} {shown}"
+
+
+def _unfoldable(node: exp.Expression) -> str:
+    shown = node.sql("spark")
+    if isinstance(node, exp.Binary | exp.Neg):
+        return (
+            f"the arithmetic {shown} is not folded (only +, - and * of numbers are); "
+            "write the result instead"
+        )
+    if isinstance(node, exp.Concat):
+        return f"adjacent texts {shown} are not joined; write one text"
+    if isinstance(node, exp.Placeholder | exp.Parameter):
+        return f"the placeholder {shown} has no value; write the value into the text"
+    if isinstance(node, exp.HexString):
+        return f"{shown} is a binary value, which no attribute has"
+    return (
+        f"{shown} is a function or an expression; conditions test attributes against constants. "
+        "Compute it as a column of the events, or write its value"
+    )

@@ -1,0 +1,313 @@
+"""Events in, keys out: a dict, a list of dicts, or anything that speaks Arrow.
+
+Only attributes that some rule tests are looked at. A table must have a column for
+each of them, unless it has a column of map type (text to value), whose entries are
+sparse attributes by name; where an attribute has a column of its own as well, the
+column counts. In dicts a name that is absent is a missing value.
+
+Keys are made block by block, so that what is alive at once stays small however
+many events there are.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as t
+
+from tocsin.errors import EventError, near
+from tocsin.model import line
+from tocsin.model.columns import check_type, column_keys
+from tocsin.model.keys import Keys, compress, count_present, dense, sparse
+from tocsin.model.schema import ARTICLE, Kind, Schema
+
+BLOCK = 1 << 16
+_CELLS = 1 << 22  # keys of one block, so that wide events come in smaller blocks
+_MANY = 64  # columns from which events that are mostly null become compressed rows
+
+
+class Events:
+    """Events that can be read as keys, block by block.
+
+    `used` are the attributes that rules test; `len(events)` counts rows.
+    """
+
+    def __init__(self, schema: Schema, used: Sequence[int], codes: dict[str, int]):
+        self._schema = schema
+        self._used = used
+        self._codes = codes
+        self._dicts: Sequence[Mapping[str, Any]] = ()
+        self._columns: list[tuple[int, pa.ChunkedArray]] = []
+        self._maps: list[tuple[str, pa.ChunkedArray]] = []
+        self._size = 0
+
+    @classmethod
+    def read(cls, source: Any, schema: Schema, used: Sequence[int], codes: dict[str, int]) -> Events:
+        """Return events over whatever a user may hand in."""
+        events = cls(schema, used, codes)
+        if isinstance(source, Mapping):
+            source = [source]
+        if isinstance(source, list | tuple):
+            events._size = len(source)
+            events._dicts = source
+            return events
+        table = to_table(source, [schema.name(a) for a in used], "events")
+        events._size = table.num_rows
+        events._bind(table)
+        return events
+
+    def __len__(self) -> int:
+        return self._size
+
+    def _bind(self, table: pa.Table) -> None:
+        by_name: dict[str, list[str]] = {}
+        for name in table.column_names:
+            by_name.setdefault(name.lower(), []).append(name)
+        self._maps = [
+            (f.name, table.column(i)) for i, f in enumerate(table.schema) if is_sparse(f.type)
+        ]
+        for attribute in self._used:
+            name = self._schema.name(attribute)
+            candidates = by_name.get(name.lower(), [])
+            if len(candidates) > 1:
+                candidates = [c for c in candidates if c == name] or candidates
+            if len(candidates) > 1:
+                raise EventError(
+                    f"the events have {len(candidates)} columns for attribute {name!r} "
+                    f"({', '.join(candidates)}); rename or drop all but one"
+                )
+            if candidates:
+                column = table.column(candidates[0])
+                check_type(column.type, self._schema.kind(attribute), name)
+                self._columns.append((attribute, column))
+            elif not self._maps:
+                raise EventError(
+                    f"the events have no column {name!r}, which a rule tests"
+                    + (near(name, table.column_names) or f"; they have {_some(table.column_names)}")
+                )
+
+    def blocks(self) -> Iterator[Keys]:
+        """Yield the keys of successive events; every event once."""
+        block = max(256, min(BLOCK, _CELLS // max(1, len(self._columns))))
+        for start in range(0, self._size, block):
+            yield self.keys(start, min(start + block, self._size))
+
+    def keys(self, start: int, stop: int) -> Keys:
+        """Return the keys of the events from `start` up to `stop`."""
+        if self._dicts:
+            return self._keys_of_dicts(start, stop)
+        rows: list[tuple[int, pa.Array]] = []
+        for attribute, column in self._columns:
+            array = _slice(column, start, stop)
+            if array.null_count < len(array):
+                rows.append((attribute, array))
+        attributes = np.array([a for a, _ in rows], np.int32)
+        columns = np.empty((len(rows), stop - start), np.int64)
+        for (attribute, array), out in zip(rows, columns, strict=True):
+            kind, name = self._schema.kind(attribute), self._schema.name(attribute)
+            column_keys(array, kind, self._schema, self._codes, out, name)
+        keys = dense(columns, attributes)
+        if self._maps:
+            parts = [self._keys_of_map(name, column, start, stop) for name, column in self._maps]
+            merged = merge_sparse(parts)
+            keys = keys._replace(
+                offsets=merged.offsets, attribute=merged.attribute, key=merged.key
+            )
+        elif len(rows) > _MANY:
+            keys = _compressed(keys)
+        return keys
+
+    def value(self, attribute: int, row: int) -> Any:
+        """Return the value that an event has for an attribute, as it was given."""
+        name = self._schema.name(attribute).lower()
+        if self._dicts:
+            given = self._dicts[row]
+            return next((v for k, v in given.items() if str(k).lower() == name), None)
+        for known, column in self._columns:
+            if known == attribute:
+                return column[row].as_py()
+        for _, column in self._maps:
+            for key, value in column[row].as_py() or ():
+                if str(key).lower() == name:
+                    return value
+        return None
+
+    def _keys_of_dicts(self, start: int, stop: int) -> Keys:
+        offsets = [0]
+        attributes: list[int] = []
+        keys: list[int] = []
+        used = frozenset(self._used)
+        find = self._schema.find
+        for number in range(start, stop):
+            event = self._dicts[number]
+            if not isinstance(event, Mapping):
+                raise EventError(
+                    f"event {number} must be a dict of attribute values, got "
+                    f"{type(event).__name__}; for columns use a table, as in pyarrow.table(...)"
+                )
+            for name, value in event.items():
+                if value is None or not isinstance(name, str):
+                    continue
+                attribute = find(name)
+                if attribute in used:
+                    key = self._key(attribute, value, number)  # type: ignore[arg-type]
+                    attributes.append(attribute)  # type: ignore[arg-type]
+                    keys.append(key)
+            offsets.append(len(keys))
+        return sparse(
+            np.array(offsets, np.int64), np.array(attributes, np.int32), np.array(keys, np.int64)
+        )
+
+    def _key(self, attribute: int, value: Any, number: int) -> int:
+        kind: Kind = self._schema.kind(attribute)
+        if isinstance(value, np.generic):
+            if isinstance(value, np.datetime64):
+                value = value.astype("datetime64[us]")
+            value = value.item()
+            if value is None:  # NumPy's NaT
+                return line.NULL
+        if kind == "number" and type(value) in (float, int):
+            return line.number_key(float(value))
+        if kind == "category" and isinstance(value, str):
+            return self._codes.get(value, line.OTHER)
+        if kind == "flag" and isinstance(value, bool):
+            return int(value)
+        if kind == "integer" and type(value) is int:
+            if not -(2**63) <= value < 2**63:
+                raise EventError(
+                    f"event {number}: attribute {self._schema.name(attribute)!r} is an integer of "
+                    f"64 bits, and {value} does not fit"
+                )
+            return line.integer_key(value)
+        if kind == "time" and isinstance(value, datetime.date):
+            if value != value:  # pandas' NaT
+                return line.NULL
+            return line.integer_key(line.time_key(value, self._schema.zone))
+        raise EventError(
+            f"event {number}: attribute {self._schema.name(attribute)!r} is {ARTICLE[kind]}, "
+            f"but the event has {type(value).__name__} {value!r}" + _advice(kind, value)
+        )
+
+    def _keys_of_map(self, name: str, column: pa.ChunkedArray, start: int, stop: int) -> Keys:
+        array = _slice(column, start, stop)
+        n = len(array)
+        offsets = np.asarray(array.offsets).astype(np.int64)
+        first, last = int(offsets[0]), int(offsets[n])
+        offsets = offsets[: n + 1] - first
+        names = array.keys.slice(first, last - first).dictionary_encode()
+        items = array.items.slice(first, last - first)
+        own_column = {a for a, _ in self._columns}
+        used = frozenset(self._used) - own_column
+        find = self._schema.find
+        table = np.full(len(names.dictionary) + 1, -1, np.int32)
+        for i, text in enumerate(names.dictionary.to_pylist()):
+            attribute = find(text)
+            if attribute in used:
+                table[i] = attribute
+        attributes = table[np.asarray(names.indices)]
+        keys = np.empty(len(items), np.int64)
+        present = np.unique(attributes[attributes >= 0])
+        for kind in {self._schema.kind(int(a)) for a in present}:
+            of_kind = [int(a) for a in present if self._schema.kind(int(a)) == kind]
+            shown = self._schema.name(of_kind[0])
+            try:
+                check_type(items.type, kind, shown)
+            except EventError as error:
+                raise error.at(f"map column {name!r}") from None
+            chosen = np.isin(attributes, of_kind)
+            some = np.empty(int(chosen.sum()), np.int64)
+            values = items.filter(pa.array(chosen))
+            column_keys(values, kind, self._schema, self._codes, some, shown)
+            keys[chosen] = some
+        keep = attributes >= 0
+        if array.null_count:
+            keep &= np.repeat(np.asarray(array.is_valid()), np.diff(offsets))
+        before = np.concatenate([[0], np.cumsum(keep)])
+        return sparse(before[offsets], attributes[keep], keys[keep])
+
+
+def merge_sparse(parts: Sequence[Keys]) -> Keys:
+    """Return compressed rows that hold, event by event, the rows of all parts."""
+    if len(parts) == 1:
+        return parts[0]
+    offsets = np.sum([p.offsets for p in parts], axis=0)
+    attribute = np.empty(int(offsets[-1]), np.int32)
+    key = np.empty(int(offsets[-1]), np.int64)
+    cursor = offsets[:-1].copy()
+    for part in parts:
+        lengths = np.diff(part.offsets)
+        to = np.repeat(cursor - part.offsets[:-1], lengths) + np.arange(len(part.key))
+        attribute[to], key[to] = part.attribute, part.key
+        cursor += lengths
+    return sparse(offsets, attribute, key)
+
+
+def to_table(source: Any, names: Sequence[str] | None, what: str) -> pa.Table:
+    """Return an Arrow table of whatever speaks Arrow.
+
+    Of a pandas frame only the named columns (and the mixed ones that Arrow could
+    not hold are left alone); `names` is None to take all.
+    """
+    if isinstance(source, pa.Table):
+        return source
+    if isinstance(source, pa.RecordBatch):
+        return pa.Table.from_batches([source])
+    if type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns"):
+        if names is not None:
+            wanted = {n.lower() for n in names}
+            source = source.loc[:, [str(c).lower() in wanted for c in source.columns]]
+        try:
+            return pa.Table.from_pandas(source, preserve_index=False)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise EventError(f"the {what} have a column that Arrow cannot hold: {error}") from None
+    if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
+        return pa.table(source)
+    raise EventError(
+        f"the {what} must be a dict, a list of dicts, or a table that speaks Arrow (pyarrow, "
+        f"pandas, polars, duckdb); got {type(source).__name__}"
+    )
+
+
+def is_sparse(type_: pa.DataType) -> bool:
+    """Tell whether a column holds sparse attributes: a map from text to a value."""
+    return t.is_map(type_) and (t.is_string(type_.key_type) or t.is_large_string(type_.key_type))
+
+
+def _slice(column: pa.ChunkedArray, start: int, stop: int) -> pa.Array:
+    piece = column.slice(start, stop - start)
+    if piece.num_chunks == 1:
+        return piece.chunk(0)
+    return piece.combine_chunks()
+
+
+def _compressed(keys: Keys) -> Keys:
+    counts = np.empty(keys.size, np.int64)
+    count_present(keys.columns, counts)
+    total = int(counts.sum())
+    if total * 4 > keys.columns.size:
+        return keys
+    offsets = np.concatenate([[0], np.cumsum(counts)])
+    attribute = np.empty(total, np.int64)
+    key = np.empty(total, np.int64)
+    compress(keys.columns, keys.column_attribute, offsets[:-1].copy(), attribute, key)
+    return sparse(offsets, attribute, key)
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "") or "no columns"
+
+
+def _advice(kind: Kind, value: Any) -> str:
+    if isinstance(value, list | tuple | np.ndarray):
+        return "; a dict is one event: for columns use a table, as in pyarrow.table(...)"
+    if kind == "time" and isinstance(value, str):
+        return "; parse it first, as in datetime.fromisoformat(...)"
+    if kind == "integer" and isinstance(value, float):
+        return "; declare the attribute as a number, or give an int"
+    return ""
+
+

@@ -1,0 +1,116 @@
+"""Events as keys: dense columns, compressed rows, or both at once.
+
+Attributes that came as columns lie attribute by attribute, one int64 an event;
+those that came sparsely (maps, dicts, wide tables that are mostly null) lie event
+by event as (attribute, key). Attributes that no rule tests are in neither.
+
+A kernel walks events and *loads* each into a scratch line, one key per attribute
+of the schema, NULL where the event says nothing: so kernels need not know how an
+event was given, and a load costs what the event mentions, not what the schema has.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tocsin.jit import Int32s, Int64Out, Int64Rows, Int64s, frozen, kernel, step
+from tocsin.model.line import NULL
+
+
+class Keys(NamedTuple):
+    """The keys of n events."""
+
+    columns: Int64Rows  # [c, n] dense attributes
+    column_attribute: Int32s  # [c] number of each in the schema
+    offsets: Int64s  # [n + 1], or [0] where nothing is sparse
+    attribute: Int32s  # [v] numbers in the schema
+    key: Int64s  # [v]
+
+    @property
+    def size(self) -> int:
+        """How many events there are."""
+        return self.columns.shape[1]
+
+
+_NO_OFFSETS = frozen(np.empty(0), np.int64)
+_NO_ATTRIBUTES = frozen(np.empty(0), np.int32)
+
+
+def dense(columns: np.ndarray, column_attribute: np.ndarray) -> Keys:
+    """Return keys of events that have all their attributes in columns."""
+    return Keys(
+        frozen(columns, np.int64),
+        frozen(column_attribute, np.int32),
+        _NO_OFFSETS,
+        _NO_ATTRIBUTES,
+        _NO_OFFSETS,
+    )
+
+
+def sparse(offsets: np.ndarray, attribute: np.ndarray, key: np.ndarray) -> Keys:
+    """Return keys of events that are compressed rows."""
+    return Keys(
+        frozen(np.empty((0, len(offsets) - 1)), np.int64),
+        _NO_ATTRIBUTES,
+        frozen(offsets, np.int64),
+        frozen(attribute, np.int32),
+        frozen(key, np.int64),
+    )
+
+
+@step
+def blank(width):
+    """Return a scratch line for a schema of `width` attributes."""
+    line = np.empty(width, np.int64)
+    line[:] = NULL
+    return line
+
+
+@step
+def load(keys, event, line):
+    """Put an event's keys onto the scratch line."""
+    for c in range(keys.column_attribute.shape[0]):
+        line[keys.column_attribute[c]] = keys.columns[c, event]
+    if keys.offsets.shape[0] > 0:
+        for i in range(keys.offsets[event], keys.offsets[event + 1]):
+            line[keys.attribute[i]] = keys.key[i]
+
+
+@step
+def unload(keys, event, line):
+    """Take them off again; dense attributes are overwritten by the next load."""
+    if keys.offsets.shape[0] > 0:
+        for i in range(keys.offsets[event], keys.offsets[event + 1]):
+            line[keys.attribute[i]] = NULL
+
+
+@kernel
+def line_of(keys: Keys, event: int, line: Int64Out) -> None:
+    """Write one event's keys over a whole line."""
+    line[:] = NULL
+    load(keys, event, line)
+
+
+@kernel
+def count_present(columns: Int64Rows, counts: Int64Out) -> None:
+    """Count the attributes that are not null, per event."""
+    counts[:] = 0
+    for c in range(columns.shape[0]):
+        for e in range(columns.shape[1]):
+            counts[e] += columns[c, e] != NULL
+
+
+@kernel
+def compress(
+    columns: Int64Rows, column_attribute: Int32s, cursor: Int64Out, attribute: Int64Out, key: Int64Out
+) -> None:
+    """Move what is not null into compressed rows; `cursor` starts as the rows' offsets."""
+    for c in range(columns.shape[0]):
+        for e in range(columns.shape[1]):
+            if columns[c, e] != NULL:
+                at = cursor[e]
+                attribute[at] = column_attribute[c]
+                key[at] = columns[c, e]
+                cursor[e] = at + 1

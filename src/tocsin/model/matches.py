@@ -1,0 +1,128 @@
+"""What matching gives: for each event the rules that it satisfies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+
+class Names(Protocol):
+    """Whatever knows the ids of rules by their positions."""
+
+    def ids_at(self, positions: np.ndarray) -> pa.Array:
+        """Return the ids of the rules at these positions."""
+        ...
+
+
+class Counters(NamedTuple):
+    """What a match cost: conjunctions proposed, of these tested predicate by predicate, and pairs.
+
+    `candidates - evaluated` were proven by the index alone. `matched` is at most
+    `candidates`: a rule matched by two of its conjunctions is one pair.
+    """
+
+    candidates: int
+    evaluated: int
+    matched: int
+
+
+class Matches:
+    """Pairs of event and rule, by event; with scores where relevance was asked.
+
+    Attributes
+    ----------
+    offsets
+        int64[n_events + 1]; the pairs of event e are offsets[e] to offsets[e + 1].
+    rules
+        int32[n_pairs], positions of rules: numbers in the order of addition, never
+        reused. `to_arrow` has the ids.
+    scores
+        float64[n_pairs], or None where relevance was not asked.
+    first
+        The row number of the first event; not 0 only in blocks.
+    counters
+        What it cost, see `Counters`.
+
+    Within an event the order is the index's own, and always the same for the same
+    input; `sorted` gives the order of addition. With scores the best comes first.
+    """
+
+    def __init__(
+        self,
+        offsets: np.ndarray,
+        rules: np.ndarray,
+        names: Names,
+        scores: np.ndarray | None = None,
+        first: int = 0,
+        counters: Counters | None = None,
+    ):
+        self.offsets = offsets
+        self.rules = rules
+        self.scores = scores
+        self.first = first
+        self.counters = counters or Counters(len(rules), len(rules), len(rules))
+        self._names = names
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    @property
+    def events(self) -> np.ndarray:
+        """int64[n_pairs], the row number of each pair's event."""
+        numbers = np.arange(self.first, self.first + len(self.offsets) - 1)
+        return np.repeat(numbers, np.diff(self.offsets))
+
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return two arrays: row numbers of events, positions of rules."""
+        return self.events, self.rules
+
+    def to_arrow(self) -> pa.Table:
+        """Return a table of event (row number), rule (the id as given) and, if asked, score."""
+        columns: dict[str, Any] = {"event": self.events, "rule": self._names.ids_at(self.rules)}
+        if self.scores is not None:
+            columns["score"] = self.scores
+        return pa.table(columns)
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
+
+    def by_rule(self) -> dict[Any, np.ndarray]:
+        """Return for each rule that matched, by id in order of addition, the events' row numbers."""
+        order = np.argsort(self.rules, kind="stable")
+        positions, starts = np.unique(self.rules[order], return_index=True)
+        ids = self._names.ids_at(positions).to_pylist()
+        groups = np.split(self.events[order], starts[1:]) if len(starts) else []
+        return dict(zip(ids, groups, strict=True))
+
+    def sorted(self) -> Matches:
+        """Return the same pairs, each event's in the order in which the rules were added."""
+        order = np.lexsort((self.rules, self.events))
+        scores = None if self.scores is None else self.scores[order]
+        return Matches(
+            self.offsets, self.rules[order], self._names, scores, self.first, self.counters
+        )
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """Yield (event, id), or (event, id, score)."""
+        table = self.to_arrow()
+        return zip(*(column.to_pylist() for column in table.columns), strict=True)
+
+    def __repr__(self) -> str:
+        n = len(self.offsets) - 1
+        hit = int(np.count_nonzero(np.diff(self.offsets)))
+        lines = [f"Matches: {len(self):,} pairs; {hit:,} of {n:,} events matched"]
+        head = Matches(
+            np.minimum(self.offsets, 8),
+            self.rules[:8],
+            self._names,
+            None if self.scores is None else self.scores[:8],
+            self.first,
+        )
+        for event, rule, *score in head:
+            lines.append(f"  event {event}: {rule!r}" + (f" ({score[0]:.6g})" if score else ""))
+        if len(self) > 8:
+            lines.append("  ...")
+        return "\n".join(lines)

@@ -1,0 +1,199 @@
+"""Which attributes events have, and of what kind each is."""
+
+from __future__ import annotations
+
+import zoneinfo
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, get_args
+
+from tocsin.errors import ConditionError, SchemaError, near
+
+Kind = Literal["integer", "number", "category", "flag", "time"]
+KINDS: tuple[str, ...] = get_args(Kind)
+
+ARTICLE = {
+    "integer": "an integer",
+    "number": "a number",
+    "category": "a category",
+    "flag": "a flag",
+    "time": "a time",
+}
+
+_DECIMAL = "is a decimal column; cast it to double or bigint and declare that instead"
+
+# What Spark's DataType.typeName() says, so that pyspark need not be imported.
+_SPARK_KINDS: dict[str, Kind] = {
+    "byte": "integer",
+    "short": "integer",
+    "integer": "integer",
+    "long": "integer",
+    "float": "number",
+    "double": "number",
+    "string": "category",
+    "varchar": "category",
+    "char": "category",
+    "boolean": "flag",
+    "timestamp": "time",
+    "timestamp_ntz": "time",
+    "date": "time",
+}
+
+
+class Schema:
+    """The attributes of events, in order, each of one kind.
+
+    Parameters
+    ----------
+    attributes
+        A mapping from names to kinds (`integer`, `number`, `category`, `flag`,
+        `time`), an Arrow schema, or a Spark `StructType`. Columns of an Arrow or
+        Spark schema that have no kind (nested, binary, decimal) are left out; a
+        condition that mentions one is told why.
+    timezone
+        Where texts and times without a zone are read: a name such as
+        `Europe/Berlin`. Spark has its session's; here it is UTC unless said.
+
+    Names resolve as in Spark, without case. Attributes can be added later
+    (`add`); their order never changes, so no rule is touched.
+
+    >>> schema = Schema({"x": "number", "tier": "category"})
+    >>> schema
+    Schema(x: number, tier: category)
+    >>> schema.index("X"), schema.kind("tier")
+    (0, 'category')
+    """
+
+    def __init__(self, attributes: Any, timezone: str = "UTC"):
+        self._names: list[str] = []
+        self._kinds: list[Kind] = []
+        self._index: dict[str, int] = {}
+        self._refused: dict[str, str] = {}
+        try:
+            self.zone = zoneinfo.ZoneInfo(timezone)
+        except (zoneinfo.ZoneInfoNotFoundError, ValueError, TypeError) as problem:
+            raise SchemaError(
+                f"timezone {timezone!r} is not one that this machine knows; "
+                "expected a name such as 'UTC' or 'Europe/Berlin'"
+            ) from problem
+        self.timezone = timezone
+        if isinstance(attributes, Mapping):
+            for name, kind in attributes.items():
+                self.add(name, kind)
+        elif hasattr(attributes, "fields") and hasattr(attributes, "fieldNames"):
+            for field in attributes.fields:
+                self._add_column(field.name, *_spark_kind(field.dataType))
+        elif hasattr(attributes, "__arrow_c_schema__"):
+            import pyarrow as pa
+
+            for field in pa.schema(attributes):
+                self._add_column(field.name, *_arrow_kind(field.type))
+        else:
+            raise SchemaError(
+                "a schema is a dict of names and kinds, an Arrow schema or a Spark StructType; "
+                f"got {type(attributes).__name__}"
+            )
+
+    def add(self, name: str, kind: Kind) -> None:
+        """Declare one more attribute, after the others."""
+        if not isinstance(name, str) or not name:
+            raise SchemaError(f"an attribute's name must be a text, got {name!r}")
+        if kind not in KINDS:
+            raise SchemaError(
+                f"attribute {name!r}: the kind must be one of {', '.join(KINDS)}; got {kind!r}"
+                + near(kind, KINDS)
+            )
+        folded = name.lower()
+        if folded in self._index:
+            other = self._names[self._index[folded]]
+            why = "twice" if other == name else f"beside {other!r}, and names are read without case"
+            raise SchemaError(f"attribute {name!r} is declared {why}")
+        self._index[folded] = len(self._names)
+        self._names.append(name)
+        self._kinds.append(kind)
+
+    def _add_column(self, name: str, kind: Kind | None, reason: str) -> None:
+        if kind is not None:
+            self.add(name, kind)
+        else:
+            self._refused[name.lower()] = reason
+
+    def index(self, name: str) -> int:
+        """Return the number of an attribute; raise if there is none of this name."""
+        found = self._index.get(name.lower())
+        if found is not None:
+            return found
+        if name.lower() in self._refused:
+            raise ConditionError(f"attribute {name!r} {self._refused[name.lower()]}")
+        known = ", ".join(self._names[:8]) + (", ..." if len(self._names) > 8 else "")
+        raise ConditionError(
+            f"unknown attribute {name!r}{near(name, self._names) or f'; the schema has {known}'}"
+        )
+
+    def find(self, name: str) -> int | None:
+        """Return the number of an attribute, or None."""
+        return self._index.get(name.lower())
+
+    def kind(self, attribute: str | int) -> Kind:
+        """Return the kind of an attribute, given by name or number."""
+        return self._kinds[self.index(attribute) if isinstance(attribute, str) else attribute]
+
+    def name(self, attribute: int) -> str:
+        """Return the name of an attribute, as declared."""
+        return self._names[attribute]
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.lower() in self._index
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Schema):
+            return NotImplemented
+        return (self._names, self._kinds, self.timezone) == (
+            other._names,
+            other._kinds,
+            other.timezone,
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # it can grow
+
+    def __repr__(self) -> str:
+        shown = [f"{n}: {k}" for n, k in zip(self._names, self._kinds, strict=True)]
+        if len(shown) > 12:
+            shown[10:-1] = [f"... {len(shown) - 11} more"]
+        if self.timezone != "UTC":
+            shown.append(f"timezone={self.timezone!r}")
+        return f"Schema({', '.join(shown)})"
+
+
+def _arrow_kind(type_: Any) -> tuple[Kind | None, str]:
+    import pyarrow.types as t
+
+    if t.is_dictionary(type_):
+        type_ = type_.value_type
+    if t.is_integer(type_):
+        return "integer", ""
+    if t.is_floating(type_):
+        return "number", ""
+    if t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_):
+        return "category", ""
+    if t.is_boolean(type_):
+        return "flag", ""
+    if t.is_timestamp(type_) or t.is_date(type_):
+        return "time", ""
+    if t.is_decimal(type_):
+        return None, _DECIMAL
+    return None, f"is a column of type {type_}, which no condition can test"
+
+
+def _spark_kind(type_: Any) -> tuple[Kind | None, str]:
+    name = type_.typeName()
+    if name.startswith("decimal"):
+        return None, _DECIMAL
+    if name in _SPARK_KINDS:
+        return _SPARK_KINDS[name], ""
+    return None, f"is a column of type {name}, which no condition can test"

@@ -1,0 +1,477 @@
+"""Tables of rules, in three forms told apart by their columns, to conjunctions.
+
+* text: `id`, `where` and, if wanted, `weights` (a map from attribute to weight)
+* boxes: `id` and `x_low`, `x_high`, ... for attributes x: both ends belong to the
+  box, null is unbounded, and an attribute without either end is not tested
+* long: `id`, `attribute`, `low`, `high` and, if wanted, `weight`: a row per predicate,
+  all rows of one id are one conjunction; `low` and `high` of a category are its value
+
+Further columns are payload. Boxes and long rows never pass through Python objects.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as t
+
+from tocsin.errors import ConditionError, EventError, RuleError, TocsinError, near
+from tocsin.model import line
+from tocsin.model.columns import check_type, column_keys
+from tocsin.model.condition import Codes, Conditions
+from tocsin.model.conjunctions import Builder, Conjunctions, conjunctions
+from tocsin.model.events import is_sparse, to_table
+from tocsin.model.predicates import INTERVAL
+from tocsin.model.schema import KINDS, Schema
+from tocsin.model.weights import checked_weights
+
+_NO_BOUNDS = np.empty(0)
+
+
+class RuleTable(NamedTuple):
+    """Rules read from a table: n of them, in the table's order."""
+
+    ids: pa.Array  # [n] int64 or text
+    rows: np.ndarray  # [n] the table's row where each rule starts, for messages
+    where: pa.Array  # [n] texts, null for boxes and long rows
+    conjunctions: Conjunctions  # rules by number, from `first` on
+    payload: pa.Table  # [n] rows
+
+
+def read_rules(source: Any, conditions: Conditions, codes: Codes, first: int) -> RuleTable:
+    """Return the rules of a table, positions counted from `first`; raise on the first bad row."""
+    try:
+        table = _table(source)
+    except EventError as error:
+        raise RuleError(str(error)) from None
+    names = table.column_names
+    if "id" not in names:
+        raise RuleError(f"a table of rules needs a column 'id'; {_forms(names)}")
+    if len(set(names)) < len(names):
+        double = next(n for n in names if names.count(n) > 1)
+        raise RuleError(f"the table of rules has two columns {double!r}; rename or drop one")
+    ids = checked_ids(table.column("id").combine_chunks())
+    if "where" in names:
+        return _read_texts(table, ids, conditions, codes, first)
+    if "attribute" in names and ("low" in names or "high" in names):
+        return _read_long(table, ids, conditions.schema, codes, first)
+    boxes = _box_columns(names, conditions.schema)
+    if boxes:
+        return _read_boxes(table, ids, boxes, conditions.schema, codes, first)
+    raise RuleError(_forms(names))
+
+
+def checked_ids(ids: pa.Array) -> pa.Array:
+    """Return ids as int64 or text; raise on nulls and other types."""
+    if isinstance(ids, pa.ChunkedArray):
+        ids = ids.combine_chunks()
+    if t.is_dictionary(ids.type):
+        ids = ids.dictionary_decode()
+    if ids.null_count:
+        row = int(np.flatnonzero(np.asarray(ids.is_null()))[0])
+        raise RuleError(f"row {row}: the id is null; every rule needs an id")
+    if t.is_integer(ids.type):
+        try:
+            return ids.cast(pa.int64())
+        except pa.ArrowInvalid as error:
+            raise RuleError(f"an id does not fit 64 bits: {error}") from None
+    if t.is_string(ids.type) or t.is_large_string(ids.type) or t.is_string_view(ids.type):
+        return ids.cast(pa.large_string())
+    if not len(ids):
+        return ids.cast(pa.large_string())
+    raise RuleError(f"ids must be integers or texts, got a column of type {ids.type}")
+
+
+def _table(source: Any) -> pa.Table:
+    if isinstance(source, list | tuple) and all(isinstance(r, dict) for r in source):
+        names = dict.fromkeys(name for row in source for name in row)
+        try:
+            return pa.table({n: _column(n, [row.get(n) for row in source]) for n in names})
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise RuleError(f"the rows do not make a table: {error}") from None
+    if isinstance(source, dict):
+        raise RuleError(
+            "a table of rules is a list of dicts or speaks Arrow; "
+            "for a dict of columns use pyarrow.table(...)"
+        )
+    return to_table(source, None, "rules")
+
+
+def _column(name: str, values: list[Any]) -> pa.Array:
+    if name == "weights" and any(isinstance(v, dict) for v in values):
+        pairs = [v if v is None else list(v.items()) for v in values]
+        return pa.array(pairs, pa.map_(pa.string(), pa.float64()))
+    return pa.array(values)
+
+
+def _payload(table: pa.Table, taken: set[str]) -> pa.Table:
+    return table.select([n for n in table.column_names if n not in taken])
+
+
+# ---------------------------------------------------------------- text
+
+
+def _read_texts(
+    table: pa.Table, ids: pa.Array, conditions: Conditions, codes: Codes, first: int
+) -> RuleTable:
+    column = table.column("where")
+    if not (t.is_string(column.type) or t.is_large_string(column.type)) and len(table):
+        if not t.is_string_view(column.type) and not t.is_dictionary(column.type):
+            raise RuleError(f"the column 'where' must be texts, got type {column.type}")
+    where = column.combine_chunks().cast(pa.large_string())
+    weights = None
+    if "weights" in table.column_names:
+        weights = _weights_column(table.column("weights"))
+    builder = Builder()
+    names = ids.to_pylist()
+    for row, text in enumerate(where.to_pylist()):
+        try:
+            if text is None:
+                raise ConditionError("the condition is null; write TRUE to match all events")
+            bound, attributes = conditions.read(text, codes)
+            own = weights[row] if weights is not None else None
+            by_attribute = checked_weights(own, attributes, conditions.schema) if own else None
+        except TocsinError as error:
+            raise error.at(f"row {row} (rule {names[row]!r})") from None
+        builder.add(first + row, bound, by_attribute)
+    payload = _payload(table, {"id", "where", "weights"})
+    return RuleTable(ids, np.arange(len(ids)), where, builder.build(), payload)
+
+
+def _weights_column(column: pa.ChunkedArray) -> list[dict[str, float] | None] | None:
+    if t.is_null(column.type):
+        return None
+    if not is_sparse(column.type):
+        raise RuleError(
+            f"the column 'weights' must be a map from attribute to weight, got type {column.type}"
+        )
+    return [None if w is None else dict(w) for w in column.to_pylist()]
+
+
+# ---------------------------------------------------------------- boxes
+
+
+def _box_columns(names: list[str], schema: Schema) -> dict[int, tuple[str | None, str | None]]:
+    """Return attribute -> names of its columns of lows and highs."""
+    found: dict[int, list[str | None]] = {}
+    for name in names:
+        for end, suffix in enumerate(("_low", "_high")):
+            if name.lower().endswith(suffix):
+                attribute = schema.find(name[: -len(suffix)])
+                if attribute is not None:
+                    found.setdefault(attribute, [None, None])[end] = name
+    return {a: (ends[0], ends[1]) for a, ends in sorted(found.items())}
+
+
+def _read_boxes(
+    table: pa.Table,
+    ids: pa.Array,
+    boxes: dict[int, tuple[str | None, str | None]],
+    schema: Schema,
+    codes: Codes,
+    first: int,
+) -> RuleTable:
+    n = len(ids)
+    taken = {"id"} | {name for ends in boxes.values() for name in ends if name}
+    weights = None
+    if "weights" in table.column_names and is_sparse(table.schema.field("weights").type):
+        weights = _weights_column(table.column("weights"))
+        taken.add("weights")
+    for name in table.column_names:
+        stem, _, end = name.rpartition("_")
+        if name not in taken and end in ("low", "high"):
+            raise RuleError(
+                f"column {name!r} looks like a box's bound, but the schema has no attribute "
+                f"{stem!r}{near(stem, schema)}"
+            )
+    low = np.empty((n, len(boxes)), np.int64)
+    high = np.empty((n, len(boxes)), np.int64)
+    tested = np.empty((n, len(boxes)), bool)
+    for i, (attribute, (low_name, high_name)) in enumerate(boxes.items()):
+        bounds = _Bounds(schema, attribute, codes, ids, np.arange(n))
+        low_column = table.column(low_name).combine_chunks() if low_name else None
+        high_column = table.column(high_name).combine_chunks() if high_name else None
+        low[:, i], high[:, i], tested[:, i] = bounds.keys(low_column, high_column)
+    possible = (~tested | (low <= high)).all(axis=1)
+    counts = tested.sum(axis=1)
+    if not possible.all():
+        tested &= possible[:, None]
+        counts = counts[possible]
+    attributes = np.broadcast_to(np.array(list(boxes), np.int32), tested.shape)
+    full = bool(tested.all())
+    made = conjunctions(
+        np.concatenate([[0], np.cumsum(counts)]),
+        attributes.reshape(-1) if full else attributes[tested],
+        np.full(int(counts.sum()), INTERVAL, np.uint8),
+        low.reshape(-1) if full else low[tested],
+        high.reshape(-1) if full else high[tested],
+        _NO_BOUNDS,
+        _NO_BOUNDS,
+        (first + np.flatnonzero(possible)).astype(np.int32),
+    )
+    if weights is not None:
+        made = _weighted(made, weights, tested, list(boxes), schema, ids, first)
+    where = pa.nulls(n, pa.large_string())
+    return RuleTable(ids, np.arange(n), where, made, _payload(table, taken))
+
+
+def _weighted(
+    made: Conjunctions,
+    weights: list[dict[str, float] | None],
+    tested: np.ndarray,
+    attributes: list[int],
+    schema: Schema,
+    ids: pa.Array,
+    first: int,
+) -> Conjunctions:
+    row_weights = np.ones(len(made.attribute))
+    for row, own in enumerate(weights):
+        if not own:
+            continue
+        try:
+            known = frozenset(a for a, yes in zip(attributes, tested[row], strict=True) if yes)
+            checked = checked_weights(own, known, schema)
+        except TocsinError as error:
+            raise error.at(f"row {row} (rule {ids[row].as_py()!r})") from None
+        c, _ = made.of_rule(first + row)
+        for r in range(made.offsets[c], made.offsets[c + 1]):
+            row_weights[r] = checked.get(int(made.attribute[r]), 1.0)
+    row_weights.flags.writeable = False
+    return made._replace(weight=row_weights)
+
+
+# ---------------------------------------------------------------- long
+
+
+def _read_long(
+    table: pa.Table, row_ids: pa.Array, schema: Schema, codes: Codes, first: int
+) -> RuleTable:
+    rows = len(row_ids)
+    rule_of_row, starts = _numbered(row_ids)
+    ids = row_ids.take(pa.array(starts))
+    attribute = _attributes(table.column("attribute").combine_chunks(), schema, row_ids)
+    names = table.column_names
+    ends = [table.column(n).combine_chunks() if n in names else None for n in ("low", "high")]
+    low, high = np.empty(rows, np.int64), np.empty(rows, np.int64)
+    tested = np.empty(rows, bool)
+    kinds = np.array([KINDS.index(schema.kind(a)) for a in range(len(schema))], np.int8)
+    row_kind = kinds[attribute]
+    for kind in np.unique(row_kind):
+        chosen = np.flatnonzero(row_kind == kind)
+        whole = len(chosen) == rows
+        taken = pa.array(chosen)
+        bounds = _Bounds(schema, int(attribute[chosen[0]]), codes, row_ids, chosen)
+        pieces = [e if e is None or whole else e.take(taken) for e in ends]
+        low[chosen], high[chosen], tested[chosen] = bounds.keys(*pieces)
+    weight = _long_weights(table, tested, row_ids)
+
+    # Rows by rule and attribute; two rows on one attribute are met into one.
+    place = rule_of_row * len(schema) + attribute
+    order = np.argsort(place, kind="stable") if (np.diff(place) < 0).any() else np.arange(rows)
+    order = order[tested[order]]
+    rule, attr = rule_of_row[order], attribute[order]
+    low, high = low[order], high[order]
+    weight = weight[order] if weight is not None else None
+    fresh = np.ones(len(order), bool)
+    fresh[1:] = (rule[1:] != rule[:-1]) | (attr[1:] != attr[:-1])
+    if not fresh.all():
+        heads = np.flatnonzero(fresh)
+        low, high = np.maximum.reduceat(low, heads), np.minimum.reduceat(high, heads)
+        rule, attr = rule[heads], attr[heads]
+        weight = weight[heads] if weight is not None else None
+    possible = np.ones(len(ids), bool)
+    possible[rule[low > high]] = False
+    if not possible.all():
+        keep = possible[rule]
+        rule, attr, low, high = rule[keep], attr[keep], low[keep], high[keep]
+        weight = weight[keep] if weight is not None else None
+    counts = np.bincount(rule, minlength=len(ids))[possible]
+    made = conjunctions(
+        np.concatenate([[0], np.cumsum(counts)]),
+        attr,
+        np.full(len(attr), INTERVAL, np.uint8),
+        low,
+        high,
+        _NO_BOUNDS,
+        weight if weight is not None else _NO_BOUNDS,
+        (first + np.flatnonzero(possible)).astype(np.int32),
+    )
+    payload = _payload(table, {"id", "attribute", "low", "high", "weight"}).take(pa.array(starts))
+    return RuleTable(ids, starts, pa.nulls(len(ids), pa.large_string()), made, payload)
+
+
+def _numbered(row_ids: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+    """Return for each row the number of its rule, and for each rule its first row."""
+    encoded = row_ids.dictionary_encode()
+    numbers = np.asarray(encoded.indices).astype(np.int64)
+    starts = np.full(len(encoded.dictionary), -1, np.int64)
+    # Codes are given in order of appearance: a rule starts where a code is a new maximum.
+    if len(numbers):
+        so_far = np.maximum.accumulate(numbers)
+        new = np.flatnonzero(np.diff(so_far, prepend=-1))
+        starts[numbers[new]] = new
+    return numbers, starts
+
+
+def _attributes(column: pa.Array, schema: Schema, ids: pa.Array) -> np.ndarray:
+    if not len(column):
+        return np.empty(0, np.int32)
+    if column.null_count:
+        row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
+        raise RuleError(f"row {row} (rule {ids[row].as_py()!r}): the attribute is null")
+    if not t.is_dictionary(column.type):
+        column = column.dictionary_encode()
+    if not (t.is_string(column.type.value_type) or t.is_large_string(column.type.value_type)):
+        raise RuleError(f"the column 'attribute' must be names, got {column.type.value_type}")
+    indices = np.asarray(column.indices)
+    table = np.zeros(len(column.dictionary), np.int32)
+    for i, name in enumerate(column.dictionary.to_pylist()):
+        try:
+            table[i] = schema.index(name)
+        except ConditionError as error:
+            row = int(np.argmax(indices == i))
+            raise error.at(f"row {row} (rule {ids[row].as_py()!r})") from None
+    return table[indices]
+
+
+def _long_weights(table: pa.Table, tested: np.ndarray, ids: pa.Array) -> np.ndarray | None:
+    if "weight" not in table.column_names:
+        return None
+    column = table.column("weight").combine_chunks()
+    if column.null_count == len(column):
+        return None
+    if not (t.is_floating(column.type) or t.is_integer(column.type)):
+        raise RuleError(f"the column 'weight' must be numbers, got type {column.type}")
+    given = np.asarray(column.is_valid())
+    weight = np.asarray(column.cast(pa.float64()).fill_null(1.0))
+    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    if len(bad):
+        row = int(bad[0])
+        raise RuleError(
+            f"row {row} (rule {ids[row].as_py()!r}): a weight must be a finite number, 0 or more; "
+            f"got {weight[row]}"
+        )
+    unused = np.flatnonzero(given & ~tested)
+    if len(unused):
+        row = int(unused[0])
+        raise RuleError(
+            f"row {row} (rule {ids[row].as_py()!r}): a weight is given for an attribute that the "
+            "condition does not test (low and high are both null)"
+        )
+    return weight
+
+
+# ---------------------------------------------------------------- bounds
+
+
+class _Bounds:
+    """Turns columns of closed bounds of one kind into keys, naming the row that is wrong."""
+
+    def __init__(
+        self, schema: Schema, attribute: int, codes: Codes, ids: pa.Array, rows: np.ndarray
+    ):
+        self._schema = schema
+        self._kind = schema.kind(attribute)
+        self._name = schema.name(attribute)
+        self._codes = codes
+        self._ids = ids
+        self._rows = rows
+
+    def keys(
+        self, low: pa.Array | None, high: pa.Array | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return lows, highs, and whether there is any bound at all."""
+        low_keys, no_low = self._end(low, False)
+        high_keys, no_high = self._end(high, True)
+        crossed = np.flatnonzero((low_keys > high_keys) & ~no_low & ~no_high)
+        for i in crossed:
+            # 2.3 to 2.7 holds no integer, but is no mistake.
+            a, b = low[int(i)].as_py(), high[int(i)].as_py()  # type: ignore[index]
+            if a > b or self._kind == "category":
+                self._fail(
+                    int(i),
+                    f"{self._name} from {a!r} to {b!r}: "
+                    + (
+                        "a category has no order, so low and high must be the same value"
+                        if self._kind == "category"
+                        else "the low bound is above the high bound"
+                    ),
+                )
+        if self._kind == "category":
+            differ = np.flatnonzero((low_keys != high_keys) | no_low | no_high)
+            for i in differ:
+                if not (no_low[i] and no_high[i]):
+                    self._fail(
+                        int(i),
+                        f"attribute {self._name!r} is a category and has no order, so low and "
+                        "high must be the same value",
+                    )
+        low_keys[no_low] = line.LOWEST
+        high_keys[no_high] = line.HIGHEST
+        return low_keys, high_keys, ~(no_low & no_high)
+
+    def _end(self, column: pa.Array | None, upper: bool) -> tuple[np.ndarray, np.ndarray]:
+        n = len(self._rows)
+        if column is None or t.is_null(column.type):
+            return np.zeros(n, np.int64), np.ones(n, bool)
+        if t.is_dictionary(column.type):
+            column = column.dictionary_decode()
+        out = np.empty(n, np.int64)
+        empty = np.asarray(column.is_null())
+        if t.is_floating(column.type):
+            values = np.asarray(column.cast(pa.float64()).fill_null(0.0))
+            bad = np.flatnonzero(np.isnan(values))
+            if len(bad):
+                self._fail(int(bad[0]), f"a bound of {self._name} is NaN; null means unbounded")
+            if self._kind == "integer":
+                return self._whole(values, upper), empty
+        if self._kind == "category":
+            for text in column.unique().to_pylist():
+                if isinstance(text, str):
+                    self._codes.setdefault(text, len(self._codes) + 1)
+        try:
+            check_type(column.type, self._kind, self._name)
+            column_keys(column, self._kind, self._schema, self._codes, out, self._name)
+        except EventError as error:
+            message = str(error).replace("the events' column is", "its column of bounds is")
+            raise RuleError(message) from None
+        if self._kind in ("integer", "time"):
+            self._check_seam(out, empty)
+        return out, empty
+
+    def _whole(self, values: np.ndarray, upper: bool) -> np.ndarray:
+        """Return integer keys of float bounds: a low rounds up, a high rounds down."""
+        rounded = np.floor(values) if upper else np.ceil(values)
+        out = np.full(len(values), line.HIGHEST, np.int64)
+        inside = (rounded >= -(2.0**63)) & (rounded < 2.0**63)
+        whole = rounded[inside].astype(np.int64)
+        out[inside] = whole + (whole <= line.SEAM)
+        out[rounded < -(2.0**63)] = line.NULL if upper else line.LOWEST
+        if not upper and (rounded >= 2.0**63).any():
+            # No integer is that high; any high bound but an absent one lies below.
+            i = int(np.argmax(rounded >= 2.0**63))
+            self._fail(i, f"no integer is as high as {values[i]}, the low bound of {self._name}")
+        return out
+
+    def _check_seam(self, keys: np.ndarray, empty: np.ndarray) -> None:
+        suspicious = np.flatnonzero((keys == line.SEAM + 1) & ~empty)
+        if len(suspicious):
+            self._fail(
+                int(suspicious[0]),
+                f"a bound of {self._name} at the integer {line.SEAM} or the next cannot be kept: "
+                "of all 64-bit integers these two share a key",
+            )
+
+    def _fail(self, i: int, message: str) -> None:
+        row = int(self._rows[i])
+        raise RuleError(f"row {row} (rule {self._ids[row].as_py()!r}): {message}")
+
+
+def _forms(names: list[str]) -> str:
+    return (
+        "a table of rules has the columns id and where (texts), or id and <attribute>_low, "
+        "<attribute>_high (boxes), or id, attribute, low and high (long); "
+        f"this one has {', '.join(map(repr, names)) or 'none'}"
+    )

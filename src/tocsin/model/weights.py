@@ -1,0 +1,48 @@
+"""Weights per attribute, of rules and of events. A weight that is not given is 1."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from tocsin.errors import ConditionError, RuleError, near
+from tocsin.model.schema import Schema
+
+
+def checked_weights(
+    weights: Mapping[str, Any], tested: frozenset[int], schema: Schema
+) -> dict[int, float]:
+    """Return a rule's weights by attribute number; raise if one is not usable."""
+    if not isinstance(weights, Mapping):
+        raise RuleError(
+            f"weights must be a dict from attribute to number, got {type(weights).__name__}"
+        )
+    by_attribute: dict[int, float] = {}
+    for name, weight in weights.items():
+        try:
+            attribute = schema.index(str(name))
+        except ConditionError as error:
+            raise RuleError(f"weight for {error}") from None
+        if attribute not in tested:
+            names = [schema.name(a) for a in sorted(tested)]
+            raise RuleError(
+                f"a weight is given for attribute {name!r}, which the condition does not test"
+                + (near(name, names) or f"; it tests {', '.join(names) or 'none'}")
+            )
+        by_attribute[attribute] = checked_weight(name, weight)
+    return by_attribute
+
+
+def checked_weight(name: object, weight: Any) -> float:
+    """Return a weight as a float; raise unless it is a finite number, 0 or more."""
+    usable = not isinstance(weight, bool | str) and weight is not None
+    try:
+        value = float(weight) if usable else math.nan
+    except (TypeError, ValueError):
+        value = math.nan
+    if not (math.isfinite(value) and value >= 0):
+        raise RuleError(
+            f"the weight of attribute {name!r} must be a finite number, 0 or more; got {weight!r}"
+        )
+    return value

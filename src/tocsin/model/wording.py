@@ -1,0 +1,139 @@
+"""Predicates back into words: the SQL a person would write, and how far a value is off.
+
+What is written here, read again, gives the same predicate.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from tocsin.model import line
+from tocsin.model.predicates import INTERVAL, IS_NULL, NOT_NULL, NOT_SET, Predicate
+from tocsin.model.schema import Kind
+
+Texts = Mapping[int, str]  # category codes back to values
+
+
+def predicate_text(name: str, kind: Kind, predicate: Predicate, texts: Texts) -> str:
+    """Return a predicate as SQL.
+
+    >>> predicate_text("n", "integer", Predicate(INTERVAL, 3, 8), {})
+    'n BETWEEN 3 AND 8'
+    """
+    if not name.isidentifier():
+        name = f"`{name}`"
+    if predicate == IS_NULL:
+        return f"{name} IS NULL"
+    if predicate == NOT_NULL:
+        return f"{name} IS NOT NULL"
+    if predicate.kind != INTERVAL:
+        return _set_text(name, kind, predicate, texts)
+    low, high = predicate.low, predicate.high
+    if kind == "category":
+        return _list(name, "IN", [_literal(kind, k, texts) for k in range(low, high + 1)])
+    if low == high:
+        return f"{name} = {_literal(kind, low, texts)}"
+    lower = _end(kind, low, False) if low > line.LOWEST else None
+    upper = _end(kind, high, True) if high < line.HIGHEST else None
+    if lower and upper and lower[0] == ">=" and upper[0] == "<=":
+        return f"{name} BETWEEN {lower[1]} AND {upper[1]}"
+    return " AND ".join(f"{name} {operator} {bound}" for operator, bound in filter(None, (lower, upper)))
+
+
+def _set_text(name: str, kind: Kind, predicate: Predicate, texts: Texts) -> str:
+    values = [_literal(kind, p, texts) for p in predicate.points if p != line.NULL]
+    if predicate.kind != NOT_SET:
+        return _list(name, "IN", values)
+    if line.NULL in predicate.points:
+        return _list(name, "NOT IN", values)
+    return " AND ".join(f"NOT {name} <=> {value}" for value in values)
+
+
+def _list(name: str, operator: str, values: list[str]) -> str:
+    if len(values) == 1:
+        return f"{name} {'=' if operator == 'IN' else '<>'} {values[0]}"
+    return f"{name} {operator} ({', '.join(values)})"
+
+
+def _end(kind: Kind, key: int, upper: bool) -> tuple[str, str]:
+    """Return operator and bound, the closed or the open spelling, whichever is shorter."""
+    closed = _literal(kind, key, {})
+    operators = ("<=", "<") if upper else (">=", ">")
+    if kind == "number":
+        outside = _literal(kind, key + 1 if upper else key - 1, {})
+        if len(outside) < len(closed):
+            return operators[1], outside
+    return operators[0], closed
+
+
+def _literal(kind: Kind, key: int, texts: Texts) -> str:
+    value = value_of(kind, key, texts)
+    if kind == "category":
+        return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
+    if kind == "flag":
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, datetime.datetime):
+        return f"TIMESTAMP '{value.replace(tzinfo=None).isoformat(sep=' ')}Z'"
+    if isinstance(value, float):
+        if math.isnan(value):
+            return "CAST('NaN' AS DOUBLE)"
+        if math.isinf(value):
+            return f"CAST('{'-' if value < 0 else ''}Infinity' AS DOUBLE)"
+        text = repr(value)
+        return text.removesuffix(".0") if abs(value) < 1e15 else text
+    return str(value)
+
+
+def value_of(kind: Kind, key: int, texts: Texts) -> Any:
+    """Return the value a key stands for."""
+    if key == line.NULL:
+        return None
+    if kind == "number":
+        return line.number_value(key)
+    if kind == "flag":
+        return bool(key)
+    if kind == "category":
+        return texts.get(key)
+    value = line.integer_value(key)
+    if kind == "time":
+        return line.time_value(value) or value
+    return value
+
+
+def off_by(kind: Kind, predicate: Predicate, key: int) -> Any:
+    """Return how far a value lies from what a predicate allows; None where that says nothing.
+
+    A number, or a timedelta for times; positive if the value is too high. 0 for a number that
+    misses only since the end is open.
+    """
+    if key == line.NULL or kind in ("category", "flag") or predicate.kind == NOT_SET:
+        return None
+    if predicate.kind == INTERVAL:
+        targets = [predicate.low, predicate.high]
+        if predicate.low <= key <= predicate.high:
+            return None
+    else:
+        targets = [p for p in predicate.points if p != line.NULL]
+        if key in targets:
+            return None
+    if predicate == IS_NULL:
+        return None
+    value = value_of(kind, key, {})
+    distances = []
+    for target in targets:
+        if target in (line.NULL, line.LOWEST, line.HIGHEST):
+            continue
+        bound = value_of(kind, target, {})
+        if kind == "number" and predicate.kind == INTERVAL:
+            upper = target == predicate.high
+            outside = _end(kind, target, upper)
+            if outside[0] in "<>":
+                bound = line.number_value(target + 1 if upper else target - 1)
+        distances.append(value - bound)
+    if not distances:
+        return None
+    zero = datetime.timedelta(0) if isinstance(distances[0], datetime.timedelta) else 0
+    return min(distances, key=lambda d: abs(d) if d == d else zero)
