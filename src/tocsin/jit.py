@@ -100,6 +100,7 @@ class Kernel:
         _KERNELS.append(self)
 
     def __call__(self, *arguments: Any) -> Any:
+        """Run the compiled function."""
         return (self._compiled or self.compile())(*arguments)
 
     def compile(self) -> Callable[..., Any]:
@@ -110,14 +111,15 @@ class Kernel:
                 parameters = inspect.signature(self.function).parameters
                 signature = tuple(_numba_type(hints[name]) for name in parameters)
                 with _cache() as directory:
-                    before = numba.config.CACHE_DIR
-                    numba.config.CACHE_DIR = str(directory)
+                    settings: Any = numba.config
+                    before = settings.CACHE_DIR
+                    settings.CACHE_DIR = str(directory)
                     try:
                         self._compiled = numba.njit(signature, cache=True, **_OPTIONS)(
                             self.function
                         )
                     finally:
-                        numba.config.CACHE_DIR = before
+                        settings.CACHE_DIR = before
             assert self._compiled is not None
             return self._compiled
 

@@ -9,7 +9,8 @@ than finding what is written to it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -65,7 +66,8 @@ class _Buffer:
             fold(self.segment.conjunctions, events, self.offsets, self.out)
 
 
-class Run(NamedTuple):
+@dataclass(frozen=True)
+class Run:
     """One run of events through segments."""
 
     segments: Sequence[Segment]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -50,9 +49,10 @@ def joined_rosters(rosters: Sequence[Roster]) -> Roster:
 class Segment:
     """Rules under one index. All is immutable but the flags of removed conjunctions."""
 
-    def __init__(self, roster: Roster, index: Index):
+    def __init__(self, roster: Roster, index: Index, ids: IdIndex | None = None):
         self.roster = roster
         self.index = index
+        self._ids = ids
         c = index.conjunctions
         # Several conjunctions of one rule stand together.
         self.single = not bool((c.rule[1:] == c.rule[:-1]).any())
@@ -67,20 +67,17 @@ class Segment:
         """The conjunctions of all rules, removed or not."""
         return self.index.conjunctions
 
-    @functools.cached_property
+    @property
     def ids(self) -> IdIndex:
         """Where each id stands in the roster; made when first asked."""
-        return IdIndex(self.roster.ids)
+        if self._ids is None:
+            self._ids = IdIndex(self.roster.ids)
+        return self._ids
 
     @property
     def removed(self) -> np.ndarray:
         """A flag per conjunction, or an empty array where no rule was removed."""
         return self._removed
-
-    def place(self, id_: Any) -> int:
-        """Return where a rule stands in the roster, or -1 if it is not there or was removed."""
-        place = self.ids.find(id_)
-        return place if place >= 0 and self.is_alive(place) else -1
 
     def is_alive(self, place: int) -> bool:
         """Tell whether the rule at a place of the roster was not removed."""

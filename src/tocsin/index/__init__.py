@@ -1,1 +1,1 @@
-"""The matching algorithms. Each proposes candidates; `accept` and `finish` decide, for all alike."""
+"""The matching algorithms. Each proposes; `accept` and `finish` decide, for all alike."""

@@ -86,7 +86,7 @@ def accept(
 
 @kernel
 def truths(c: Conjunctions, first: int, stop: int, keys: Keys, width: int, out: UInt8Out) -> None:
-    """Write for each row of the conjunctions from `first` to `stop` whether event 0 satisfies it."""
+    """Write for each row of the conjunctions `first` to `stop` whether event 0 satisfies it."""
     line = blank(width)
     load(keys, 0, line)
     begin = c.offsets[first]

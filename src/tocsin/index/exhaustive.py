@@ -80,18 +80,17 @@ class Exhaustive:
         leading = np.where(lead >= 0, conjunctions.attribute[np.maximum(lead, 0)], -1)
         block_of = np.where(alike, group, len(sizes) + 1 + leading)
         order = np.argsort(block_of, kind="stable")
-        blocks, first, counts = np.unique(block_of[order], return_index=True, return_counts=True)
+        _, first, counts = np.unique(block_of[order], return_index=True, return_counts=True)
         del group, sizes, block_of
 
         tests, attribute = [0], []
         members = []
-        for block, start, count in zip(blocks, first, counts, strict=True):
+        for start, count in zip(first, counts, strict=True):
             chosen = order[start : start + count]
             rows = _tested_rows(conjunctions, chosen, lead, bool(alike[chosen[0]]))
             members.append((chosen, rows))
             attribute += [int(conjunctions.attribute[r[0]]) for r in rows]
             tests.append(len(attribute))
-        del blocks
 
         low = np.empty(sum(len(c) * len(r) for c, r in members), np.int64)
         high = np.empty_like(low)
@@ -156,7 +155,9 @@ def _tested_rows(
     lengths = c.offsets[chosen + 1] - begin
     if (lengths == lengths[0]).all() and not (c.kind == NOT_SET).any():
         return [begin + i for i in range(int(lengths[0]))]
-    rows = np.arange(int(lengths.sum())) + np.repeat(begin - (np.cumsum(lengths) - lengths), lengths)
+    rows = np.arange(int(lengths.sum())) + np.repeat(
+        begin - (np.cumsum(lengths) - lengths), lengths
+    )
     rows = rows[c.kind[rows] != NOT_SET]
     return list(rows.reshape(len(chosen), -1).T)
 
@@ -174,7 +175,8 @@ def _around(c: Conjunctions, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 @kernel
 def survey(c: Conjunctions, signature: Int64Out, lead: Int64Out, settled: UInt8Out) -> None:
     """Write for each conjunction: a number for the attributes it can test by intervals,
-    its narrowest such row (-1: none), and whether it has nothing but intervals."""
+    its narrowest such row (-1: none), and whether it has nothing but intervals.
+    """
     for i in range(signature.shape[0]):
         mixed = np.uint64(0x9E3779B97F4A7C15)
         narrowest = np.inf
@@ -237,7 +239,7 @@ def hits(low, high, key, low2, high2, key2):
     A sum and nothing stored: the compiler keeps it in vector registers. Storing
     verdicts and looking for the ones among them took 2.3 times as long.
     """
-    total = 0
+    total = np.int64(0)
     for i in range(low.shape[0]):
         total += np.int64(
             (low[i] <= key) & (key <= high[i]) & (low2[i] <= key2) & (key2 <= high2[i])
@@ -256,9 +258,7 @@ def rest_holds(b, block, i, line):
 
 
 @kernel
-def propose(
-    b: Layout, keys: Keys, width: int, first: int, offsets: Int64Out, out: Int32Out
-) -> int:
+def propose(b: Layout, keys: Keys, width: int, first: int, offsets: Int64Out, out: Int32Out) -> int:
     """Write candidates event by event while there is room for all conjunctions."""
     line = blank(width)
     n = offsets[0]
@@ -281,7 +281,9 @@ def propose(
                 if hits(low, high, key, low2, high2, key2) == 0:
                     continue
                 for i in range(size):
-                    hit = (low[i] <= key) & (key <= high[i]) & (low2[i] <= key2) & (key2 <= high2[i])
+                    hit = (
+                        (low[i] <= key) & (key <= high[i]) & (low2[i] <= key2) & (key2 <= high2[i])
+                    )
                     if tests > 2 and hit:
                         hit = rest_holds(b, block, begin + i, line)
                     # Always written, counted if it hits: cheaper than a branch. There is

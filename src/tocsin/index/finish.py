@@ -124,7 +124,8 @@ def keep_best(
                 if rules[base + j] == rule:
                     present = j
                 if place == size and (
-                    value > scores[base + j] or (value == scores[base + j] and rule < rules[base + j])
+                    value > scores[base + j]
+                    or (value == scores[base + j] and rule < rules[base + j])
                 ):
                     place = j
             if present >= 0 and present < place:
@@ -140,4 +141,5 @@ def keep_best(
         sizes[i] = size
         if own:
             for j in range(event_weights.offsets[event], event_weights.offsets[event + 1]):
-                weights[event_weights.attribute[j]] = event_weights.common[event_weights.attribute[j]]
+                attribute = event_weights.attribute[j]
+                weights[attribute] = event_weights.common[attribute]

@@ -15,7 +15,6 @@ from tocsin.model.line import HIGHEST, NAN, NULL, OTHER, SEAM
 from tocsin.model.schema import ARTICLE, Kind, Schema
 
 
-
 @kernel
 def number_keys(values: Float64s, out: Int64Out) -> None:
     """Write the keys of floats: order-preserving bits, -0 as 0, one NaN."""

@@ -74,9 +74,7 @@ def joined(parts: Sequence[Conjunctions]) -> Conjunctions:
         np.concatenate([moved(p, p.low, int(s)) for p, s in zip(parts, starts)]),
         np.concatenate([moved(p, p.high, int(s)) for p, s in zip(parts, starts)]),
         np.concatenate([p.points for p in parts]),
-        np.concatenate(
-            [p.weight if p.weight.shape[0] else np.ones(p.kind.shape[0]) for p in parts]
-        )
+        np.concatenate([p.weight if p.weight.shape[0] else np.ones(p.kind.shape[0]) for p in parts])
         if weighted
         else np.empty(0),
         np.concatenate([p.rule for p in parts]),

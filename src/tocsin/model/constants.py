@@ -52,16 +52,16 @@ class Constant(NamedTuple):
 
     type: str  # integer, decimal, double, text, flag, time, null
     read: Callable[[Literals], Value]
-    node: exp.Expression
+    node: exp.Expr
 
 
-def position(node: exp.Expression) -> int | None:
+def position(node: exp.Expr) -> int | None:
     """Return where a node of the parse starts in the text, as far as the parser says."""
     starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
     return min(starts) if starts else None
 
 
-def refuse(message: str, node: exp.Expression) -> ConditionError:
+def refuse(message: str, node: exp.Expr) -> ConditionError:
     """Return an error that points at a node of the parse."""
     start = position(node)
     ends = [n.meta["end"] for n in node.walk() if "end" in n.meta]
@@ -77,7 +77,7 @@ class Constants:
         self._slots = slots  # where a literal starts in the text -> its number
         self.used: set[int] = set()
 
-    def compile(self, node: exp.Expression) -> Constant:
+    def compile(self, node: exp.Expr) -> Constant:
         """Return the constant that an expression without columns stands for."""
         if isinstance(node, exp.Paren):
             return self.compile(node.this)
@@ -370,7 +370,7 @@ def _shown(constant: Constant) -> str:
     return f"{_NAMES.get(constant.type, 'the value')} {shown}"
 
 
-def _unfoldable(node: exp.Expression) -> str:
+def _unfoldable(node: exp.Expr) -> str:
     shown = node.sql("spark")
     if isinstance(node, exp.Binary | exp.Neg):
         return (

@@ -46,7 +46,9 @@ class Events:
         self._size = 0
 
     @classmethod
-    def read(cls, source: Any, schema: Schema, used: Sequence[int], codes: dict[str, int]) -> Events:
+    def read(
+        cls, source: Any, schema: Schema, used: Sequence[int], codes: dict[str, int]
+    ) -> Events:
         """Return events over whatever a user may hand in."""
         events = cls(schema, used, codes)
         if isinstance(source, Mapping):
@@ -114,9 +116,7 @@ class Events:
         if self._maps:
             parts = [self._keys_of_map(name, column, start, stop) for name, column in self._maps]
             merged = merge_sparse(parts)
-            keys = keys._replace(
-                offsets=merged.offsets, attribute=merged.attribute, key=merged.key
-            )
+            keys = keys._replace(offsets=merged.offsets, attribute=merged.attribute, key=merged.key)
         elif len(rows) > _MANY:
             keys = _compressed(keys)
         return keys
@@ -309,5 +309,3 @@ def _advice(kind: Kind, value: Any) -> str:
     if kind == "integer" and isinstance(value, float):
         return "; declare the attribute as a number, or give an int"
     return ""
-
-

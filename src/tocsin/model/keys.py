@@ -104,7 +104,11 @@ def count_present(columns: Int64Rows, counts: Int64Out) -> None:
 
 @kernel
 def compress(
-    columns: Int64Rows, column_attribute: Int32s, cursor: Int64Out, attribute: Int64Out, key: Int64Out
+    columns: Int64Rows,
+    column_attribute: Int32s,
+    cursor: Int64Out,
+    attribute: Int64Out,
+    key: Int64Out,
 ) -> None:
     """Move what is not null into compressed rows; `cursor` starts as the rows' offsets."""
     for c in range(columns.shape[0]):

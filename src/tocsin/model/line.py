@@ -26,6 +26,7 @@ import math
 import re
 import struct
 import zoneinfo
+from collections.abc import Callable
 
 from tocsin.errors import ConditionError
 
@@ -98,11 +99,11 @@ def double_from(bound: float) -> tuple[int, int]:
     if abs(bound) < 2**53:
         return math.ceil(bound), math.floor(bound) + 1
 
-    def least(holds: object) -> int:
+    def least(holds: Callable[[float], bool]) -> int:
         low, high = _INT64_MIN, HIGHEST + 1
         while low < high:
             middle = (low + high) // 2
-            if holds(float(middle)):  # type: ignore[operator]
+            if holds(float(middle)):
                 high = middle
             else:
                 low = middle + 1
@@ -111,7 +112,7 @@ def double_from(bound: float) -> tuple[int, int]:
     return least(lambda v: v >= bound), least(lambda v: v > bound)
 
 
-def time_key(value: datetime.date, zone: zoneinfo.ZoneInfo) -> int:
+def time_key(value: datetime.date, zone: datetime.tzinfo) -> int:
     """Return microseconds since 1970 UTC of a date or datetime; without a zone it is in `zone`."""
     if not isinstance(value, datetime.datetime):
         value = datetime.datetime(value.year, value.month, value.day)
@@ -137,7 +138,7 @@ _TIME = re.compile(
 _OFFSET = re.compile(r"([+-])(\d{1,2})(?::?(\d{2}))?", re.ASCII)
 
 
-def parse_time(text: str, zone: zoneinfo.ZoneInfo) -> int:
+def parse_time(text: str, zone: datetime.tzinfo) -> int:
     """Return the key of a time written as Spark casts it: ISO 8601, parts optional from the right.
 
     >>> parse_time("1970-01-01T00:00:01+00:00", zoneinfo.ZoneInfo("UTC"))

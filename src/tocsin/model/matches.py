@@ -90,7 +90,7 @@ class Matches:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def by_rule(self) -> dict[Any, np.ndarray]:
-        """Return for each rule that matched, by id in order of addition, the events' row numbers."""
+        """Return the row numbers of events for each rule that matched, in order of addition."""
         order = np.argsort(self.rules, kind="stable")
         positions, starts = np.unique(self.rules[order], return_index=True)
         ids = self._names.ids_at(positions).to_pylist()
@@ -113,7 +113,9 @@ class Matches:
     def __repr__(self) -> str:
         n = len(self.offsets) - 1
         hit = int(np.count_nonzero(np.diff(self.offsets)))
-        lines = [f"Matches: {len(self):,} pairs; {hit:,} of {n:,} events matched"]
+        lines = [
+            f"Matches: {len(self):,} pair{'s' * (len(self) != 1)}; {hit:,} of {n:,} events matched"
+        ]
         head = Matches(
             np.minimum(self.offsets, 8),
             self.rules[:8],

@@ -20,9 +20,10 @@ import pyarrow.types as t
 from tocsin.errors import ConditionError, EventError, RuleError, TocsinError, near
 from tocsin.model import line
 from tocsin.model.columns import check_type, column_keys
-from tocsin.model.condition import Codes, Conditions
+from tocsin.model.condition import Conditions
 from tocsin.model.conjunctions import Builder, Conjunctions, conjunctions
 from tocsin.model.events import is_sparse, to_table
+from tocsin.model.leaves import Codes
 from tocsin.model.predicates import INTERVAL
 from tocsin.model.schema import KINDS, Schema
 from tocsin.model.weights import checked_weights
@@ -117,9 +118,10 @@ def _read_texts(
     table: pa.Table, ids: pa.Array, conditions: Conditions, codes: Codes, first: int
 ) -> RuleTable:
     column = table.column("where")
-    if not (t.is_string(column.type) or t.is_large_string(column.type)) and len(table):
-        if not t.is_string_view(column.type) and not t.is_dictionary(column.type):
-            raise RuleError(f"the column 'where' must be texts, got type {column.type}")
+    try:
+        check_type(column.type, "category", "where")
+    except EventError:
+        raise RuleError(f"the column 'where' must be texts, got type {column.type}") from None
     where = column.combine_chunks().cast(pa.large_string())
     weights = None
     if "weights" in table.column_names:
@@ -194,8 +196,8 @@ def _read_boxes(
         low_column = table.column(low_name).combine_chunks() if low_name else None
         high_column = table.column(high_name).combine_chunks() if high_name else None
         low[:, i], high[:, i], tested[:, i] = bounds.keys(low_column, high_column)
-    possible = (~tested | (low <= high)).all(axis=1)
-    counts = tested.sum(axis=1)
+    possible = np.asarray((~tested | (low <= high)).all(axis=1))
+    counts: np.ndarray = tested.sum(axis=1)
     if not possible.all():
         tested &= possible[:, None]
         counts = counts[possible]

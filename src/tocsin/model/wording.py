@@ -40,7 +40,9 @@ def predicate_text(name: str, kind: Kind, predicate: Predicate, texts: Texts) ->
     upper = _end(kind, high, True) if high < line.HIGHEST else None
     if lower and upper and lower[0] == ">=" and upper[0] == "<=":
         return f"{name} BETWEEN {lower[1]} AND {upper[1]}"
-    return " AND ".join(f"{name} {operator} {bound}" for operator, bound in filter(None, (lower, upper)))
+    return " AND ".join(
+        f"{name} {operator} {bound}" for operator, bound in filter(None, (lower, upper))
+    )
 
 
 def _set_text(name: str, kind: Kind, predicate: Predicate, texts: Texts) -> str:

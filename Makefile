@@ -1,0 +1,42 @@
+# Everything from nothing: `make test` in a fresh clone makes the environment (.venv), installs
+# the packages and, for the tests that ask Spark, Java.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: test test-long check format bench clean java
+
+test: $(READY) java
+	$(BIN)/python -m pytest
+
+# The same tests with many more generated examples: before an issue is called resolved.
+test-long: $(READY) java
+	TOCSIN_PROFILE=long $(BIN)/python -m pytest
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks.spine
+
+java:
+	@bash scripts/ensure-java.sh
+
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Tocsin needs Python 3.11 or newer; name one with: make PYTHON=python3.12 test"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || \
+	  { echo "Python's venv module is missing; on Debian: apt-get install python3-venv"; exit 1; }
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $(READY)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,441 @@
+"""Bad input gets a clear error, and nothing is lost. One case for each line of the list.
+
+Each case checks the message as a person sees it, and that the rules are as they were.
+"""
+
+import datetime
+import decimal
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import tocsin
+
+SCHEMA = {
+    "x": "number",
+    "n": "integer",
+    "temp": "number",
+    "temp_label": "category",
+    "tier": "category",
+    "active": "flag",
+    "seen": "time",
+}
+
+
+@pytest.fixture
+def rules():
+    rules = tocsin.Rules(SCHEMA)
+    rules.add("first", "x > 5 AND tier = 'gold'", weights={"tier": 0.5})
+    return rules
+
+
+def refused(rules, call, *fragments, error=tocsin.TocsinError):
+    """Check that a call fails with all of these in its message, and changes nothing."""
+    before = list(rules), rules.match({"x": 6, "tier": "gold"}).to_arrow().to_pylist()
+    with pytest.raises(error) as caught:
+        call()
+    message = str(caught.value)
+    for fragment in fragments:
+        assert fragment in message, message
+    after = list(rules), rules.match({"x": 6, "tier": "gold"}).to_arrow().to_pylist()
+    assert after == before
+    return message
+
+
+CONDITIONS = {
+    "unknown attribute": ("x > 5 AND prize > 3", ["unknown attribute 'prize'", "column 11", "^^^^^"]),
+    "unknown attribute with a near name": ("tmp > 5", ["unknown attribute 'tmp'; did you mean 'temp'?"]),
+    "number against text": (
+        "temp > 'hot'",
+        ["attribute 'temp' is a number, but it is compared with the text 'hot'",
+         "did you mean 'temp_label'?", "(line 1, column 8)"],
+    ),
+    "integer against text": ("n = '5'", ["attribute 'n' is an integer", "the text '5'", "quotes"]),
+    "category against number": ("tier = 5", ["attribute 'tier' is a category", "the integer 5"]),
+    "flag against number": ("active = 1", ["attribute 'active' is a flag", "the integer 1"]),
+    "time against number": ("seen > 5", ["attribute 'seen' is a time", "the integer 5"]),
+    "number against flag": ("x = TRUE", ["attribute 'x' is a number", "the flag TRUE"]),
+    "text among numbers": ("n IN (1, 'a')", ["attribute 'n' is an integer", "the text 'a'"]),
+    "text among doubles": ("n IN (1e0, 'a')", ["attribute 'n' is an integer", "the text 'a'"]),
+    "not a time": ("seen > 'yesterday'", ["attribute 'seen' is a time", "'yesterday'", "ISO 8601"]),
+    "syntax error": ("x > 5 AND", ["syntax error", "(line 1, column 7)"]),
+    "syntax error in the middle": ("x > AND n < 5", ["syntax error", "line 1, column"]),
+    "syntax error on a second line": ("x > 5\nAND y <", ["syntax error", "line 2"]),
+    "two conditions": ("x > 5 n < 3", ["syntax error", "column 9"]),
+    "a name too much": ("x > 5 n", ["syntax error", "AND or OR is missing", "column 7"]),
+    "quote not closed": ("tier = 'gold", ["syntax error", "not closed", "column 8"]),
+    "empty": ("  ", ["the condition is empty", "TRUE"]),
+    "function": ("abs(x) > 5", ["ABS(x) is a function", "column 1"]),
+    "function as value": ("seen > now()", ["NOW() is a function"]),
+    "column against column": ("x > 5 OR x > n", ["x > n compares two columns", "column 10"]),
+    "column in between": ("x BETWEEN n AND 5", ["compares two columns"]),
+    "column in a list": ("x IN (1, n)", ["is not a condition"]),
+    "arithmetic on a column": ("x + 1 > 5", ["x + 1 is arithmetic on an attribute"]),
+    "cast of a column": ("CAST(x AS INT) > 5", ["casts an attribute"]),
+    "division": ("x > 10 / 4", ["the arithmetic 10 / 4 is not folded"]),
+    "overflow": ("x > 2147483647 + 1", ["overflows Spark's int"]),
+    "order of categories": ("tier > 'gold'", ["categories have no order here (>)"]),
+    "between categories": ("tier BETWEEN 'a' AND 'b'", ["categories have no order"]),
+    "pattern": ("tier LIKE 'g%'", ["matches a pattern"]),
+    "subquery": ("x IN (SELECT 1)", ["subquery"]),
+    "scalar subquery": ("x > (SELECT 1)", ["subquery"]),
+    "a query": ("SELECT 1", ["subquery"]),
+    "case": ("CASE WHEN x > 5 THEN TRUE END", ["function"]),
+    "qualified name": ("t.x > 5", ["t.x is a qualified name"]),
+    "bare number": ("x", ["attribute 'x' is a number, so it is no condition by itself"]),
+    "bare constant": ("5", ["5 is a constant"]),
+    "condition in a comparison": ("(x > 5) = TRUE", ["is a condition inside a comparison"]),
+    "placeholder": ("x = :p", ["placeholder"]),
+    "IS with a value": ("x IS 5", ["IS is followed by"]),
+    "IS TRUE on a number": ("x IS TRUE", ["attribute 'x' is a number"]),
+    "empty list": ("x IN ()", ["IN needs at least one value"]),
+    "too large a double": ("x > 1e400", ["does not fit a double"]),
+    "too many digits": (f"n > {'9' * 39}", ["38 digits"]),
+    "too many decimal places": ("n > 0.0000000000000000001", ["18 decimal places"]),
+    "65 conjunctions": (
+        " OR ".join(f"x = {i}" for i in range(65)),
+        ["spells out to 65 conjunctions", "at most 64", "IN"],
+    ),
+    "2^7 conjunctions": (
+        " AND ".join(f"(x = {i} OR n = {i})" for i in range(7)),
+        ["spells out to 128 conjunctions"],
+    ),
+    "seam of the integers": ("n = -5819204377310644129", ["share a key"]),
+    "nested too deeply": ("(" * 3000 + "x > 5" + ")" * 3000, ["nested too deeply"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CONDITIONS)
+def test_condition(rules, case):
+    text, fragments = CONDITIONS[case]
+    call = lambda: rules.add("bad", text)  # noqa: E731
+    message = refused(rules, call, "rule 'bad': ", *fragments, error=tocsin.ConditionError)
+    assert "sqlglot" not in message
+
+
+def test_64_conjunctions_are_accepted(rules):
+    rules.add("most", " OR ".join(f"x = {i}" for i in range(64)))
+    assert "most" in rules.match({"x": 63}).by_rule()
+
+
+def test_a_list_counts_as_one(rules):
+    rules.add("list", f"x IN ({', '.join(map(str, range(1000)))})")
+    assert "list" in rules.match({"x": 999}).to_arrow()["rule"].to_pylist()
+
+
+def test_the_position_is_right_for_a_text_whose_shape_is_known(rules):
+    rules.add("fine", "seen > '2024-01-01' AND x > 5")
+    call = lambda: rules.add("bad", "seen > 'noon' AND x > 5")  # noqa: E731
+    refused(rules, call, "'noon' is not one", "(line 1, column 8)", "\n         ^^^^^^")
+
+
+def test_decimal_columns():
+    schema = pa.schema([("price", pa.decimal128(10, 2)), ("x", pa.float64()), ("b", pa.binary())])
+    rules = tocsin.Rules(schema)
+    rules.add("fine", "x > 5")
+    with pytest.raises(tocsin.ConditionError, match="'price' is a decimal column; cast it"):
+        rules.add("bad", "price > 5")
+    with pytest.raises(tocsin.ConditionError, match="'b' is a column of type binary"):
+        rules.add("bad", "b = 'x'")
+    declared = tocsin.Rules({"price": "number"})
+    declared.add("fine", "price > 5")
+    events = pa.table({"price": pa.array([decimal.Decimal("5.10")], pa.decimal128(10, 2))})
+    with pytest.raises(tocsin.EventError, match="decimal128.*cast decimals to double"):
+        declared.match(events)
+
+
+def test_ids(rules):
+    refused(rules, lambda: rules.add("first", "x > 1"), "rule 'first' exists already", "replace")
+    refused(rules, lambda: rules.add(None, "x > 1"), "the id is null")
+    refused(rules, lambda: rules.add(1.5, "x > 1"), "an id must be a text or an integer", "1.5")
+    refused(rules, lambda: rules.add(True, "x > 1"), "an id must be a text or an integer")
+    refused(rules, lambda: rules.add(7, "x > 1"), "ids here are texts", "int 7")
+    refused(rules, lambda: rules.add_many(pa.table({"id": [7], "where": ["x > 1"]})), "texts")
+
+
+def test_unknown_ids(rules):
+    unknown = tocsin.UnknownRuleError
+    near = "there is no rule 'frist'; did you mean 'first'?"
+    refused(rules, lambda: rules.remove("frist"), near, error=unknown)
+    refused(rules, lambda: rules.replace("frist", "x > 1"), near, error=unknown)
+    refused(rules, lambda: rules["frist"], near, error=unknown)
+    refused(rules, lambda: rules.explain({"x": 1}, "frist"), near, error=KeyError)
+    refused(rules, lambda: rules.remove_many(["first", "zzz"]), "there is no rule 'zzz'")
+    refused(rules, lambda: rules.remove_many(["first", "first"]), "removed twice")
+    refused(rules, lambda: rules.remove(None), "there is no rule None")
+    empty = tocsin.Rules(SCHEMA)
+    with pytest.raises(unknown, match="there is no rule 'x'"):
+        empty.remove("x")
+
+
+def test_a_bad_replacement_leaves_the_rule(rules):
+    refused(rules, lambda: rules.replace("first", "x >"), "rule 'first': syntax error")
+    assert rules["first"].where == "x > 5 AND tier = 'gold'"
+
+
+@pytest.mark.parametrize("weight", [-1, math.nan, math.inf, "much", None, True])
+def test_weights(rules, weight):
+    call = lambda: rules.add("bad", "x > 5", weights={"x": weight})  # noqa: E731
+    refused(
+        rules, call, "rule 'bad': the weight of attribute 'x' must be a finite number, 0 or more"
+    )
+
+
+def test_weight_of_what_is_not_tested(rules):
+    call = lambda: rules.add("bad", "x > 5", weights={"tier": 1})  # noqa: E731
+    refused(rules, call, "attribute 'tier', which the condition does not test; it tests x")
+    call = lambda: rules.add("bad", "x > 5", weights={"tire": 1})  # noqa: E731
+    refused(rules, call, "unknown attribute 'tire'; did you mean 'tier'?")
+    refused(rules, lambda: rules.add("bad", "x > 5", weights=0.5), "weights must be a dict")
+
+
+def test_payload(rules):
+    rules.add("a", "x > 100", payload={"team": "vip"})
+    call = lambda: rules.add("b", "x > 1", payload={"team": 5})  # noqa: E731
+    refused(rules, call, "payload column 'team' holds string so far, got int64")
+    refused(rules, lambda: rules.add("b", "x > 1", payload=[1]), "payload must be a dict")
+
+
+# ------------------------------------------------------------ tables of rules
+
+
+def test_a_bad_row_in_a_large_table(rules):
+    n = 5_000
+    where = [f"x > {i} AND tier = 'gold'" for i in range(n)]
+    where[3_210] = "x > 'much'"
+    table = pa.table({"id": [f"r{i}" for i in range(n)], "where": where})
+    refused(rules, lambda: rules.add_many(table), "row 3210 (rule 'r3210')", "the text 'much'")
+    assert len(rules) == 1
+
+
+def boxes(**columns):
+    return pa.table(
+        {"id": ["a", "b", "c"], "x_low": [1.0, 2.0, 3.0], "x_high": [2.0, 3.0, 4.0]} | columns
+    )
+
+
+def test_boxes(rules):
+    def bad(*fragments, **columns):
+        refused(rules, lambda: rules.add_many(boxes(**columns)), *fragments)
+
+    bad("row 1 (rule 'b')", "x from 9.0 to 3.0", "low bound is above", x_low=[1.0, 9.0, 1.0])
+    bad("row 2 (rule 'c')", "a bound of x is NaN", x_high=[2.0, 3.0, math.nan])
+    bad("row 2: id 'a' stands in row 0 already", id=["a", "b", "a"])
+    bad("row 1: rule 'first' exists already", id=["a", "first", "c"])
+    bad("row 1: the id is null", id=["a", None, "c"])
+    bad("ids must be integers or texts", id=[1.5, 2.5, 3.5])
+    bad("column 'z_low' looks like a box's bound", "no attribute 'z'", z_low=[1.0, 1.0, 1.0])
+    bad("attribute 'x' is a number", "type string", x_low=["1", "2", "3"])
+    bad("attribute 'n' is an integer", "bool", n_low=[True, False, True])
+    bad("row 1 (rule 'b')", "category", tier_low=["a", "b", "c"], tier_high=["a", "c", "c"])
+    assert len(rules) == 1
+
+
+def test_tables_of_no_known_form(rules):
+    refused(rules, lambda: rules.add_many(pa.table({"where": ["x > 5"]})), "needs a column 'id'")
+    refused(
+        rules,
+        lambda: rules.add_many(pa.table({"id": ["a"], "condition": ["x > 5"]})),
+        "id and where", "_low", "long", "'condition'",
+    )  # fmt: skip
+    refused(rules, lambda: rules.add_many({"id": ["a"]}), "pyarrow.table")
+    refused(rules, lambda: rules.add_many(5), "speaks Arrow", "int")
+    table = pa.table({"id": ["a"], "where": [5]})
+    refused(rules, lambda: rules.add_many(table), "the column 'where' must be texts")
+    table = pa.table({"id": ["a"], "where": pa.array([None], pa.string())})
+    refused(rules, lambda: rules.add_many(table), "row 0 (rule 'a')", "the condition is null")
+    table = pa.table({"id": ["a"], "where": ["x > 5"], "weights": [0.5]})
+    refused(rules, lambda: rules.add_many(table), "'weights' must be a map")
+
+
+def test_long_rows(rules):
+    def bad(*fragments, **columns):
+        good = {"id": ["a", "a", "b"], "attribute": ["x", "n", "x"],
+                "low": [1.0, 2.0, 3.0], "high": [2.0, 3.0, 4.0]}  # fmt: skip
+        refused(rules, lambda: rules.add_many(pa.table(good | columns)), *fragments)
+
+    bad("row 1 (rule 'a')", "unknown attribute 'm'", attribute=["x", "m", "x"])
+    bad("row 1 (rule 'a')", "the attribute is null", attribute=["x", None, "x"])
+    bad("row 2 (rule 'b')", "low bound is above", low=[1.0, 2.0, 9.0])
+    bad("row 0 (rule 'a')", "NaN", low=[math.nan, 2.0, 3.0])
+    bad("row 2 (rule 'b')", "a weight must be a finite number", weight=[1.0, None, -1.0])
+    bad("row 2 (rule 'b')", "a weight must be a finite number", weight=[1.0, None, math.nan])
+    bad("row 2 (rule 'b')", "does not test", weight=[1.0, 1.0, 1.0], low=[1.0, 1.0, None],
+        high=[2.0, 2.0, None])  # fmt: skip
+    bad("'weight' must be numbers", weight=["a", "b", "c"])
+    bad("attribute 'tier' is a category", attribute=["tier", "n", "x"])
+    bad("row 2: rule 'first' exists already", id=["a", "a", "first"])
+
+
+# ------------------------------------------------------------ events
+
+
+def test_events_lack_a_column(rules):
+    events = pa.table({"X": [6.0], "tire": ["gold"]})
+    refused(rules, lambda: rules.match(events), "no column 'tier'", "did you mean 'tire'?")
+    events = pa.table({"a": [6.0]})
+    refused(rules, lambda: rules.count(events), "no column 'x'", "they have 'a'")
+
+
+WRONG = {
+    "x": [(pa.array(["5"]), "a number", "type string"), (pa.array([True]), "a number", "bool")],
+    "n": [(pa.array([5.0]), "an integer", "double"), (pa.array(["5"]), "an integer", "string")],
+    "tier": [(pa.array([5]), "a category", "int64"), (pa.array([[1]]), "a category", "list")],
+    "active": [(pa.array([1]), "a flag", "int64")],
+    "seen": [(pa.array([5]), "a time", "int64"), (pa.array(["2024-01-01"]), "a time", "string")],
+}
+TESTS = {
+    "x": "x > 5",
+    "n": "n > 5",
+    "tier": "tier = 'a'",
+    "active": "active",
+    "seen": "seen > '2024'",
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_columns_of_a_wrong_type(name):
+    rules = tocsin.Rules(SCHEMA)
+    rules.add("only", TESTS[name])
+    for column, kind, type_ in WRONG[name]:
+        with pytest.raises(tocsin.EventError) as caught:
+            rules.match(pa.table({name: column}))
+        assert f"attribute {name!r} is {kind}" in str(caught.value)
+        assert type_ in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fragment"),
+    [
+        ("x", "5", "a number, but the event has str '5'"),
+        ("x", True, "a number, but the event has bool True"),
+        ("x", [1, 2], "for columns use a table"),
+        ("n", 5.0, "an integer, but the event has float 5.0"),
+        ("n", 2**63, "64 bits"),
+        ("tier", 5, "a category, but the event has int 5"),
+        ("active", 1, "a flag, but the event has int 1"),
+        ("seen", "2024-01-01", "datetime.fromisoformat"),
+    ],
+)
+def test_values_of_a_wrong_type(name, value, fragment):
+    rules = tocsin.Rules(SCHEMA)
+    rules.add("only", TESTS[name])
+    with pytest.raises(tocsin.EventError) as caught:
+        rules.match([{}, {name: value}])
+    assert "event 1: attribute" in str(caught.value)
+    assert fragment in str(caught.value)
+
+
+def test_events_of_no_known_form(rules):
+    refused(rules, lambda: rules.match(5), "speaks Arrow", "int")
+    refused(rules, lambda: rules.match([5]), "event 0 must be a dict", "int")
+    refused(rules, lambda: rules.match("x"), "speaks Arrow", "str")
+
+
+def test_two_columns_for_one_attribute(rules):
+    events = pa.table([pa.array([1.0]), pa.array([2.0]), pa.array(["a"])], ["X", "x ", "tier"])
+    refused(rules, lambda: rules.match(events.rename_columns(["X", "X", "tier"])), "2 columns")
+
+
+def test_maps_of_a_wrong_type(rules):
+    entries = pa.array([[("tier", 5.0)]], pa.map_(pa.string(), pa.float64()))
+    refused(rules, lambda: rules.match(pa.table({"tags": entries})), "map column 'tags'", "'tier'")
+
+
+def test_top_and_explain(rules):
+    for k in (0, -1, 1.5, True, "3"):
+        refused(rules, lambda k=k: rules.top({"x": 1}, k=k), "k must be an integer, 1 or more")
+    refused(rules, lambda: rules.explain([{}, {}], "first"), "one event, got 2")
+    refused(rules, lambda: rules.top({"x": 1}, weights={"x": -1}), "weights of events", "'x'")
+    refused(rules, lambda: rules.top({"x": 1}, weights={"q": 1}), "unknown attribute 'q'")
+    refused(rules, lambda: rules.top({"x": 1}, weights=[{}, {}]), "1 events, but weights for 2")
+    refused(rules, lambda: rules.top({"x": 1}, weights=5), "expected a dict", "int")
+
+
+def test_schemas():
+    def bad(attributes, match, **options):
+        with pytest.raises(tocsin.SchemaError, match=match):
+            tocsin.Schema(attributes, **options)
+
+    bad({"x": "numbr"}, "attribute 'x': the kind must be one of .*; did you mean 'number'?")
+    bad({"x": "number", "X": "number"}, "'X' is declared beside 'x'")
+    bad({"": "number"}, "name must be a text")
+    bad({5: "number"}, "name must be a text")
+    bad(["x"], "a schema is a dict")
+    bad({"x": "number"}, "timezone 'Mars'", timezone="Mars")
+    with pytest.raises(tocsin.RuleError, match="there is no index 'gird'"):
+        tocsin.Rules({"x": "number"}, index="gird")
+
+
+# ------------------------------------------------------------ not bad at all
+
+
+def test_between_the_wrong_way_round_is_legal_and_never_matches(rules):
+    rules.add("never", "x BETWEEN 8 AND 3")
+    assert "never" not in rules.match([{"x": v} for v in (2, 3, 5, 8, 9)]).by_rule()
+    assert "no event can satisfy" in str(rules.explain({"x": 5}, "never"))
+
+
+def test_empty_rules():
+    rules = tocsin.Rules(SCHEMA)
+    events = pa.table({"x": [1.0, 2.0]})
+    assert len(rules) == 0
+    assert len(rules.match(events)) == 0
+    assert rules.match(events).offsets.tolist() == [0, 0, 0]
+    assert rules.match(events).to_arrow().num_rows == 0
+    assert rules.count(events).tolist() == [0, 0]
+    assert len(rules.top(events, 3)) == 0
+    assert rules.match({"x": 1}).by_rule() == {}
+    assert [len(b) for b in rules.match_blocks(events)] in ([0], [])
+    assert str(rules.plan()) == "no rules yet"
+    rules.merge()
+    rules.add_many(pa.table({"id": pa.array([], pa.string()), "where": pa.array([], pa.string())}))
+    rules.remove_many([])
+    assert list(rules) == []
+    assert "0 rules" in repr(rules)
+
+
+def test_empty_events(rules):
+    empty = pa.table({"x": pa.array([], pa.float64()), "tier": pa.array([], pa.string())})
+    for events in (empty, []):
+        assert len(rules.match(events)) == 0
+        assert rules.match(events).offsets.tolist() == [0]
+        assert rules.count(events).tolist() == []
+        assert len(rules.top(events, 3)) == 0
+        assert list(rules.match_blocks(events)) == []
+
+
+def test_other_spellings_of_spark():
+    rules = tocsin.Rules(SCHEMA)
+    event = {
+        "x": 6.0, "n": 5, "tier": "it's", "active": True,
+        "seen": datetime.datetime(2024, 5, 1, 12, 30, tzinfo=datetime.UTC),
+    }  # fmt: skip
+    spellings = [
+        "active", "NOT NOT active", "active = TRUE", "active IS TRUE", "active IS NOT FALSE",
+        "5 < x", "5 = n", "n == 5", "n <=> 5", "NOT n <=> NULL", "temp <=> NULL", "n <> 4", "n != 4",
+        "N = 5", "`n` = 5", "TIER = 'it\\'s'", "tier = 'it''s'", 'tier = "it\'s"',
+        "seen = '2024-05-01 12:30:00'", "seen = '2024-05-01T12:30:00Z'",
+        "seen = '2024-05-01T14:30:00+02:00'", "seen > '2024-05-01'", "seen > DATE '2024-05-01'",
+        "seen = TIMESTAMP '2024-05-01 12:30:00'", "seen < '2025'", "seen >= '2024-05'",
+        "n = 2 + 3", "n = 10 - 5", "x = 2 * 3", "x = 1.5 * 4", "n > -5", "n = +5", "n = 5L",
+        "x > 5.5D", "x = 6BD", "x > 5 -- a comment", "x /* another */ > 5", "TRUE", "1 = 1",
+        "n IN (5)", "n NOT IN (6, 7)", "temp IS NULL", "n IS NOT NULL", "x < CAST('NaN' AS DOUBLE)",
+        "x BETWEEN 6 AND 6", "NOT x BETWEEN 7 AND 9", "(((x > 5)))", "! (x < 5)",
+        "n IS DISTINCT FROM 6", "n IS NOT DISTINCT FROM 5",
+    ]  # fmt: skip
+    for spelling in spellings:
+        rules.add(spelling, spelling)
+    matched = rules.match(event).by_rule()
+    assert [s for s in spellings if s not in matched] == []
+
+
+def test_numpy_values_and_ids():
+    rules = tocsin.Rules(SCHEMA)
+    rules.add(np.int64(3), "n > 2 AND x > 1 AND active AND seen > '2024'")
+    event = {"n": np.int32(5), "x": np.float32(2), "active": np.True_,
+             "seen": np.datetime64("2025-01-01T00:00:00.000000001")}  # fmt: skip
+    assert rules.match(event).to_arrow()["rule"].to_pylist() == [3]
+    assert len(rules.match(event | {"seen": np.datetime64("NaT")})) == 0
