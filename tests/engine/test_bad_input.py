@@ -45,8 +45,8 @@ def refused(rules, call, *fragments, error=tocsin.TocsinError):
 
 
 CONDITIONS = {
-    "unknown attribute": ("x > 5 AND prize > 3", ["unknown attribute 'prize'", "column 11", "^^^^^"]),
-    "unknown attribute with a near name": ("tmp > 5", ["unknown attribute 'tmp'; did you mean 'temp'?"]),
+    "unknown attribute": ("x > 5 AND prize > 3", ["unknown attribute 'prize'", "column 11"]),
+    "a near name": ("tmp > 5", ["unknown attribute 'tmp'; did you mean 'temp'?"]),
     "number against text": (
         "temp > 'hot'",
         ["attribute 'temp' is a number, but it is compared with the text 'hot'",
@@ -142,7 +142,7 @@ def test_decimal_columns():
     declared = tocsin.Rules({"price": "number"})
     declared.add("fine", "price > 5")
     events = pa.table({"price": pa.array([decimal.Decimal("5.10")], pa.decimal128(10, 2))})
-    with pytest.raises(tocsin.EventError, match="decimal128.*cast decimals to double"):
+    with pytest.raises(tocsin.EventError, match=r"decimal128.*cast decimals to double"):
         declared.match(events)
 
 
@@ -415,7 +415,8 @@ def test_other_spellings_of_spark():
     }  # fmt: skip
     spellings = [
         "active", "NOT NOT active", "active = TRUE", "active IS TRUE", "active IS NOT FALSE",
-        "5 < x", "5 = n", "n == 5", "n <=> 5", "NOT n <=> NULL", "temp <=> NULL", "n <> 4", "n != 4",
+        "5 < x", "5 = n", "n == 5", "n <=> 5", "NOT n <=> NULL", "temp <=> NULL",
+        "n <> 4", "n != 4",
         "N = 5", "`n` = 5", "TIER = 'it\\'s'", "tier = 'it''s'", 'tier = "it\'s"',
         "seen = '2024-05-01 12:30:00'", "seen = '2024-05-01T12:30:00Z'",
         "seen = '2024-05-01T14:30:00+02:00'", "seen > '2024-05-01'", "seen > DATE '2024-05-01'",

@@ -53,13 +53,11 @@ class _Pending:
         columns = {
             f.name: pa.array([p.get(f.name) for p in self.payload], f.type) for f in payload_schema
         }
-        n = len(self.ids)
-        payload = pa.table(columns) if columns else pa.table({"": pa.nulls(n)}).select([])
         return Roster(
             np.array(self.positions, np.int32),
             pa.array(self.ids, id_type),
             pa.array(self.where, pa.large_string()),
-            payload,
+            pa.table(columns),
         )
 
 

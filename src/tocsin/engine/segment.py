@@ -19,7 +19,7 @@ class Roster(NamedTuple):
     positions: np.ndarray  # [n] int32, ascending
     ids: pa.Array  # [n] int64 or large text
     where: pa.Array  # [n] texts, null where the rule was given as a box or in long form
-    payload: pa.Table  # [n] rows
+    payload: pa.Table  # [n] rows; an Arrow table without columns has no rows at all
 
     def kept(self, keep: np.ndarray) -> Roster:
         """Return the rules for which `keep` is true."""
@@ -30,7 +30,19 @@ class Roster(NamedTuple):
             self.positions[keep],
             self.ids.filter(mask),
             self.where.filter(mask),
-            self.payload.filter(mask),
+            self.payload.filter(mask) if self.payload.num_columns else self.payload,
+        )
+
+    def payload_as(self, schema: pa.Schema) -> pa.Table:
+        """Return the payload with all columns of a schema, null where it had none."""
+        n = len(self.positions)
+        had = set(self.payload.column_names)
+        return pa.table(
+            [
+                self.payload.column(f.name).cast(f.type) if f.name in had else pa.nulls(n, f.type)
+                for f in schema
+            ],
+            schema=schema,
         )
 
 
@@ -38,11 +50,12 @@ def joined_rosters(rosters: Sequence[Roster]) -> Roster:
     """Return the rules of all rosters, in order."""
     if len(rosters) == 1:
         return rosters[0]
+    schema = pa.unify_schemas([r.payload.schema for r in rosters])
     return Roster(
         np.concatenate([r.positions for r in rosters]),
         pa.concat_arrays([r.ids for r in rosters]),
         pa.concat_arrays([r.where for r in rosters]),
-        pa.concat_tables([r.payload for r in rosters], promote_options="default").combine_chunks(),
+        pa.concat_tables([r.payload_as(schema) for r in rosters]).combine_chunks(),
     )
 
 

@@ -77,7 +77,8 @@ class Exhaustive:
         _, group, sizes = np.unique(signature, return_inverse=True, return_counts=True)
         alike = sizes[group] >= _WORTH_A_BLOCK
         # Blocks of conjunctions alike come first, then one block per leading attribute.
-        leading = np.where(lead >= 0, conjunctions.attribute[np.maximum(lead, 0)], -1)
+        leading = np.full(n, -1)
+        leading[lead >= 0] = conjunctions.attribute[lead[lead >= 0]]
         block_of = np.where(alike, group, len(sizes) + 1 + leading)
         order = np.argsort(block_of, kind="stable")
         _, first, counts = np.unique(block_of[order], return_index=True, return_counts=True)
@@ -153,13 +154,17 @@ def _tested_rows(
         return [rows] if rows[0] >= 0 else []
     begin = c.offsets[chosen]
     lengths = c.offsets[chosen + 1] - begin
-    if (lengths == lengths[0]).all() and not (c.kind == NOT_SET).any():
-        return [begin + i for i in range(int(lengths[0]))]
-    rows = np.arange(int(lengths.sum())) + np.repeat(
-        begin - (np.cumsum(lengths) - lengths), lengths
-    )
+    before = np.cumsum(lengths) - lengths
+    rows = np.arange(int(lengths.sum())) + np.repeat(begin - before, lengths)
     rows = rows[c.kind[rows] != NOT_SET]
-    return list(rows.reshape(len(chosen), -1).T)
+    tests = len(rows) // len(chosen)
+    # Signatures are hashes. Should two differ and be equal, the block has no tests: all of
+    # it is proposed, and accept decides.
+    if tests * len(chosen) != len(rows):
+        return []
+    by_test = list(rows.reshape(len(chosen), tests).T)
+    alike = all((c.attribute[r] == c.attribute[r[0]]).all() for r in by_test)
+    return by_test if alike else []
 
 
 def _around(c: Conjunctions, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -188,8 +193,6 @@ def survey(c: Conjunctions, signature: Int64Out, lead: Int64Out, settled: UInt8O
                 settled[i] = 0
             if kind == NOT_SET:
                 continue
-            # A mixer of 64 bits per attribute; two signatures that collide would put
-            # conjunctions of different attributes into one block, so it must be good.
             mixed = (mixed ^ np.uint64(c.attribute[row] + 1)) * np.uint64(0xBF58476D1CE4E5B9)
             mixed ^= mixed >> np.uint64(29)
             low, high = c.low[row], c.high[row]

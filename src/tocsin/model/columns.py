@@ -11,7 +11,7 @@ import pyarrow.types as t
 
 from tocsin.errors import EventError
 from tocsin.jit import Float64s, Int64Out, Int64s, UInt8s, kernel
-from tocsin.model.line import HIGHEST, NAN, NULL, OTHER, SEAM
+from tocsin.model.line import NAN, NULL, OTHER, SEAM
 from tocsin.model.schema import ARTICLE, Kind, Schema
 
 
@@ -20,13 +20,8 @@ def number_keys(values: Float64s, out: Int64Out) -> None:
     """Write the keys of floats: order-preserving bits, -0 as 0, one NaN."""
     bits = values.view(np.int64)
     for i in range(values.shape[0]):
-        b = bits[i]
-        key = b ^ ((b >> 63) & HIGHEST)
-        if b == NULL:  # -0.0 has the bits of the lowest integer
-            key = 0
-        if values[i] != values[i]:
-            key = NAN
-        out[i] = key
+        key = bits[i] if bits[i] >= 0 else NULL - bits[i]
+        out[i] = key if values[i] == values[i] else NAN
 
 
 @kernel
@@ -83,8 +78,8 @@ def category_keys(array: pa.Array, codes: dict[str, int], out: np.ndarray) -> No
         found = [NULL if d is None else codes.get(d, OTHER) for d in distinct.to_pylist()]
         table = np.array(found, np.int64)
     else:
-        known = pa.array(list(codes), distinct.type)
-        places = pc.index_in(distinct, value_set=known)
+        known = pa.array(list(codes), pa.large_string())
+        places = pc.index_in(distinct.cast(pa.large_string()), value_set=known)
         numbers = np.fromiter(codes.values(), np.int64, len(codes))
         table = np.where(
             np.asarray(places.is_valid()), numbers[np.asarray(places.fill_null(0))], OTHER
@@ -132,9 +127,7 @@ def check_type(type_: pa.DataType, kind: Kind, name: str) -> None:
 
 def _values(array: pa.Array, dtype: Any) -> np.ndarray:
     """Return an array's values as they lie in memory, whatever stands where it is null."""
-    raw: np.dtype = np.dtype(array.type.to_pandas_dtype())
-    if t.is_timestamp(array.type) or t.is_date(array.type):
-        raw = np.dtype(np.int64)
+    raw = np.dtype(np.int64 if t.is_timestamp(array.type) else array.type.to_pandas_dtype())
     data = array.buffers()[1]
     if data is None or not len(array):
         return np.zeros(len(array), dtype)

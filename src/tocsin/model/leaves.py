@@ -158,9 +158,12 @@ class Compiler:
         if constant.type == "null":
             return self._add(attribute, lambda s, c: None)
         cuts = cutter(attribute, constant, self.schema)
+        bind = _comparing(operator, cuts)
         if operator not in ("=", "<>"):
             self._ordered(attribute, operator, node)
-        return self._add(attribute, _comparing(operator, cuts))
+            if self.schema.kind(attribute) == "integer" and constant.type != "double":
+                bind = _within_bigint(operator, constant, bind)
+        return self._add(attribute, bind)
 
     def _ordered(self, attribute: int, operator: str, node: exp.Expr) -> None:
         if self.schema.kind(attribute) == "category":
@@ -299,6 +302,25 @@ def _comparing(
         "=": equal,
         "<>": unequal,
     }[operator]
+
+
+def _within_bigint(
+    operator: str, constant: Constant, bind: Callable[[Literals, Codes], Predicate | None]
+) -> Callable[[Literals, Codes], Predicate | None]:
+    """Return `bind`, but a constant beyond bigint makes the comparison one.
+
+    So Spark's analyzer has it: `n < 9223372036854775808` is the literal TRUE, also for null.
+    """
+
+    def bound(s: Literals, codes: Codes) -> Predicate | None:
+        value = constant.read(s)
+        if value > HIGHEST:
+            return ALWAYS if operator in ("<", "<=") else None
+        if value < NULL:
+            return ALWAYS if operator in (">", ">=") else None
+        return bind(s, codes)
+
+    return bound
 
 
 def _as_double(constant: Constant) -> Constant:

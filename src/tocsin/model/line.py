@@ -7,8 +7,8 @@
 So an open end is plus or minus one, `IS NULL` is an interval, and NaN, which
 Spark puts above everything, needs no special case.
 
-* number: the bits of the float64, the magnitude bits of negatives flipped; -0 is 0
-  and every NaN is one NaN.
+* number: the bits of the float64, for negatives minus those of the magnitude; so -0 is
+  0, and neighbouring floats have neighbouring keys. Every NaN is one NaN.
 * integer, time (microseconds since 1970 UTC): the value itself, except that null
   takes the lowest key, and 2**64 integers and a null do not fit 2**64 keys. The
   integers up to `SEAM` are therefore one higher, and `SEAM` and `SEAM + 1` share a
@@ -52,13 +52,13 @@ def number_key(value: float) -> int:
     """
     if value != value:
         return NAN
-    bits: int = _unpack(_pack(value + 0.0))[0]
-    return bits if bits >= 0 else bits ^ HIGHEST
+    bits: int = _unpack(_pack(value))[0]
+    return bits if bits >= 0 else NULL - bits
 
 
 def number_value(key: int) -> float:
     """Return the float of a key; keys between NaN and the end are NaN."""
-    bits = key if key >= 0 else key ^ HIGHEST
+    bits = key if key >= 0 else NULL - key
     value: float = struct.unpack("<d", struct.pack("<q", bits))[0]
     return value
 

@@ -65,8 +65,9 @@ def _end(kind: Kind, key: int, upper: bool) -> tuple[str, str]:
     closed = _literal(kind, key, {})
     operators = ("<=", "<") if upper else (">=", ">")
     if kind == "number":
-        outside = _literal(kind, key + 1 if upper else key - 1, {})
-        if len(outside) < len(closed):
+        beyond = key + 1 if upper else key - 1
+        outside = _literal(kind, beyond, {})
+        if len(outside) < len(closed) and not math.isnan(line.number_value(beyond)):
             return operators[1], outside
     return operators[0], closed
 

@@ -1,0 +1,157 @@
+"""What every index must pass: one `check_*` for each promise of `tocsin.index.protocol`.
+
+The oracle here reads the conjunctions' arrays in plain Python.
+"""
+
+import numpy as np
+
+from tests import generate, naive
+from tocsin.index.accept import accept
+from tocsin.model.condition import Conditions
+from tocsin.model.conjunctions import Builder
+from tocsin.model.events import Events
+from tocsin.model.keys import dense
+from tocsin.model.schema import Schema
+
+NULL = -(2**63)
+NO_FLAGS = np.empty(0, np.uint8)
+
+
+class Workload:
+    """Conjunctions and events, and which hold for which, found one by one."""
+
+    def __init__(self, conditions, events):
+        self.schema = Schema(generate.SCHEMA)
+        codes, reader, builder = {}, Conditions(self.schema), Builder()
+        for number, condition in enumerate(conditions):
+            builder.add(number, reader.read(naive.sql(condition), codes)[0])
+        self.conjunctions = builder.build()
+        self.width = len(self.schema)
+        used = range(self.width)
+        self.keys = Events.read(
+            generate.arrow_table(events), self.schema, used, codes
+        ).keys(0, len(events))  # fmt: skip
+        self.sparse_keys = Events.read(list(events), self.schema, used, codes).keys(0, len(events))
+        self.truths = [
+            {c for c in range(self.conjunctions.size) if self.holds(c, self.line(e))}
+            for e in range(len(events))
+        ]
+
+    def line(self, event):
+        line = dict.fromkeys(range(self.width), NULL)
+        for row, attribute in enumerate(self.keys.column_attribute.tolist()):
+            line[attribute] = int(self.keys.columns[row, event])
+        return line
+
+    def holds(self, conjunction, line):
+        c = self.conjunctions
+        for row in range(c.offsets[conjunction], c.offsets[conjunction + 1]):
+            key, low, high = line[int(c.attribute[row])], int(c.low[row]), int(c.high[row])
+            if c.kind[row] == 0:
+                true = low <= key <= high
+            else:
+                true = (key in c.points[low:high].tolist()) == (c.kind[row] == 1)
+            if not true:
+                return False
+        return True
+
+
+def proposed(index, keys, width, room=None):
+    """Return each event's candidates, asking as often as the buffer makes necessary."""
+    n = index.conjunctions.size
+    out = np.empty(n + (1 << 16 if room is None else room), np.int32)
+    offsets = np.zeros(keys.size + 1, np.int64)
+    found, first = [], 0
+    while first < keys.size:
+        offsets[0] = 0
+        stop = index.candidates(keys, width, first, offsets, out)
+        assert stop > first, "an index must answer at least one event"
+        found += [out[offsets[i] : offsets[i + 1]].tolist() for i in range(stop - first)]
+        first = stop
+    return found
+
+
+def check_proposes_what_holds(index, work):
+    for candidates, truth in zip(proposed(index, work.keys, work.width), work.truths, strict=True):
+        proven = [c for c in candidates if c >= 0]
+        numbers = [c if c >= 0 else ~c for c in candidates]
+        assert len(numbers) == len(set(numbers)), "proposed twice"
+        assert truth <= set(numbers), "missed"
+        assert set(proven) <= truth, "proven, but false"
+        assert not index.proven or len(proven) == len(numbers)
+
+
+def check_accepts_exactly(index, work):
+    n, size = index.conjunctions.size, work.keys.size
+    out, offsets = np.empty(n * size + n, np.int32), np.zeros(size + 1, np.int64)
+    assert index.candidates(work.keys, work.width, 0, offsets, out) == size
+    candidates, proven = int(offsets[-1]), int((out[: offsets[-1]] >= 0).sum())
+    evaluated = accept(
+        index.conjunctions, NO_FLAGS, work.keys, work.width, 0, size, offsets, out
+    )  # fmt: skip
+    assert evaluated == candidates - proven
+    for event, truth in enumerate(work.truths):
+        assert set(out[offsets[event] : offsets[event + 1]].tolist()) == truth
+
+
+def check_leaves_out_what_was_removed(index, work):
+    n, size = index.conjunctions.size, work.keys.size
+    removed = (np.arange(n) % 3 == 0).astype(np.uint8)
+    out, offsets = np.empty(n * size + n, np.int32), np.zeros(size + 1, np.int64)
+    index.candidates(work.keys, work.width, 0, offsets, out)
+    accept(index.conjunctions, removed, work.keys, work.width, 0, size, offsets, out)
+    for event, truth in enumerate(work.truths):
+        kept = set(out[offsets[event] : offsets[event + 1]].tolist())
+        assert kept == {c for c in truth if not removed[c]}
+
+
+def check_batch_equals_single(index, work):
+    together = proposed(index, work.keys, work.width)
+    assert together == proposed(index, work.keys, work.width), "not the same order again"
+    for event, expected in enumerate(together):
+        alone = dense(work.keys.columns[:, event : event + 1], work.keys.column_attribute)
+        assert proposed(index, alone, work.width) == [expected]
+
+
+def check_sparse_equals_dense(index, work):
+    together = proposed(index, work.keys, work.width)
+    assert proposed(index, work.sparse_keys, work.width) == together
+
+
+def check_small_buffers(index, work):
+    together = proposed(index, work.keys, work.width)
+    for room in (0, 1, 7):
+        assert proposed(index, work.keys, work.width, room) == together
+
+
+def check_counts(index, work):
+    counts = np.full(work.keys.size, 5, np.int64)
+    if index.count(work.keys, work.width, counts):
+        assert counts.tolist() == [5 + len(truth) for truth in work.truths]
+    else:
+        assert counts.tolist() == [5] * work.keys.size
+
+
+def check_arrays_round_trip(index, work, folder):
+    arrays = index.arrays()
+    for name, array in arrays.items():
+        np.save(folder / f"{name}.npy", array)
+    mapped = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in arrays}
+    again = type(index).from_arrays(index.conjunctions, mapped)
+    assert again.name == index.name
+    assert again.proven == index.proven
+    assert again.nbytes == index.nbytes
+    together = proposed(index, work.keys, work.width)
+    assert proposed(again, work.keys, work.width) == together
+
+
+def check_inputs_are_untouched(index, work):
+    before = [a.tobytes() for a in (*work.conjunctions, *work.keys)]
+    type(index).build(work.conjunctions, work.width)
+    proposed(index, work.keys, work.width)
+    assert [a.tobytes() for a in (*work.conjunctions, *work.keys)] == before
+    assert not any(a.flags.writeable for a in work.conjunctions)
+
+
+def check_bytes_are_told(index, work):
+    assert index.nbytes == sum(a.nbytes for a in index.arrays().values())

@@ -1,0 +1,186 @@
+import datetime
+import itertools
+import math
+import zoneinfo
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tocsin.errors import ConditionError
+from tocsin.model import line
+from tocsin.model.columns import column_keys
+from tocsin.model.schema import Schema
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+UTC = zoneinfo.ZoneInfo("UTC")
+
+
+def spark_order(value):
+    """Sort as Spark does: NaN above everything."""
+    return (1, 0.0) if math.isnan(value) else (0, value)
+
+
+@given(st.lists(st.floats(), min_size=2))
+def test_numbers_keep_sparks_order(values):
+    for a, b in itertools.pairwise(sorted(values, key=spark_order)):
+        assert line.number_key(a) <= line.number_key(b)
+        assert (line.number_key(a) == line.number_key(b)) == (spark_order(a) == spark_order(b))
+
+
+@given(st.floats())
+def test_numbers_come_back(value):
+    key = line.number_key(value)
+    back = line.number_value(key)
+    assert back == value or (math.isnan(back) and math.isnan(value))
+    assert line.LOWEST < key < line.HIGHEST
+
+
+def test_neighbouring_numbers_have_neighbouring_keys():
+    for value in (0.0, 1.0, -1.0, 5e-324, 1e308, -5e-324):
+        above = math.nextafter(value, math.inf)
+        assert line.number_key(above) == line.number_key(value) + 1
+
+
+@given(INT64, INT64)
+def test_integers_keep_their_order(a, b):
+    if {a, b} != {line.SEAM, line.SEAM + 1}:
+        assert (line.integer_key(a) < line.integer_key(b)) == (a < b)
+    assert line.integer_key(a) > line.NULL
+
+
+@given(INT64)
+def test_integers_come_back(value):
+    if value != line.SEAM + 1:
+        assert line.integer_value(line.integer_key(value)) == value
+
+
+@given(INT64 | st.sampled_from([line.SEAM + d for d in range(-2, 4)]), INT64)
+def test_a_bound_divides_integers_exactly_or_is_refused(bound, value):
+    try:
+        key = line.integer_from(bound)
+    except ConditionError:
+        assert bound == line.SEAM + 1
+        return
+    for v in (value, bound, bound - 1, line.SEAM, line.SEAM + 1, -(2**63), 2**63 - 1):
+        if -(2**63) <= v < 2**63:
+            assert (line.integer_key(v) >= key) == (v >= bound)
+
+
+@given(
+    st.floats() | INT64.map(float) | st.sampled_from([2.0**63, -(2.0**63), 2.0**53 + 2]),
+    INT64,
+)
+def test_integers_meet_doubles_as_doubles(bound, value):
+    least, above = line.double_from(bound)
+    near = int(bound) if math.isfinite(bound) else 0
+    for v in (value, near - 1, near, near + 1, near + 512, near - 512, -(2**63), 2**63 - 1):
+        if -(2**63) <= v < 2**63:
+            assert (v >= least) == (spark_order(float(v)) >= spark_order(bound))
+            assert (v >= above) == (spark_order(float(v)) > spark_order(bound))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1970", 0),
+        ("1970-01", 0),
+        ("1970-1-2", 86_400_000_000),
+        ("1970-01-01 00:00", 0),
+        ("1970-01-01T00:00:01", 1_000_000),
+        (" 1970-01-01 00:00:00.5 ", 500_000),
+        ("1970-01-01 00:00:00.1234567", 123_456),
+        ("1970-01-01 01:00:00+01:00", 0),
+        ("1970-01-01 01:00:00 +1", 0),
+        ("1969-12-31 23:00:00-0100", 0),
+        ("1970-01-01 01:00:00 Europe/Berlin", 0),
+        ("1970-01-01T00:00:00Z", 0),
+    ],
+)
+def test_times_as_spark_casts_them(text, expected):
+    assert line.parse_time(text, UTC) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "now", "1970-13-01", "1970-01-32", "70-01-01", "1970-01-01 25:00", "1970-01-01 x/y"],
+)
+def test_no_times(text):
+    with pytest.raises(ValueError):  # noqa: PT011  (Python says it in many ways)
+        line.parse_time(text, UTC)
+
+
+def test_times_without_a_zone_are_read_in_the_schemas():
+    berlin = zoneinfo.ZoneInfo("Europe/Berlin")
+    assert line.parse_time("2024-07-01 12:00:00", berlin) == line.parse_time(
+        "2024-07-01 10:00:00", UTC
+    )
+    naive = datetime.datetime(2024, 7, 1, 12)
+    assert line.time_key(naive, berlin) == line.parse_time("2024-07-01T10:00Z", UTC)
+    assert line.time_key(datetime.date(2024, 7, 1), UTC) == line.parse_time("2024-07-01", UTC)
+
+
+def keys(array, kind, codes=None, timezone="UTC"):
+    out = np.empty(len(array), np.int64)
+    schema = Schema({"a": kind}, timezone=timezone)
+    column_keys(array, kind, schema, codes if codes is not None else {}, out, "a")
+    return out.tolist()
+
+
+@given(st.lists(st.floats() | st.none()))
+def test_columns_of_numbers(values):
+    expected = [line.NULL if v is None else line.number_key(v) for v in values]
+    array = pa.array([0.5, None, *values], pa.float64(), from_pandas=False)
+    assert keys(array.slice(2), "number") == expected
+
+
+@given(st.lists(INT64 | st.none()))
+def test_columns_of_integers(values):
+    expected = [line.NULL if v is None else line.integer_key(v) for v in values]
+    assert keys(pa.array([None, *values], pa.int64()).slice(1), "integer") == expected
+
+
+def test_columns_of_other_widths():
+    expected = [line.integer_key(v) for v in (0, 1, 100)] + [line.NULL]
+    for type_ in (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint32(), pa.uint64()):
+        assert keys(pa.array([0, 1, 100, None], type_), "integer") == expected
+    expected = [line.number_key(v) for v in (0.0, 1.0, 100.0)] + [line.NULL]
+    for type_ in (pa.float16(), pa.float32(), pa.int32(), pa.uint64()):
+        assert keys(pa.array([0, 1, 100, None]).cast(type_), "number") == expected
+    assert keys(pa.nulls(2), "number") == [line.NULL] * 2
+
+
+def test_columns_of_flags_and_times():
+    assert keys(pa.array([True, None, False, True]).slice(1), "flag") == [line.NULL, 0, 1]
+    moment = datetime.datetime(2024, 5, 1, 12, 30, tzinfo=datetime.UTC)
+    key = line.time_key(moment, UTC)
+    for unit in ("s", "ms", "us", "ns"):
+        array = pa.array([moment, None], pa.timestamp(unit, "Europe/Berlin"))
+        assert keys(array, "time") == [key, line.NULL]
+    assert keys(pa.array([1999], pa.timestamp("ns", "UTC")), "time") == [1]
+    assert keys(pa.array([-1], pa.timestamp("ns", "UTC")), "time") == [-1]
+    assert keys(pa.array([datetime.date(1970, 1, 2)]), "time") == [86_400_000_000]
+    local = pa.array([datetime.datetime(2024, 5, 1, 14, 30)], pa.timestamp("us"))
+    assert keys(local, "time", timezone="Europe/Berlin") == [key]
+
+
+@pytest.mark.parametrize("many", [3, 5000])
+def test_columns_of_categories(many):
+    codes = {f"v{i}": i + 1 for i in range(10)}
+    values = [f"v{i}" for i in range(many)] + [None, "", "v3"]
+    expected = [line.NULL if v is None else codes.get(v, line.OTHER) for v in values]
+    plain = pa.array(values)
+    for array in (
+        plain,
+        plain.cast(pa.large_string()),
+        plain.cast(pa.string_view()),
+        plain.dictionary_encode(),
+        pa.concat_arrays([pa.array(["x", None]), plain]).slice(2),
+    ):
+        assert keys(array, "category", codes) == expected
+    nulls_inside = pa.DictionaryArray.from_arrays([0, 1, None], pa.array(["v1", None]))
+    assert keys(nulls_inside, "category", codes) == [2, line.NULL, line.NULL]
+    assert keys(pa.array([], pa.string()), "category", codes) == []
+    assert keys(pa.array([None], pa.string()), "category", codes) == [line.NULL]
