@@ -25,7 +25,7 @@ format: $(READY)
 	$(BIN)/ruff format .
 
 bench: $(READY)
-	$(BIN)/python -m benchmarks.spine
+	$(BIN)/python -m benchmarks.spine --out docs/benchmarks.md
 
 java:
 	@bash scripts/ensure-java.sh

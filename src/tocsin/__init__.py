@@ -13,7 +13,6 @@ from tocsin.errors import (
     EventError,
     RuleError,
     SchemaError,
-    SegmentError,
     TocsinError,
     UnknownRuleError,
 )
@@ -39,7 +38,6 @@ __all__ = [
     "Rules",
     "Schema",
     "SchemaError",
-    "SegmentError",
     "TocsinError",
     "UnknownRuleError",
 ]

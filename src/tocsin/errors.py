@@ -7,8 +7,7 @@
     ├── ConditionError     a condition's text is not one we accept; knows the position
     ├── RuleError          an id, weight, payload or row of a table of rules is not usable
     │   └── UnknownRuleError   no rule has this id (also a KeyError)
-    ├── EventError         events lack a column that a rule tests, or have it in a wrong type
-    └── SegmentError       arrays that should be an index do not fit together
+    └── EventError         events lack a column that a rule tests, or have it in a wrong type
 
 A message names the thing (rule, row, attribute), the rule of the language that
 is broken, what came instead, and the likely cause.
@@ -75,10 +74,6 @@ class UnknownRuleError(RuleError, KeyError):
 
 class EventError(TocsinError):
     """Events lack a column that a rule tests, or have it in a wrong type."""
-
-
-class SegmentError(TocsinError):
-    """Arrays that should be an index do not fit together."""
 
 
 def near(name: object, known: Iterable[object]) -> str:

@@ -352,6 +352,9 @@ def test_top_and_explain(rules):
     refused(rules, lambda: rules.top({"x": 1}, weights={"q": 1}), "unknown attribute 'q'")
     refused(rules, lambda: rules.top({"x": 1}, weights=[{}, {}]), "1 events, but weights for 2")
     refused(rules, lambda: rules.top({"x": 1}, weights=5), "expected a dict", "int")
+    refused(rules, lambda: rules.top({"x": 1}, weights=[5]), "expected a dict for each", "int")
+    maps = pa.array([[("x", -1.0)]], pa.map_(pa.string(), pa.float64()))
+    refused(rules, lambda: rules.top({"x": 1}, weights=maps), "weights of events", "'x'", "-1.0")
 
 
 def test_schemas():

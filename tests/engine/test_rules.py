@@ -334,7 +334,7 @@ def test_plan_and_repr(rules):
     assert str(rules.plan()).startswith("base: exhaustive holds 2 rules")
     rules.remove("gold")
     assert "1 of them removed" in str(rules.plan())
-    assert repr(rules) == "Rules(1 rules over Schema(x: number, y: number, tier: category))"
+    assert repr(rules) == "Rules(1 rule over Schema(x: number, y: number, tier: category))"
     assert "1 pair;" in repr(rules.match(EVENTS[0]))
     assert repr(rules.match([EVENTS[0]] * 20)).endswith("...")
 

@@ -92,7 +92,9 @@ def test_top(rng, k):
     common = {a: rng.choice((0.0, 0.5, 2.0)) for a in rng.sample(order, 3)}
     own = [{a: rng.choice((0.0, 0.5, 2.0)) for a in rng.sample(order, 2)} for _ in events]
     table = generate.arrow_table(events)
-    for given_weights, each in ((None, [None] * 9), (common, [common] * 9), (own, own)):
+    maps = pa.array([list(w.items()) for w in own], pa.map_(pa.string(), pa.float64()))
+    nothing, same = [None] * len(events), [common] * len(events)
+    for given_weights, each in ((None, nothing), (common, same), (own, own), (maps, own)):
         top = engine.top(table, k, weights=given_weights)
         for number, event in enumerate(events):
             expected = naive.top(rules, event, k, each[number], order)

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from tocsin.engine.segment import Names, Segment
 from tocsin.errors import EventError, TocsinError
 from tocsin.index.accept import accept
 from tocsin.index.finish import EventWeights, fold, keep_best
 from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, frozen, kernel
-from tocsin.model.events import Events
+from tocsin.model.events import Events, map_entries
 from tocsin.model.keys import Keys
 from tocsin.model.matches import Counters, Matches
 from tocsin.model.schema import Schema
@@ -202,41 +203,50 @@ def lay_in(offsets: Int64s, rules: Int32s, cursor: Int64Out, out: Int32Out) -> N
 
 
 def event_weights(given: Any, events: int, schema: Schema) -> EventWeights:
-    """Return weights of events: none, a dict for all, or a list with a dict for each."""
+    """Return weights of events: none, a dict for all, or one for each (a list, an Arrow map)."""
     common = np.ones(len(schema))
-    offsets: list[int] = []
-    attributes: list[int] = []
-    values: list[float] = []
+    offsets: Any = []
+    attributes: Any = []
+    weights: Any = []
+    if isinstance(given, pa.ChunkedArray):
+        given = given.combine_chunks()
     try:
         if isinstance(given, Mapping):
-            for attribute, value in _one_events(given, schema):
-                common[attribute] = value
-        elif given is not None:
-            rows = given if isinstance(given, list | tuple) else given.to_pylist()
-            if len(rows) != events:
-                raise EventError(f"there are {events} events, but weights for {len(rows)}")
+            for attribute, weight in _weights_of(given, schema):
+                common[attribute] = weight
+        elif isinstance(given, pa.MapArray):
+            offsets, attributes, items = map_entries(given, schema, frozenset(range(len(schema))))
+            weights = np.asarray(items.cast(pa.float64()).fill_null(1.0))
+            bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
+            if len(bad):
+                checked_weight(schema.name(int(attributes[bad[0]])), float(weights[bad[0]]))
+        elif isinstance(given, list | tuple):
             offsets = [0]
-            for row in rows:
-                for attribute, value in _one_events(dict(row or {}), schema):
+            for each in given:
+                for attribute, weight in _weights_of(each or {}, schema):
                     attributes.append(attribute)
-                    values.append(value)
-                offsets.append(len(values))
+                    weights.append(weight)
+                offsets.append(len(weights))
+        elif given is not None:
+            raise EventError(
+                "expected a dict from attribute to weight, or one for each event (a list or an "
+                f"Arrow array of maps); got {type(given).__name__}"
+            )
+        if len(offsets) and len(offsets) != events + 1:
+            raise EventError(f"there are {events} events, but weights for {len(offsets) - 1}")
     except TocsinError as error:
         raise EventError(f"weights of events: {error}") from None
-    except (AttributeError, TypeError, ValueError):
-        raise EventError(
-            "weights of events: expected a dict from attribute to weight, or a list (or Arrow "
-            f"array of maps) with one for each event; got {type(given).__name__}"
-        ) from None
     return EventWeights(
         frozen(common, np.float64),
-        frozen(np.array(offsets), np.int64),
-        frozen(np.array(attributes), np.int32),
-        frozen(np.array(values), np.float64),
+        frozen(np.asarray(offsets), np.int64),
+        frozen(np.asarray(attributes), np.int32),
+        frozen(np.asarray(weights), np.float64),
     )
 
 
-def _one_events(weights: Mapping[str, Any], schema: Schema) -> Iterator[tuple[int, float]]:
+def _weights_of(weights: Mapping[str, Any], schema: Schema) -> Iterator[tuple[int, float]]:
+    if not isinstance(weights, Mapping):
+        raise EventError(f"expected a dict for each event, got {type(weights).__name__}")
     for name, weight in weights.items():
         if weight is not None:
             yield schema.index(name), checked_weight(name, weight)

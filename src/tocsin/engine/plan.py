@@ -36,11 +36,17 @@ class Part:
     why: str
 
     def __str__(self) -> str:
-        removed = f", {self.removed:,} of them removed" if self.removed else ""
+        rules = _counted(self.rules, "rule")
+        if self.removed:
+            rules += f", {self.removed:,} of them removed"
         return (
-            f"{self.role}: {self.index} holds {self.rules:,} rules "
-            f"({self.conjunctions:,} conjunctions{removed}) in {self.nbytes:,} bytes: {self.why}"
+            f"{self.role}: {self.index} holds {rules} "
+            f"({_counted(self.conjunctions, 'conjunction')}) in {self.nbytes:,} bytes: {self.why}"
         )
+
+
+def _counted(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' * (n != 1)}"
 
 
 @dataclass(frozen=True)

@@ -207,7 +207,8 @@ class Rules:
             return sum(s.nbytes for s in self._rules.segments())
 
     def __repr__(self) -> str:
-        return f"Rules({len(self):,} rules over {self.schema!r})"
+        rules = f"{len(self):,} rule{'s' * (len(self) != 1)}"
+        return f"Rules({rules} over {self.schema!r})"
 
     # ------------------------------------------------------------ match
 

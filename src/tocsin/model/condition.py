@@ -27,7 +27,7 @@ from sqlglot.errors import ParseError, TokenError
 
 from tocsin.errors import ConditionError
 from tocsin.model.constants import Constants, Literals, refuse
-from tocsin.model.leaves import ALWAYS, Codes, Compiler, Leaf
+from tocsin.model.leaves import Codes, Compiler, Leaf
 from tocsin.model.predicates import Predicate, meet
 from tocsin.model.schema import Schema
 
@@ -61,14 +61,15 @@ class _Shape(NamedTuple):
                     predicate = bound[numbers[0]]
                     if predicate is None:
                         break
-                    if predicate is not ALWAYS:
+                    if attribute >= 0:
                         conjunction.append((attribute, predicate))
                     continue
                 several = [bound[n] for n in numbers]
                 met = None if None in several else meet(several)  # type: ignore[arg-type]
                 if met is None:
                     break
-                conjunction.extend((attribute, p) for p in met)
+                if attribute >= 0:
+                    conjunction.extend((attribute, p) for p in met)
             else:
                 kept.append(conjunction)
         return kept

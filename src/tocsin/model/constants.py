@@ -253,7 +253,7 @@ def cutter(
 
         def between(s: Literals, _: dict[str, int]) -> Cuts:
             value = read(s)
-            if -value.as_tuple().exponent > 18:
+            if not fit_one_decimal([value]):
                 raise refuse(
                     f"{value} has more than 18 decimal places, which Spark rounds when it "
                     "compares with an integer; write fewer",
@@ -323,6 +323,16 @@ def mismatch(attribute: int, constant: Constant, schema: Schema) -> ConditionErr
         + advice,
         constant.node,
     )
+
+
+def fit_one_decimal(values: Sequence[int | decimal.Decimal]) -> bool:
+    """Tell whether a bigint and all these values fit one decimal type of 38 digits, exactly."""
+    whole, places = 20, 0  # Spark casts a bigint to decimal(20, 0)
+    for value in values:
+        whole = max(whole, len(str(abs(int(value)))))
+        if isinstance(value, decimal.Decimal):
+            places = max(places, -int(value.as_tuple().exponent))
+    return whole + places <= 38
 
 
 def _other_attribute(schema: Schema, name: str, *kinds: Kind) -> str:

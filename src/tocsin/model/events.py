@@ -104,7 +104,7 @@ class Events:
             return self._keys_of_dicts(start, stop)
         rows: list[tuple[int, pa.Array]] = []
         for attribute, column in self._columns:
-            array = _slice(column, start, stop)
+            array = slice_of(column, start, stop)
             if array.null_count < len(array):
                 rows.append((attribute, array))
         attributes = np.array([a for a, _ in rows], np.int32)
@@ -193,26 +193,12 @@ class Events:
         )
 
     def _keys_of_map(self, name: str, column: pa.ChunkedArray, start: int, stop: int) -> Keys:
-        array = _slice(column, start, stop)
-        n = len(array)
-        offsets = np.asarray(array.offsets).astype(np.int64)
-        first, last = int(offsets[0]), int(offsets[n])
-        offsets = offsets[: n + 1] - first
-        names = array.keys.slice(first, last - first).dictionary_encode()
-        items = array.items.slice(first, last - first)
-        own_column = {a for a, _ in self._columns}
-        used = frozenset(self._used) - own_column
-        find = self._schema.find
-        table = np.full(len(names.dictionary) + 1, -1, np.int32)
-        for i, text in enumerate(names.dictionary.to_pylist()):
-            attribute = find(text)
-            if attribute in used:
-                table[i] = attribute
-        attributes = table[np.asarray(names.indices)]
+        used = frozenset(self._used) - {a for a, _ in self._columns}
+        offsets, attributes, items = map_entries(slice_of(column, start, stop), self._schema, used)
         keys = np.empty(len(items), np.int64)
-        present = np.unique(attributes[attributes >= 0])
-        for kind in {self._schema.kind(int(a)) for a in present}:
-            of_kind = [int(a) for a in present if self._schema.kind(int(a)) == kind]
+        present = [int(a) for a in np.unique(attributes)]
+        for kind in {self._schema.kind(a) for a in present}:
+            of_kind = [a for a in present if self._schema.kind(a) == kind]
             shown = self._schema.name(of_kind[0])
             try:
                 check_type(items.type, kind, shown)
@@ -223,11 +209,32 @@ class Events:
             values = items.filter(pa.array(chosen))
             column_keys(values, kind, self._schema, self._codes, some, shown)
             keys[chosen] = some
-        keep = attributes >= 0
-        if array.null_count:
-            keep &= np.repeat(np.asarray(array.is_valid()), np.diff(offsets))
-        before = np.concatenate([[0], np.cumsum(keep)])
-        return sparse(before[offsets], attributes[keep], keys[keep])
+        return sparse(offsets, attributes, keys)
+
+
+def map_entries(
+    array: pa.MapArray, schema: Schema, used: frozenset[int]
+) -> tuple[np.ndarray, np.ndarray, pa.Array]:
+    """Return a map column's entries as compressed rows: offsets, attributes and items.
+
+    Only entries whose names are attributes in `used`.
+    """
+    offsets = np.asarray(array.offsets).astype(np.int64)[: len(array) + 1]
+    first, entries = int(offsets[0]), int(offsets[-1] - offsets[0])
+    offsets -= first
+    names = array.keys.slice(first, entries).dictionary_encode()
+    attribute_of = np.full(len(names.dictionary), -1, np.int32)
+    for i, name in enumerate(names.dictionary.to_pylist()):
+        attribute = schema.find(name)
+        if attribute in used:
+            attribute_of[i] = attribute
+    attributes = attribute_of[np.asarray(names.indices)]
+    keep = attributes >= 0
+    if array.null_count:
+        keep &= np.repeat(np.asarray(array.is_valid()), np.diff(offsets))
+    before = np.concatenate([[0], np.cumsum(keep)])
+    items = array.items.slice(first, entries).filter(pa.array(keep))
+    return before[offsets], attributes[keep], items
 
 
 def merge_sparse(parts: Sequence[Keys]) -> Keys:
@@ -277,7 +284,8 @@ def is_sparse(type_: pa.DataType) -> bool:
     return t.is_map(type_) and (t.is_string(type_.key_type) or t.is_large_string(type_.key_type))
 
 
-def _slice(column: pa.ChunkedArray, start: int, stop: int) -> pa.Array:
+def slice_of(column: pa.ChunkedArray, start: int, stop: int) -> pa.Array:
+    """Return rows of a column as one array, copied only if they span several chunks."""
     piece = column.slice(start, stop - start)
     if piece.num_chunks == 1:
         return piece.chunk(0)

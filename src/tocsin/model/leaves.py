@@ -12,9 +12,18 @@ from typing import Any, NamedTuple
 from sqlglot import exp
 
 from tocsin.errors import ConditionError
-from tocsin.model.constants import Constant, Constants, Literals, cutter, mismatch, refuse
+from tocsin.model.constants import (
+    Constant,
+    Constants,
+    Literals,
+    cutter,
+    fit_one_decimal,
+    mismatch,
+    refuse,
+)
 from tocsin.model.line import HIGHEST, LOWEST, NULL
 from tocsin.model.predicates import (
+    ALWAYS,
     IS_NULL,
     NOT_NULL,
     Predicate,
@@ -25,7 +34,6 @@ from tocsin.model.predicates import (
 from tocsin.model.schema import ARTICLE, Schema
 
 Codes = dict[str, int]
-ALWAYS = Predicate(0, NULL, HIGHEST)
 
 _OPERATORS: dict[Any, str] = {
     exp.LT: "<",
@@ -163,6 +171,8 @@ class Compiler:
             self._ordered(attribute, operator, node)
             if self.schema.kind(attribute) == "integer" and constant.type != "double":
                 bind = _within_bigint(operator, constant, bind)
+            elif self.schema.kind(attribute) == "flag":
+                bind = _between_flags(bind)
         return self._add(attribute, bind)
 
     def _ordered(self, attribute: int, operator: str, node: exp.Expr) -> None:
@@ -218,11 +228,7 @@ class Compiler:
         if not negated:
             return self._add(attribute, _comparing("=", cuts))
 
-        def differs(s: Literals, codes: Codes) -> Predicate | None:
-            predicate = none_of(range(*cuts(s, codes)))
-            return predicate if predicate.points else ALWAYS
-
-        return self._add(attribute, differs)
+        return self._add(attribute, lambda s, c: none_of(range(*cuts(s, c))))
 
     def _in(self, node: exp.In, negated: bool) -> int:
         attribute = self._attribute(node.this)
@@ -247,7 +253,18 @@ class Compiler:
         if negated and has_null:
             return self._add(attribute, lambda s, c: None)
 
+        exact = [c.read for c in constants if c.type in ("integer", "decimal")]
+        decimals = self.schema.kind(attribute) == "integer" and any(
+            c.type == "decimal" for c in constants
+        )
+
         def points(s: Literals, codes: Codes) -> list[int]:
+            if decimals and not fit_one_decimal([read(s) for read in exact]):
+                raise refuse(
+                    "the values together need more than Spark's 38 digits, so that Spark would "
+                    "round them; write fewer decimal places",
+                    node,
+                )
             return [p for cut in cuts for p in range(*cut(s, codes))]
 
         if negated:
@@ -319,6 +336,18 @@ def _within_bigint(
         if value < NULL:
             return ALWAYS if operator in (">", ">=") else None
         return bind(s, codes)
+
+    return bound
+
+
+def _between_flags(
+    bind: Callable[[Literals, Codes], Predicate | None],
+) -> Callable[[Literals, Codes], Predicate | None]:
+    """Return `bind` cut down to the two keys that flags have: nothing is above TRUE."""
+
+    def bound(s: Literals, codes: Codes) -> Predicate | None:
+        predicate = bind(s, codes)
+        return predicate and interval(max(predicate.low, 0), min(predicate.high, 1))
 
     return bound
 

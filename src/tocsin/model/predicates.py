@@ -30,6 +30,7 @@ class Predicate(NamedTuple):
 
 IS_NULL = Predicate(INTERVAL, NULL, NULL)
 NOT_NULL = Predicate(INTERVAL, LOWEST, HIGHEST)
+ALWAYS = Predicate(INTERVAL, NULL, HIGHEST)  # still a test of its attribute: it scores
 
 
 def interval(low: int, high: int) -> Predicate | None:
@@ -51,7 +52,7 @@ def none_of(points: Iterable[int]) -> Predicate:
     """Return the predicate for a key that is none of the points."""
     distinct = tuple(sorted(set(points)))
     if distinct in ((), (NULL,)):
-        return NOT_NULL if distinct else Predicate(INTERVAL, NULL, HIGHEST)
+        return NOT_NULL if distinct else ALWAYS
     return Predicate(NOT_SET, points=distinct)
 
 
@@ -80,10 +81,8 @@ def meet(predicates: list[Predicate]) -> list[Predicate] | None:
     if low > high:
         return None
     inner = {p for p in forbidden if low < p < high}
-    if low == NULL and high == HIGHEST:
-        return [none_of(inner)] if inner else []
-    if low == LOWEST and high == HIGHEST and inner:
-        return [none_of(inner | {NULL})]
+    if inner and high == HIGHEST and low in (NULL, LOWEST):
+        return [none_of(inner | {NULL} if low == LOWEST else inner)]
     met = [Predicate(INTERVAL, low, high)]
     if inner:
         met.append(none_of(inner))

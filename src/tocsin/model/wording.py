@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tocsin.model import line
-from tocsin.model.predicates import INTERVAL, IS_NULL, NOT_NULL, NOT_SET, Predicate
+from tocsin.model.predicates import ALWAYS, INTERVAL, IS_NULL, NOT_NULL, NOT_SET, Predicate
 from tocsin.model.schema import Kind
 
 Texts = Mapping[int, str]  # category codes back to values
@@ -25,6 +25,8 @@ def predicate_text(name: str, kind: Kind, predicate: Predicate, texts: Texts) ->
     """
     if not name.isidentifier():
         name = f"`{name}`"
+    if predicate == ALWAYS:
+        return f"({name} IS NULL OR {name} IS NOT NULL)"
     if predicate == IS_NULL:
         return f"{name} IS NULL"
     if predicate == NOT_NULL:
@@ -61,15 +63,27 @@ def _list(name: str, operator: str, values: list[str]) -> str:
 
 
 def _end(kind: Kind, key: int, upper: bool) -> tuple[str, str]:
-    """Return operator and bound, the closed or the open spelling, whichever is shorter."""
-    closed = _literal(kind, key, {})
-    operators = ("<=", "<") if upper else (">=", ">")
-    if kind == "number":
-        beyond = key + 1 if upper else key - 1
+    """Return operator and bound, in the closed or the open spelling.
+
+    The open one if it is shorter (x > 5, not x >= 5.000000000000001), or if the closed one has
+    no literal (above the last time, below NaN).
+    """
+    closed, opened = ("<=", "<") if upper else (">=", ">")
+    beyond = key + 1 if upper else key - 1
+    if not _has_literal(kind, key):
+        return opened, _literal(kind, beyond, {})
+    inside = _literal(kind, key, {})
+    if kind == "number" and _has_literal(kind, beyond):
         outside = _literal(kind, beyond, {})
-        if len(outside) < len(closed) and not math.isnan(line.number_value(beyond)):
-            return operators[1], outside
-    return operators[0], closed
+        if len(outside) < len(inside):
+            return opened, outside
+    return closed, inside
+
+
+def _has_literal(kind: Kind, key: int) -> bool:
+    if kind == "time":
+        return line.time_value(line.integer_value(key)) is not None
+    return kind != "number" or key == line.NAN or not math.isnan(line.number_value(key))
 
 
 def _literal(kind: Kind, key: int, texts: Texts) -> str:
@@ -114,29 +128,22 @@ def off_by(kind: Kind, predicate: Predicate, key: int) -> Any:
     """
     if key == line.NULL or kind in ("category", "flag") or predicate.kind == NOT_SET:
         return None
-    if predicate.kind == INTERVAL:
-        targets = [predicate.low, predicate.high]
-        if predicate.low <= key <= predicate.high:
-            return None
-    else:
-        targets = [p for p in predicate.points if p != line.NULL]
-        if key in targets:
-            return None
     if predicate == IS_NULL:
         return None
-    value = value_of(kind, key, {})
-    distances = []
-    for target in targets:
-        if target in (line.NULL, line.LOWEST, line.HIGHEST):
-            continue
-        bound = value_of(kind, target, {})
-        if kind == "number" and predicate.kind == INTERVAL:
-            upper = target == predicate.high
-            outside = _end(kind, target, upper)
-            if outside[0] in "<>":
-                bound = line.number_value(target + 1 if upper else target - 1)
-        distances.append(value - bound)
-    if not distances:
+    if predicate.kind == INTERVAL:
+        nearest = min(max(key, predicate.low), predicate.high)
+    else:
+        nearest = min(predicate.points, key=lambda point: abs(point - key))
+    if nearest == key:
         return None
-    zero = datetime.timedelta(0) if isinstance(distances[0], datetime.timedelta) else 0
-    return min(distances, key=lambda d: abs(d) if d == d else zero)
+    if kind == "integer":
+        return line.integer_value(key) - line.integer_value(nearest)
+    if kind == "time":
+        try:
+            return datetime.timedelta(microseconds=key - nearest)
+        except OverflowError:
+            return None
+    if predicate.kind == INTERVAL and _end(kind, nearest, key > nearest)[0] in ("<", ">"):
+        nearest += 1 if key > nearest else -1
+    distance = line.number_value(key) - line.number_value(nearest)
+    return None if math.isnan(distance) else distance

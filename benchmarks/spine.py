@@ -1,0 +1,307 @@
+"""The spine's speed and size: rules in, keys, exhaustive matching, beside what NumPy does.
+
+    python -m benchmarks.spine [--size tiny|full] [--out docs/benchmarks.md]
+
+Everything runs on one core in one process. Each figure is the best of several
+repetitions, peers and ours taken in turn; what is compared is checked to be equal.
+`tiny` only shows that it runs; its figures mean nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+
+import tocsin
+from tocsin import jit
+
+SIZES = {
+    "tiny": {"boxes": 2_000, "texts": 400, "sparse": 500, "cross": 200, "keys": 10_000},
+    "full": {
+        "boxes": 1_000_000,
+        "texts": 100_000,
+        "sparse": 1_000_000,
+        "cross": 10_000,
+        "keys": 10_000_000,
+    },
+}
+NAMES = [f"a{i}" for i in range(400)]
+HEADINGS = ("what", "ours", "peer or target", "ratio")
+REPETITIONS = 5
+
+
+def best(*calls: Callable[[], Any], repetitions: int = REPETITIONS) -> list[float]:
+    """Return the least seconds of each call, the calls taken in turn."""
+    seconds = [float("inf")] * len(calls)
+    for _ in range(repetitions):
+        for i, call in enumerate(calls):
+            start = time.perf_counter()
+            call()
+            seconds[i] = min(seconds[i], time.perf_counter() - start)
+    return seconds
+
+
+# ------------------------------------------------------------ data
+
+
+def box_rules(n: int, rng: np.random.Generator) -> pa.Table:
+    low = rng.random((2, n))
+    high = low + 0.02 * rng.random((2, n))
+    return pa.table(
+        {"id": np.arange(n), "x_low": low[0], "x_high": high[0], "y_low": low[1], "y_high": high[1]}
+    )
+
+
+def text_rules(n: int, rng: np.random.Generator) -> pa.Table:
+    tests = [
+        "x > {a}",
+        "x BETWEEN {a} AND {b}",
+        "NOT (x > {a} AND y < {b})",
+        "x IN ({a}, {b}, 5)",
+    ]
+    ends = [
+        "",
+        " AND tier = '{t}'",
+        " OR tier IN ('{t}', 'gold')",
+        " AND y <> {b}",
+        " AND seen IS NULL",
+    ]
+    shapes = [test + end for test in tests for end in ends]
+    assert len(shapes) == 20
+    a, b = rng.random(n).round(6), rng.random(n).round(6)
+    where = [shapes[i % 20].format(a=a[i], b=b[i], t=f"tier{i % 1000}") for i in range(n)]
+    return pa.table({"id": np.arange(n), "where": where})
+
+
+def sparse_rules(n: int, rng: np.random.Generator) -> pa.Table:
+    """Rules of 8 predicates over 400 attributes, ranges a tenth of the domain."""
+    start = rng.integers(0, 400, n)
+    attribute = ((start[:, None] + np.arange(8) * 37) % 400).astype(np.int32).ravel()
+    low = rng.random(8 * n)
+    names = pa.DictionaryArray.from_arrays(pa.array(attribute), pa.array(NAMES))
+    return pa.table(
+        {"id": np.repeat(np.arange(n), 8), "attribute": names, "low": low, "high": low + 0.1}
+    )
+
+
+# ------------------------------------------------------------ peers
+
+
+def numpy_blocks(low, high, events, rows, fold) -> list[Any]:
+    """The best blocked NumPy we could write: no temporaries, tiles that stay in cache."""
+    n = low[0].shape[0]
+    mask, other = np.empty((rows, n), bool), np.empty((rows, n), bool)
+    out = []
+    for start in range(0, events[0].shape[0], rows):
+        keys = [e[start : start + rows, None] for e in events]
+        m, o = mask[: len(keys[0])], other[: len(keys[0])]
+        np.less_equal(low[0], keys[0], out=m)
+        np.less_equal(keys[0], high[0], out=o)
+        np.bitwise_and(m, o, out=m)
+        for i in range(1, len(events)):
+            np.less_equal(low[i], keys[i], out=o)
+            np.bitwise_and(m, o, out=m)
+            np.less_equal(keys[i], high[i], out=o)
+            np.bitwise_and(m, o, out=m)
+        out.append(fold(m, start))
+    return out
+
+
+def numpy_count(low, high, events, rows=16) -> np.ndarray:
+    counted = numpy_blocks(low, high, events, rows, lambda m, _: np.count_nonzero(m, axis=1))
+    return np.concatenate(counted)
+
+
+def numpy_match(low, high, events, rows=16) -> tuple[np.ndarray, np.ndarray]:
+    n = low[0].shape[0]
+
+    def pairs(mask, start):
+        return divmod(np.flatnonzero(mask) + start * n, n)
+
+    found = numpy_blocks(low, high, events, rows, pairs)
+    return np.concatenate([e for e, _ in found]), np.concatenate([r for _, r in found])
+
+
+# ------------------------------------------------------------ measurements
+
+
+class Report:
+    def __init__(self, size: str):
+        self.size = size
+        self.rows: list[tuple[str, str, str, str]] = []
+
+    def against(self, what: str, ours: float, peer: float, name: str) -> None:
+        ratio = f"{peer / ours:.1f} x"
+        self.rows.append((what, f"{ours * 1e3:,.1f} ms", f"{name} {peer * 1e3:,.1f} ms", ratio))
+
+    def target(self, what: str, ours: float, target: float, unit: str) -> None:
+        row = f"{ours:,.3g} {unit}", f"target {target:g} {unit}", f"{target / ours:.1f} x"
+        self.rows.append((what, *row))
+
+    def show(self) -> None:
+        table = Table(title=f"The spine, size {self.size}")
+        for name in HEADINGS:
+            table.add_column(name, justify="left" if name == "what" else "right")
+        for row in self.rows:
+            table.add_row(*row)
+        Console(width=110).print(table)
+
+    def write(self, path: Path) -> None:
+        lines = [
+            "# Benchmarks",
+            "",
+            "Written by `make bench`; one core, the best of several repetitions, peers and ours in",
+            f"turn. {platform.machine()}, Python {platform.python_version()}, NumPy "
+            f"{np.__version__}, Numba {numba.__version__}. A ratio above 1 is in our favour.",
+            "",
+            "## The spine (`benchmarks/spine.py`)",
+            "",
+            "| " + " | ".join(HEADINGS) + " |",
+            "|---|---:|---:|---:|",
+        ]
+        lines += ["| " + " | ".join(cell.strip() for cell in row) + " |" for row in self.rows]
+        path.write_text("\n".join(lines) + "\n")
+
+
+def measure_import(report: Report) -> None:
+    code = "import time; s = time.perf_counter(); import tocsin; print(time.perf_counter() - s)"
+    seconds = [
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
+        for _ in range(REPETITIONS)
+    ]
+    report.target("import tocsin", min(seconds), 0.3, "s")
+
+
+def measure_loading(report: Report, size: dict[str, int], rng: np.random.Generator) -> None:
+    schema = {"x": "number", "y": "number", "tier": "category", "seen": "time"}
+    kinds = dict.fromkeys(NAMES, "number")
+    cases = [
+        ("boxes", "rules of two attributes, as boxes", box_rules, schema, 5.0),
+        ("texts", "texts of 20 shapes", text_rules, schema, 10.0),
+        ("sparse", "sparse rules of 8 predicates, long form", sparse_rules, kinds, 10.0),
+    ]
+    for name, what, make, attributes, target in cases:
+        table = make(size[name], rng)
+        held = []
+
+        def load(attributes=attributes, table=table, held=held):
+            held[:] = [tocsin.Rules(attributes)]
+            held[0].add_many(table)
+
+        (seconds,) = best(load, repetitions=3)
+        report.target(f"{size[name]:,} {what}", seconds, target, "s")
+        if name == "boxes":
+            bytes_each = held[0].nbytes / size[name]
+            report.target("  memory besides ids and texts", bytes_each, 100, "bytes/rule")
+
+
+def measure_keys(report: Report, n: int, rng: np.random.Generator) -> None:
+    from tocsin.model.columns import number_keys
+
+    values, out = rng.normal(size=n), np.empty(n, np.int64)
+    (reused,) = best(lambda: number_keys(values, out))
+    (fresh,) = best(lambda: number_keys(values, np.empty(n, np.int64)))
+    report.target(f"keys of {n:,} numbers, fresh memory", fresh, 0.1, "s")
+    report.target("  the same, reused memory", reused, 0.1, "s")
+
+
+def measure_exhaustive(report: Report, n: int, rng: np.random.Generator) -> None:
+    table = box_rules(n, rng)
+    rules = tocsin.Rules({"x": "number", "y": "number"}, index="exhaustive")
+    rules.add_many(table)
+    low = [table["x_low"].to_numpy(), table["y_low"].to_numpy()]
+    high = [table["x_high"].to_numpy(), table["y_high"].to_numpy()]
+    events = list(rng.random((2, n)))
+    arrow = pa.table({"x": events[0], "y": events[1]})
+    matches, (peer_events, peer_rules) = rules.match(arrow), numpy_match(low, high, events)
+    ours = matches.sorted().pairs()
+    assert np.array_equal(ours[0], peer_events)
+    assert np.array_equal(ours[1], peer_rules)
+    assert np.array_equal(rules.count(arrow), numpy_count(low, high, events))
+    # The peer gets its best tile.
+    tiles = (4, 8, 16, 32, 64)
+    what = f"{n:,} rules x {n:,} events, two attributes"
+    counts = best(
+        lambda: rules.count(arrow),
+        *[lambda r=r: numpy_count(low, high, events, r) for r in tiles],
+    )
+    report.against(f"count, {what}", counts[0], min(counts[1:]), "blocked NumPy")
+    pairs = best(
+        lambda: rules.match(arrow),
+        *[lambda r=r: numpy_match(low, high, events, r) for r in tiles],
+    )
+    report.against(f"match, {what}", pairs[0], min(pairs[1:]), "blocked NumPy")
+
+
+def measure_sparse(report: Report, n: int, rng: np.random.Generator) -> None:
+    """Rules of 8 and events of 15 out of 400 attributes, against comparing all 400."""
+    events_count = max(50, n // 20)  # the dense peer is slow: fewer events, the same per event
+    table = sparse_rules(n, rng)
+    rules = tocsin.Rules(dict.fromkeys(NAMES, "number"), index="exhaustive")
+    rules.add_many(table)
+    low, high = np.full((400, n), -np.inf), np.full((400, n), np.inf)
+    attribute = np.asarray(table["attribute"].combine_chunks().indices)
+    rule = table["id"].to_numpy()
+    low[attribute, rule] = table["low"].to_numpy()
+    high[attribute, rule] = table["high"].to_numpy()
+    # An event mentions what a rule asks for, so that some match, and 7 attributes more.
+    dense = np.full((400, events_count), np.nan)
+    maps = []
+    for e in range(events_count):
+        source = e % n
+        mine = attribute[source * 8 : source * 8 + 8]
+        dense[mine, e] = low[mine, source] + 0.05
+        dense[rng.choice(400, 7, replace=False), e] = rng.random(7)
+        present = np.flatnonzero(~np.isnan(dense[:, e]))
+        maps.append([(NAMES[i], dense[i, e]) for i in present])
+    arrow = pa.table({"attributes": pa.array(maps, pa.map_(pa.string(), pa.float64()))})
+
+    # Missing is -infinity: within the bounds (-infinity, infinity) of what a rule does not
+    # test, and below those of what it does.
+    seen = list(np.where(np.isnan(dense), -np.inf, dense))
+    lows, highs = list(low), list(high)
+
+    assert np.array_equal(rules.count(arrow), numpy_count(lows, highs, seen))
+    ours, *peer = best(
+        lambda: rules.count(arrow),
+        *[lambda r=r: numpy_count(lows, highs, seen, r) for r in (4, 16, 64)],
+        repetitions=3,
+    )
+    what = f"count, {n:,} sparse rules x {events_count:,} events, 8 of 400"
+    report.against(what, ours, min(peer), "dense NumPy")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", choices=SIZES, default="full")
+    parser.add_argument("--out", type=Path, help="also write the table as Markdown")
+    arguments = parser.parse_args()
+    size = SIZES[arguments.size]
+    rng = np.random.default_rng(2026)
+    report = Report(arguments.size)
+    tocsin.Rules({"x": "number"})  # imports all kernels
+    jit.compile_all()
+    measure_import(report)
+    measure_loading(report, size, rng)
+    measure_keys(report, size["keys"], rng)
+    measure_exhaustive(report, size["cross"], rng)
+    measure_sparse(report, size["cross"], rng)
+    report.show()
+    if arguments.out:
+        report.write(arguments.out)
+
+
+if __name__ == "__main__":
+    main()
