@@ -2,8 +2,8 @@
 
 A rule's conjunctions are alternatives, so a rule that several of them match is one
 match; it scores by the best of them. A conjunction scores the sum, in attribute
-order, of rule weight x event weight over the attributes that it tests; IS NULL adds
-nothing. Ties go to the rule that was added first.
+order, of rule weight x event weight over the attributes that it tests; one that must be
+null adds nothing. Ties go to the rule that was added first.
 """
 
 from __future__ import annotations

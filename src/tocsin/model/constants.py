@@ -357,9 +357,11 @@ def _integer_literal(text: str) -> int:
 
 
 def _decimal_literal(text: str) -> decimal.Decimal:
-    if len(text) > 39:
+    value = decimal.Decimal(text)
+    _, digits, places = value.as_tuple()
+    if max(len(digits), -int(places)) > 38:
         raise ConditionError(f"the number {text} has more than Spark's 38 digits")
-    return decimal.Decimal(text)
+    return value
 
 
 def _double_literal(text: str) -> float:
