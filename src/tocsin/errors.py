@@ -46,9 +46,13 @@ class ConditionError(TocsinError):
         super().__init__(message)
         self.position = position
         self.length = length
+        self._shows_text = False
 
     def in_text(self, text: str) -> ConditionError:
-        """Return the same error with the text and a caret under the trouble."""
+        """Return the same error with the text and a caret under the trouble, if not yet there."""
+        if self._shows_text:
+            return self
+        self._shows_text = True
         if self.position is None:
             shown = text if len(text) <= 200 else text[:200] + " ..."
             self.args = (f"{self}\n  in: {shown}" if text.strip() else str(self),)
@@ -74,6 +78,17 @@ class UnknownRuleError(RuleError, KeyError):
 
 class EventError(TocsinError):
     """Events lack a column that a rule tests, or have it in a wrong type."""
+
+
+def is_unicode(text: str) -> bool:
+    """Tell whether a text can be stored: Python's may hold lone surrogates, which no UTF-8 has."""
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def near(name: object, known: Iterable[object]) -> str:

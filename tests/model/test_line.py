@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tocsin.errors import ConditionError
 from tocsin.model import line
-from tocsin.model.columns import column_keys
+from tocsin.model.columns import Coder, column_keys
 from tocsin.model.schema import Schema
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -125,7 +125,7 @@ def test_times_without_a_zone_are_read_in_the_schemas():
 def keys(array, kind, codes=None, timezone="UTC"):
     out = np.empty(len(array), np.int64)
     schema = Schema({"a": kind}, timezone=timezone)
-    column_keys(array, kind, schema, codes if codes is not None else {}, out, "a")
+    column_keys(array, kind, schema, Coder(codes if codes is not None else {}), out, "a")
     return out.tolist()
 
 

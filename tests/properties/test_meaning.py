@@ -73,11 +73,11 @@ def test_explain(rng):
     explanation = made([rule], rng).explain(event, rule.id)
     assert explanation.matched == (naive.truth(rule.where, event) is True)
     by_conjunction = [
-        all(t.holds is True for t in explanation.tests if t.conjunction == c)
+        all(t.holds is True for t in explanation.predicates if t.conjunction == c)
         for c in range(explanation.conjunctions)
     ]
     assert any(by_conjunction) == explanation.matched
-    for test in explanation.tests:
+    for test in explanation.predicates:
         assert test.value == event.get(test.attribute) or test.value != test.value
         assert (test.off is None) or test.holds is False
     assert str(rule.id) in str(explanation)
@@ -115,7 +115,7 @@ def test_what_is_written_reads_the_same(rng):
     if c.size != 1:
         return
     segment.roster = segment.roster._replace(where=pa.nulls(1, pa.large_string()))
-    text = condition_text(segment, 0, engine.schema, engine._texts())
+    text = condition_text(segment, 0, engine.schema, engine._rules.codes)
     again = tocsin.Rules(generate.SCHEMA)
     again.add("written", text)
     events = [generate.event(rng) for _ in range(20)]

@@ -1,20 +1,23 @@
 """Rules that change: base, delta, removals and merge, once for all indexes.
 
-The base is immutable under its index. What was added since is the delta, under the
-exhaustive index, which costs next to nothing to build; what was removed is flagged. A
-merge makes one base of all when the delta has reached an eighth of the base or half of
-the base is gone: so a rule takes part in few merges, and memory returns. This is the
-combined scheme of the thesis (2.6.5), for everything.
+The base is immutable under its index. What was added since lies in two small segments
+under the exhaustive index, which costs next to nothing to build: the *delta*, and the
+*recent* rules, at most 1,024 of them, so that a single addition never rebuilds a large
+delta. What was removed is flagged. A merge makes one base of all when what was added has
+reached an eighth of the base, or half of the base is gone: so a rule takes part in few
+merges, and memory returns. This is the combined scheme of the thesis (2.6.5), for
+everything.
 
 Rules added one at a time wait in lists until someone looks (`segments`), then join the
-delta; adding n rules between two looks costs n, not n deltas.
+recent ones; adding n rules between two looks costs n.
 
 Positions number the rules in the order of addition and are never reused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,18 +27,21 @@ import pyarrow.types as t
 from tocsin.engine.ids import IdIndex
 from tocsin.engine.plan import chosen_index
 from tocsin.engine.segment import Roster, Segment, joined_rosters
-from tocsin.errors import RuleError, UnknownRuleError, near
+from tocsin.errors import RuleError, UnknownRuleError, is_unicode, near
 from tocsin.index.exhaustive import Exhaustive
+from tocsin.model.arrow import is_text, refusing
 from tocsin.model.categories import recoded
-from tocsin.model.conjunctions import Builder, joined, kept
+from tocsin.model.conjunctions import Builder, Conjunctions, joined, kept
 from tocsin.model.schema import Schema
 from tocsin.model.tables import RuleTable
 
-_SMALL = 1024  # rules that a delta may always hold
-_SHARE = 8  # a delta may hold one for so many rules of the base
+_SMALL = 1024  # rules that may always be recent, or removed
+_SHARE = 8  # one rule may have been added for so many of the base
 _MOST_POSITIONS = 2**31 - 1
 
-BASE, DELTA, PENDING = 0, 1, 2
+ROLES = ("base", "delta", "recent")
+_BASE, _DELTA, _RECENT = range(3)
+_PENDING = -1
 
 
 class _Pending:
@@ -46,19 +52,25 @@ class _Pending:
         self.positions: list[int] = []
         self.ids: list[Any] = []
         self.where: list[str] = []
-        self.payload: list[Mapping[str, Any]] = []
+        self.payload: list[dict[str, Any]] = []
         self.place_of: dict[Any, int] = {}  # of those that were not removed
 
-    def roster(self, id_type: pa.DataType, payload_schema: pa.Schema) -> Roster:
+    def segment(self, id_type: pa.DataType, payload_schema: pa.Schema) -> Segment:
         columns = {
             f.name: pa.array([p.get(f.name) for p in self.payload], f.type) for f in payload_schema
         }
-        return Roster(
+        roster = Roster(
             np.array(self.positions, np.int32),
-            pa.array(self.ids, id_type),
+            pa.array(self.ids, pa.int64() if t.is_integer(id_type) else pa.large_string()),
             pa.array(self.where, pa.large_string()),
             pa.table(columns),
         )
+        made = Segment(roster, Exhaustive.build(self.builder.build()))
+        gone = np.ones(len(self.ids), bool)
+        gone[list(self.place_of.values())] = False
+        if gone.any():
+            made.remove(np.flatnonzero(gone))
+        return made
 
 
 class Collection:
@@ -72,68 +84,84 @@ class Collection:
         self.next_position = 0
         self.id_type: pa.DataType | None = None
         self.payload_schema = pa.schema([])
-        self.base: Segment | None = None
-        self.delta: Segment | None = None
+        self._parts: list[Segment | None] = [None, None, None]
         self._pending = _Pending()
 
     def __len__(self) -> int:
-        frozen = sum(s.size for s in (self.base, self.delta) if s is not None)
-        return frozen + len(self._pending.place_of)
+        return sum(p.size for p in self._parts if p) + len(self._pending.place_of)
 
     # ------------------------------------------------------------ look
 
     def segments(self) -> list[Segment]:
         """Return the segments that together hold all rules, oldest rules first."""
         self._freeze()
-        return [s for s in (self.base, self.delta) if s is not None]
+        return [p for p in self._parts if p]
+
+    def roles(self) -> list[tuple[str, Segment]]:
+        """Return the same with what each is: base, delta or recent."""
+        self._freeze()
+        return [(role, p) for role, p in zip(ROLES, self._parts, strict=True) if p]
 
     def find(self, ids: Sequence[Any]) -> list[tuple[int, int] | None]:
-        """Return for each id its owner (BASE, DELTA or PENDING) and its place there, or None."""
+        """Return for each id who holds it and at which place, as `remove` wants it, or None."""
         found: list[tuple[int, int] | None] = [None] * len(ids)
         if self.id_type is None:
             return found
-        wanted: type = int if t.is_integer(self.id_type) else str
-        usable = [i for i, id_ in enumerate(ids) if type(id_) is wanted]
-        if not usable:
+        usable = _can_be_integer if t.is_integer(self.id_type) else _can_be_text
+        asked = [i for i, id_ in enumerate(ids) if usable(id_)]
+        if not asked:
             return found
-        for i in usable:
+        for i in asked:
             place = self._pending.place_of.get(ids[i])
             if place is not None:
-                found[i] = PENDING, place
-        asked = None
-        for owner, segment in ((BASE, self.base), (DELTA, self.delta)):
-            if segment is None:
+                found[i] = _PENDING, place
+        wanted = None
+        for owner, part in enumerate(self._parts):
+            if part is None:
                 continue
-            if asked is None:
-                asked = pa.array([ids[i] for i in usable], segment.roster.ids.type)
-            for i, place in zip(usable, segment.ids.find_many(asked).tolist(), strict=True):
-                if place >= 0 and segment.is_alive(place):
+            if wanted is None:
+                wanted = pa.array([ids[i] for i in asked], part.roster.ids.type)
+            for i, place in zip(asked, part.ids.find_many(wanted).tolist(), strict=True):
+                if place >= 0 and part.is_alive(place):
                     found[i] = owner, place
         return found
 
     def locate(self, id_: Any) -> tuple[Segment, int]:
         """Return the segment that holds a rule and its place there; raise if there is none."""
-        segments = self.segments()
+        self._freeze()
         at = self.find([id_])[0]
         if at is None:
             raise self.unknown(id_)
-        owner, place = at
-        return (segments[0] if owner == BASE else segments[-1]), place
+        part = self._parts[at[0]]
+        assert part is not None
+        return part, at[1]
 
     def unknown(self, id_: Any) -> UnknownRuleError:
         """Return the error for an id that no rule has, with a near one if there is any."""
-        some: list[Any] = []
-        for segment in self.segments():
-            some += segment.roster.ids.slice(0, 1000).to_pylist()
+        some: list[Any] = list(self._pending.place_of)[:100]
+        for part in self._parts:
+            if part is not None:
+                alive, _ = part.survivors()
+                some += part.roster.ids.take(pa.array(np.flatnonzero(alive)[:300])).to_pylist()
         return UnknownRuleError(f"there is no rule {id_!r}{near(id_, some)}")
 
     # ------------------------------------------------------------ change
+
+    @contextlib.contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Forget the category codes that were given inside, if what is inside fails."""
+        before = len(self.codes)
+        try:
+            yield
+        except BaseException:
+            while len(self.codes) > before:
+                self.codes.popitem()
+            raise
 
     def append(
         self, id_: Any, where: str, bound: Any, weights: Any, payload: Mapping[str, Any] | None
     ) -> None:
         """Add one rule, checked by the caller."""
-        self.check_room(1)
         if self.id_type is None:
             self.id_type = pa.string() if isinstance(id_, str) else pa.int64()
         pending = self._pending
@@ -142,7 +170,7 @@ class Collection:
         pending.positions.append(self.next_position)
         pending.ids.append(id_)
         pending.where.append(where)
-        pending.payload.append(payload or {})
+        pending.payload.append(dict(payload or {}))
         self.next_position += 1
         self._merge_if_worth()
 
@@ -150,75 +178,68 @@ class Collection:
         """Add the rules of a table, or none if an id is taken or a type does not fit."""
         n = len(read.ids)
         self.check_room(n)
-        id_type = self._joined_id_type(read.ids.type)
+        id_type = self._joined_id_type(read.id_type)
         index = IdIndex(read.ids)
         self._refuse_taken(read, index)
         payload_schema = self.joined_payload_schema(read.payload.schema)
-        # From here on nothing can fail.
-        self._freeze()
-        self.id_type, self.payload_schema = id_type, payload_schema
         positions = np.arange(self.next_position, self.next_position + n, dtype=np.int32)
+        roster = Roster(positions, read.ids, read.where, read.payload)
+        self._freeze()
+        fresh = Segment(roster, Exhaustive.build(read.conjunctions), index)
+        added = self._added(fresh)
+        # From here on nothing can fail but a merge, which leaves all as it is.
+        self._parts[_DELTA:] = added
+        self.id_type, self.payload_schema = id_type, payload_schema
         self.next_position += n
-        roster = Roster(positions, read.ids, read.where, read.payload.combine_chunks())
-        fresh = Segment(roster, Exhaustive.build(read.conjunctions, len(self.schema)), index)
-        self.delta = self._joined([self.delta, fresh])
         self._merge_if_worth()
 
     def remove(self, found: Sequence[tuple[int, int]]) -> None:
         """Remove rules by owner and place, as `find` gives them; none of them twice."""
-        for owner, segment in ((BASE, self.base), (DELTA, self.delta)):
+        for owner, part in enumerate(self._parts):
             places = [place for who, place in found if who == owner]
-            if places and segment is not None:
-                segment.remove(np.array(places))
+            if places and part is not None:
+                part.remove(np.array(places))
         for owner, place in found:
-            if owner == PENDING:
+            if owner == _PENDING:
                 del self._pending.place_of[self._pending.ids[place]]
         self._merge_if_worth()
 
     def merge(self) -> None:
         """Make one base of all rules, forgetting what was removed."""
         segments = self.segments()
-        if not segments or (segments == [self.base] and not segments[0].removed_rules):
+        if segments == [self._parts[_BASE]] and not segments[0].removed_rules:
+            return
+        if not len(self):
+            self._parts, self.codes = [None, None, None], {}
+            self.id_type, self.payload_schema = None, pa.schema([])
             return
         roster, conjunctions = _survivors(segments)
-        conjunctions, self.codes = recoded(conjunctions, self.codes, self.schema)
-        self.base, self.delta = None, None
-        if len(roster.positions):
-            index, _ = chosen_index(self.index)
-            self.base = Segment(roster, index.build(conjunctions, len(self.schema)))
+        conjunctions, codes = recoded(conjunctions, self.codes, self.schema)
+        index, _ = chosen_index(self.index)
+        base = Segment(roster, index.build(conjunctions))
+        self._parts, self.codes = [base, None, None], codes
 
     def _merge_if_worth(self) -> None:
-        base = len(self.base.roster.positions) if self.base else 0
-        delta = len(self.delta.roster.positions) if self.delta else 0
-        removed = self.base.removed_rules if self.base else 0
-        if delta + len(self._pending.ids) > max(_SMALL, base // _SHARE) or removed > max(
-            _SMALL, base // 2
-        ):
+        base, delta, recent = (len(p.roster.positions) if p else 0 for p in self._parts)
+        added = delta + recent + len(self._pending.ids)
+        removed = sum(p.removed_rules for p in self._parts[:_DELTA] if p)
+        if added > max(_SMALL, base // _SHARE) or removed > max(_SMALL, base // 2):
             self.merge()
 
     def _freeze(self) -> None:
-        """Move pending rules into the delta."""
-        pending, self._pending = self._pending, _Pending()
-        if not pending.ids:
-            return
-        stored = pa.int64() if t.is_integer(self.id_type) else pa.large_string()
-        roster = pending.roster(stored, self.payload_schema)
-        fresh = Segment(roster, Exhaustive.build(pending.builder.build(), len(self.schema)))
-        gone = np.ones(len(pending.ids), bool)
-        gone[list(pending.place_of.values())] = False
-        if gone.any():
-            fresh.remove(np.flatnonzero(gone))
-        self.delta = self._joined([self.delta, fresh])
+        """Move pending rules into a segment."""
+        if self._pending.ids:
+            fresh = self._pending.segment(self.id_type, self.payload_schema)
+            self._parts[_DELTA:] = self._added(fresh)
+            self._pending = _Pending()
 
-    def _joined(self, parts: Sequence[Segment | None]) -> Segment | None:
-        """Return one segment, under the exhaustive index, of what was not removed in several."""
-        segments = [p for p in parts if p is not None]
-        if len(segments) == 1 and not segments[0].removed_rules:
-            return segments[0]
-        roster, conjunctions = _survivors(segments)
-        if not len(roster.positions):
-            return None
-        return Segment(roster, Exhaustive.build(conjunctions, len(self.schema)))
+    def _added(self, fresh: Segment) -> list[Segment | None]:
+        """Return what delta and recent become with a further segment."""
+        delta, recent = self._parts[_DELTA], self._parts[_RECENT]
+        recent = _one_of([recent, fresh])
+        if recent is not None and len(recent.roster.positions) > _SMALL:
+            return [_one_of([delta, recent]), None]
+        return [delta, recent]
 
     # ------------------------------------------------------------ checks
 
@@ -228,27 +249,24 @@ class Collection:
             raise RuleError(f"positions are used up: {_MOST_POSITIONS:,} rules were added in all")
 
     def joined_payload_schema(self, given: pa.Schema) -> pa.Schema:
-        """Return the payload's columns with further ones; raise if a type differs."""
-        try:
-            return pa.unify_schemas([self.payload_schema, given], promote_options="default")
-        except (pa.ArrowInvalid, pa.ArrowTypeError):
-            differs = next(
-                c
-                for c in given
-                if c.name in self.payload_schema.names
-                and self.payload_schema.field(c.name).type != c.type
-            )
-            known = self.payload_schema.field(differs.name).type
-            raise RuleError(
-                f"payload column {differs.name!r} holds {known} so far, got {differs.type}"
-            ) from None
+        """Return the payload's columns with further ones; raise if types do not go together."""
+        for column in given:
+            if column.name in self.payload_schema.names:
+                known = self.payload_schema.field(column.name).type
+                what = f"payload column {column.name!r} holds {known} so far, got {column.type}"
+                with refusing(RuleError, what):
+                    pa.unify_schemas(
+                        [pa.schema([(column.name, known)]), pa.schema([column])],
+                        promote_options="permissive",
+                    )
+        return pa.unify_schemas([self.payload_schema, given], promote_options="permissive")
 
     def _joined_id_type(self, given: pa.DataType) -> pa.DataType:
-        if self.id_type is None:
-            return pa.int64() if t.is_integer(given) else pa.string()
-        if t.is_integer(given) != t.is_integer(self.id_type):
+        if self.id_type is None or given == self.id_type:
+            return given
+        if is_text(given) != is_text(self.id_type):
             raise RuleError(f"{self.id_words()}, got a column of type {given}")
-        return self.id_type
+        return pa.large_string() if is_text(given) else pa.int64()
 
     def id_words(self) -> str:
         """Say what ids are here."""
@@ -261,12 +279,12 @@ class Collection:
             id_ = read.ids[double[1]].as_py()
             raise RuleError(f"row {b}: id {id_!r} stands in row {a} already")
         taken = [index.find(id_) for id_ in self._pending.place_of]
-        for segment in (self.base, self.delta):
-            if segment is not None:
-                places = segment.ids.find_many(read.ids)
+        for part in self._parts:
+            if part is not None:
+                places = part.ids.find_many(read.ids)
                 hits = np.flatnonzero(places >= 0)
-                if len(segment.alive):
-                    hits = hits[segment.alive[places[hits]]]
+                if len(part.alive):
+                    hits = hits[part.alive[places[hits]]]
                 taken += hits[:1].tolist()
         taken = [place for place in taken if place >= 0]
         if taken:
@@ -277,7 +295,26 @@ class Collection:
             )
 
 
-def _survivors(segments: Sequence[Segment]) -> tuple[Roster, Any]:
+def _can_be_integer(id_: Any) -> bool:
+    return type(id_) is int and -(2**63) <= id_ < 2**63
+
+
+def _can_be_text(id_: Any) -> bool:
+    return type(id_) is str and is_unicode(id_)
+
+
+def _one_of(parts: Sequence[Segment | None]) -> Segment | None:
+    """Return one segment, under the exhaustive index, of what was not removed in several."""
+    segments = [p for p in parts if p is not None]
+    if len(segments) == 1 and not segments[0].removed_rules:
+        return segments[0]
+    roster, conjunctions = _survivors(segments)
+    if not len(roster.positions):
+        return None
+    return Segment(roster, Exhaustive.build(conjunctions))
+
+
+def _survivors(segments: Sequence[Segment]) -> tuple[Roster, Conjunctions]:
     """Return what was not removed: one roster, and conjunctions in the same order."""
     rosters, conjunctions = [], []
     for segment in segments:

@@ -7,6 +7,7 @@ second implementation that could disagree.
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,11 +15,12 @@ import numpy as np
 
 from tocsin.engine.segment import Segment
 from tocsin.index.accept import truths
-from tocsin.model.conjunctions import Conjunctions
+from tocsin.index.exhaustive import Exhaustive
+from tocsin.model.conjunctions import Conjunctions, kept
 from tocsin.model.events import Events
 from tocsin.model.keys import line_of
 from tocsin.model.line import NULL
-from tocsin.model.predicates import INTERVAL, Predicate
+from tocsin.model.predicates import INTERVAL, NOT_NULL, Predicate
 from tocsin.model.schema import Schema
 from tocsin.model.wording import off_by, predicate_text
 
@@ -58,13 +60,8 @@ class Explanation:
     rule: Any
     matched: bool
     where: str
-    tests: tuple[Test, ...]
+    predicates: tuple[Test, ...]  # in the order of the conjunctions
     conjunctions: int
-
-    @property
-    def predicates(self) -> tuple[Test, ...]:
-        """Every predicate, in the order of the conjunctions."""
-        return self.tests
 
     def __str__(self) -> str:
         lines = [
@@ -75,19 +72,27 @@ class Explanation:
         for number in range(self.conjunctions):
             if self.conjunctions > 1:
                 lines.append(f"  {'or' if number else 'either'}")
-            tests = [t for t in self.tests if t.conjunction == number]
+            tests = [t for t in self.predicates if t.conjunction == number]
             lines += [f"    {t}" for t in tests] or ["    (always true)"]
         return "\n".join(lines)
 
     __repr__ = __str__
 
 
+def alone_of(segment: Segment, place: int) -> Segment:
+    """Return a segment of one rule alone, to be matched as any other."""
+    here = np.arange(len(segment.roster.positions)) == place
+    of_rule = segment.conjunctions.rule == segment.roster.positions[place]
+    return Segment(segment.roster.kept(here), Exhaustive.build(kept(segment.conjunctions, of_rule)))
+
+
 def explained(
-    segment: Segment, place: int, matched: bool, schema: Schema, events: Events, texts: Any
+    segment: Segment, matched: bool, schema: Schema, events: Events, codes: Mapping[str, int]
 ) -> Explanation:
-    """Return the explanation of one rule of a segment for the only event of `events`."""
+    """Return the explanation of the only rule of a segment for the only event of `events`."""
     c = segment.conjunctions
-    first, stop = c.of_rule(int(segment.roster.positions[place]))
+    first, stop = 0, c.size
+    texts = {code: text for text, code in codes.items()}
     keys = events.keys(0, 1)
     held = np.empty(int(c.offsets[stop] - c.offsets[first]), np.uint8)
     truths(c, first, stop, keys, len(schema), held)
@@ -101,10 +106,8 @@ def explained(
             predicate = predicate_at(c, row)
             key = int(line[attribute])
             holds: bool | None = bool(held[row - c.offsets[first]])
-            if key == NULL and not holds:
+            if key == NULL and not holds and predicate != NOT_NULL:
                 holds = None
-            if predicate == Predicate(INTERVAL, NULL + 1, 2**63 - 1):
-                holds = bool(held[row - c.offsets[first]])  # IS NOT NULL is never unknown
             tests.append(
                 Test(
                     name,
@@ -115,12 +118,12 @@ def explained(
                     number,
                 )
             )
-    id_ = segment.roster.ids[place].as_py()
-    where = condition_text(segment, place, schema, texts)
+    id_ = segment.roster.ids[0].as_py()
+    where = condition_text(segment, 0, schema, codes)
     return Explanation(id_, matched, where, tuple(tests), stop - first)
 
 
-def condition_text(segment: Segment, place: int, schema: Schema, texts: Any) -> str:
+def condition_text(segment: Segment, place: int, schema: Schema, codes: Mapping[str, int]) -> str:
     """Return a rule's condition: the text it was given as, or what its conjunctions say."""
     text = segment.roster.where[place].as_py()
     if text is not None:
@@ -129,6 +132,7 @@ def condition_text(segment: Segment, place: int, schema: Schema, texts: Any) -> 
     first, stop = c.of_rule(int(segment.roster.positions[place]))
     if first == stop:
         return "FALSE"
+    texts = {code: text for text, code in codes.items()}
     rows = range(int(c.offsets[first]), int(c.offsets[stop]))
     parts = []
     for row in rows:

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tocsin.engine.segment import Names, Segment
+from tocsin.engine.segment import IdsOfSegments, Segment
 from tocsin.errors import EventError, TocsinError
 from tocsin.index.accept import accept
 from tocsin.index.finish import EventWeights, fold, keep_best
 from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, frozen, kernel
-from tocsin.model.events import Events, map_entries
+from tocsin.model.arrow import refusing
+from tocsin.model.events import Events, is_sparse, map_entries
 from tocsin.model.keys import Keys
 from tocsin.model.matches import Counters, Matches
 from tocsin.model.schema import Schema
@@ -40,11 +41,11 @@ class _Buffer:
         self.candidates = 0
         self.evaluated = 0
 
-    def propose(self, keys: Keys, width: int, first: int) -> int:
+    def propose(self, keys: Keys, width: int, first: int, stop: int) -> int:
         if len(self.offsets) < keys.size + 1:
             self.offsets = np.empty(keys.size + 1, np.int64)
         self.offsets[0] = 0
-        return self.segment.index.candidates(keys, width, first, self.offsets, self.out)
+        return self.segment.index.candidates(keys, width, first, stop, self.offsets, self.out)
 
     def accept(self, keys: Keys, width: int, first: int, events: int) -> None:
         segment = self.segment
@@ -72,7 +73,7 @@ class Run:
     """One run of events through segments."""
 
     segments: Sequence[Segment]
-    names: Names
+    ids: IdsOfSegments
     schema: Schema
     events: Events
 
@@ -83,7 +84,9 @@ class Run:
         for keys in self.events.blocks():
             first = 0
             while first < keys.size:
-                stop = min((b.propose(keys, width, first) for b in buffers), default=keys.size)
+                stop = keys.size
+                for buffer in buffers:  # none goes further than the one before
+                    stop = buffer.propose(keys, width, first, stop)
                 for buffer in buffers:
                     buffer.accept(keys, width, first, stop - first)
                 yield before + first, stop - first
@@ -115,7 +118,7 @@ class Run:
             now = sum(b.candidates for b in buffers), sum(b.evaluated for b in buffers)
             counters = Counters(now[0] - seen[0], now[1] - seen[1], matched)
             seen = now
-            yield Matches(offsets, rules[:matched], self.names, None, first, counters)
+            yield Matches(offsets, rules[:matched], self.ids, None, first, counters)
 
     def match(self) -> Matches:
         """Return all matches in fresh arrays."""
@@ -126,10 +129,12 @@ class Run:
         for block in self.blocks():
             events = len(block.offsets) - 1
             if size + len(block) > len(rules):
-                # What these events ask for, scaled to all; what is never touched costs nothing.
+                # What these events ask for, scaled to all, since what is never touched costs
+                # nothing; but not too far, since the first events may not be like the others.
                 done = block.first + events
                 wanted = size + len(block)
-                grown = np.empty(wanted if done == n else wanted * n // done * 9 // 8, np.int32)
+                scaled = wanted * n // done * 9 // 8 if done < n else wanted
+                grown = np.empty(min(scaled, 8 * wanted + _ROOM), np.int32)
                 grown[:size] = rules[:size]
                 rules = grown
             rules[size : size + len(block)] = block.rules
@@ -138,7 +143,7 @@ class Run:
             candidates += block.counters.candidates
             evaluated += block.counters.evaluated
         counters = Counters(candidates, evaluated, size)
-        return Matches(offsets, rules[:size], self.names, counters=counters)
+        return Matches(offsets, rules[:size], self.ids, counters=counters)
 
     def count(self) -> np.ndarray:
         """Return how many rules each event matches."""
@@ -161,34 +166,39 @@ class Run:
     def top(self, k: int, weights: EventWeights) -> Matches:
         """Return each event's k best rules, best first."""
         n = len(self.events)
+        k = max(1, min(k, sum(s.size for s in self.segments)))
+        at_once = max(1, _ROOM // k)  # events whose lists are held together
         buffers = [_Buffer(s, n) for s in self.segments]
         offsets = np.zeros(n + 1, np.int64)
         rules, scores = [np.empty(0, np.int32)], [np.empty(0)]
-        for first, events in self._rounds(buffers):
-            sizes = np.zeros(events, np.int64)
-            best, values = np.empty(events * k, np.int32), np.empty(events * k)
-            for buffer in buffers:
-                keep_best(
-                    buffer.segment.conjunctions,
-                    weights,
-                    first,
-                    events,
-                    buffer.offsets,
-                    buffer.out,
-                    k,
-                    sizes,
-                    best,
-                    values,
-                )
-            filled = (np.arange(k) < sizes[:, None]).reshape(-1)
-            rules.append(best[filled])
-            scores.append(values[filled])
-            offsets[first + 1 : first + events + 1] = sizes
+        for begun, answered in self._rounds(buffers):
+            for skip in range(0, answered, at_once):
+                first, events = begun + skip, min(at_once, answered - skip)
+                sizes = np.zeros(events, np.int64)
+                best, values = np.empty(events * k, np.int32), np.empty(events * k)
+                for buffer in buffers:
+                    keep_best(
+                        buffer.segment.conjunctions,
+                        buffer.segment.single,
+                        weights,
+                        first,
+                        events,
+                        buffer.offsets[skip:],
+                        buffer.out,
+                        k,
+                        sizes,
+                        best,
+                        values,
+                    )
+                filled = (np.arange(k) < sizes[:, None]).reshape(-1)
+                rules.append(best[filled])
+                scores.append(values[filled])
+                offsets[first + 1 : first + events + 1] = sizes
         np.cumsum(offsets, out=offsets)
         counted = sum(b.candidates for b in buffers), sum(b.evaluated for b in buffers)
         all_rules = np.concatenate(rules)
         counters = Counters(*counted, len(all_rules))
-        return Matches(offsets, all_rules, self.names, np.concatenate(scores), counters=counters)
+        return Matches(offsets, all_rules, self.ids, np.concatenate(scores), counters=counters)
 
 
 @kernel
@@ -214,9 +224,10 @@ def event_weights(given: Any, events: int, schema: Schema) -> EventWeights:
         if isinstance(given, Mapping):
             for attribute, weight in _weights_of(given, schema):
                 common[attribute] = weight
-        elif isinstance(given, pa.MapArray):
-            offsets, attributes, items = map_entries(given, schema, frozenset(range(len(schema))))
-            weights = np.asarray(items.cast(pa.float64()).fill_null(1.0))
+        elif isinstance(given, pa.MapArray) and is_sparse(given.type):
+            offsets, attributes, items = map_entries(given, schema, None)
+            with refusing(EventError, "maps must be from attribute to number"):
+                weights = np.asarray(items.cast(pa.float64()).fill_null(1.0))
             bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
             if len(bad):
                 checked_weight(schema.name(int(attributes[bad[0]])), float(weights[bad[0]]))
@@ -249,4 +260,4 @@ def _weights_of(weights: Mapping[str, Any], schema: Schema) -> Iterator[tuple[in
         raise EventError(f"expected a dict for each event, got {type(weights).__name__}")
     for name, weight in weights.items():
         if weight is not None:
-            yield schema.index(name), checked_weight(name, weight)
+            yield schema.index(str(name)), checked_weight(name, weight)

@@ -11,12 +11,12 @@ from tocsin.index.exhaustive import Exhaustive
 INDEXES: dict[str, Any] = {Exhaustive.name: Exhaustive}
 
 
-def chosen_index(name: str) -> tuple[Any, str]:
+def chosen_index(name: Any) -> tuple[Any, str]:
     """Return the class of an index asked for by name, and the reason in a sentence."""
     if name == "auto":
         # The only one so far; the sentence is what `plan` prints.
         return Exhaustive, "it is the only index there is so far"
-    if name not in INDEXES:
+    if not isinstance(name, str) or name not in INDEXES:
         raise RuleError(
             f"there is no index {name!r}{near(name, INDEXES)} (auto, {', '.join(INDEXES)})"
         )
@@ -27,7 +27,7 @@ def chosen_index(name: str) -> tuple[Any, str]:
 class Part:
     """Rules under one index."""
 
-    role: str  # base or delta
+    role: str  # base, delta or recent
     index: str
     rules: int
     conjunctions: int

@@ -16,11 +16,12 @@ import pyarrow as pa
 import pyarrow.types as t
 
 from tocsin.engine.collection import Collection
-from tocsin.engine.explain import Explanation, condition_text, explained
+from tocsin.engine.explain import Explanation, alone_of, condition_text, explained
 from tocsin.engine.matching import Run, event_weights
 from tocsin.engine.plan import Part, Plan, chosen_index
-from tocsin.engine.segment import Names
-from tocsin.errors import RuleError, TocsinError
+from tocsin.engine.segment import IdsOfSegments, Segment
+from tocsin.errors import RuleError, TocsinError, is_unicode
+from tocsin.model.arrow import refusing
 from tocsin.model.condition import Conditions
 from tocsin.model.events import Events
 from tocsin.model.matches import Matches
@@ -31,7 +32,7 @@ from tocsin.model.weights import checked_weights
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule, as it was given."""
+    """One rule; weights that are 1 and payload that is null are left out."""
 
     id: Any
     where: str
@@ -85,6 +86,7 @@ class Rules:
             id = self._checked_id(id)
             if self._rules.find([id])[0] is not None:
                 raise RuleError(f"rule {id!r} exists already; use replace to change it")
+            self._rules.check_room(1)
             checked = self._checked(id, where, weights, payload)
             self._rules.append(id, where, *checked)
 
@@ -120,9 +122,10 @@ class Rules:
         """
         with self._lock:
             rules = self._rules
-            read = read_rules(table, self._conditions, rules.codes, rules.next_position)
-            if len(read.ids):
-                rules.extend(read)
+            with rules.all_or_nothing():
+                read = read_rules(table, self._conditions, rules.codes, rules.next_position)
+                if len(read.ids):
+                    rules.extend(read)
 
     def remove(self, id: Any) -> None:
         """Remove a rule; it never matches again."""
@@ -130,17 +133,19 @@ class Rules:
 
     def remove_many(self, ids: Iterable[Any]) -> None:
         """Remove rules by id: all of them, or none if any is unknown."""
+        if isinstance(ids, str | bytes):
+            raise RuleError(f"remove_many takes several ids, got {ids!r}; use remove for one")
         with self._lock:
-            given = ids.to_pylist() if hasattr(ids, "to_pylist") else ids
-            asked = [i.item() if isinstance(i, np.generic) else i for i in given]
+            asked = list(map(_plain_id, ids.to_pylist() if hasattr(ids, "to_pylist") else ids))
             found = []
+            seen: set[Any] = set()
             for id_, at in zip(asked, self._rules.find(asked), strict=True):
                 if at is None:
                     raise self._rules.unknown(id_)
+                if id_ in seen:
+                    raise RuleError(f"rule {id_!r} is to be removed twice")
+                seen.add(id_)
                 found.append(at)
-            if len(set(asked)) < len(asked):
-                double = next(i for i in asked if asked.count(i) > 1)
-                raise RuleError(f"rule {double!r} is to be removed twice")
             self._rules.remove(found)
 
     def merge(self) -> None:
@@ -155,7 +160,7 @@ class Rules:
 
     def __contains__(self, id: object) -> bool:
         with self._lock:
-            return self._rules.find([id])[0] is not None
+            return self._rules.find([_plain_id(id)])[0] is not None
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the ids in the order of addition."""
@@ -167,7 +172,7 @@ class Rules:
 
     def __getitem__(self, id: Any) -> Rule:
         with self._lock:
-            segment, place = self._rules.locate(id)
+            segment, place = self._rules.locate(_plain_id(id))
             c = segment.conjunctions
             weights: dict[str, float] = {}
             first, stop = c.of_rule(int(segment.roster.positions[place]))
@@ -177,7 +182,7 @@ class Rules:
                         weights[self.schema.name(int(c.attribute[row]))] = float(c.weight[row])
             rows = segment.roster.payload.slice(place, 1).to_pylist()
             payload = {k: v for row in rows for k, v in row.items() if v is not None}
-            where = condition_text(segment, place, self.schema, self._texts())
+            where = condition_text(segment, place, self.schema, self._rules.codes)
             return Rule(segment.roster.ids[place].as_py(), where, weights, payload)
 
     def plan(self) -> Plan:
@@ -185,17 +190,16 @@ class Rules:
         with self._lock:
             _, why = chosen_index(self._rules.index)
             parts = []
-            for segment in self._rules.segments():
-                base = segment is self._rules.base
+            for role, segment in self._rules.roles():
                 parts.append(
                     Part(
-                        "base" if base else "delta",
+                        role,
                         segment.index.name,
                         len(segment.roster.positions),
                         segment.conjunctions.size,
                         segment.removed_rules,
                         segment.nbytes,
-                        why if base else "added since the last merge",
+                        why if role == "base" else "added since the last merge",
                     )
                 )
             return Plan(tuple(parts))
@@ -248,59 +252,61 @@ class Rules:
     def explain(self, event: Any, id: Any) -> Explanation:
         """Return why a rule matches one event, or why not, predicate by predicate."""
         with self._lock:
-            segment, place = self._rules.locate(id)
-            run = self._run(event)
+            alone = alone_of(*self._rules.locate(_plain_id(id)))
+            run = self._run(event, [alone])
             if len(run.events) != 1:
                 raise RuleError(f"explain takes one event, got {len(run.events)}")
-            position = segment.roster.positions[place]
-            matched = position in run.match().rules
-            return explained(segment, place, matched, self.schema, run.events, self._texts())
+            matched = len(run.match()) > 0
+            return explained(alone, matched, self.schema, run.events, self._rules.codes)
 
     # ------------------------------------------------------------ inside
 
-    def _run(self, events: Any) -> Run:
+    def _run(self, events: Any, segments: list[Segment] | None = None) -> Run:
         with self._lock:
-            segments = self._rules.segments()
+            if segments is None:
+                segments = self._rules.segments()
             codes = self._rules.codes
-            names = Names(segments, self._rules.id_type or pa.string())
+            ids = IdsOfSegments(segments, self._rules.id_type or pa.string())
         used = sorted({int(a) for s in segments for a in s.attributes})
-        return Run(segments, names, self.schema, Events.read(events, self.schema, used, codes))
+        return Run(segments, ids, self.schema, Events.read(events, self.schema, used, codes))
 
     def _checked(self, id: Any, where: str, weights: Any, payload: Any) -> tuple[Any, Any, Any]:
         """Return conjunctions, weights by attribute and payload of a rule, or raise."""
         try:
-            bound, attributes = self._conditions.read(where, self._rules.codes)
-            if weights is not None:
-                weights = checked_weights(weights, attributes, self.schema)
-            if payload is not None:
-                given = _schema_of(payload)
-                self._rules.payload_schema = self._rules.joined_payload_schema(given)
+            with self._rules.all_or_nothing():
+                bound, attributes = self._conditions.read(where, self._rules.codes)
+                if weights is not None:
+                    weights = checked_weights(weights, attributes, self.schema)
+                if payload is not None:
+                    given = _schema_of(payload)
+                    self._rules.payload_schema = self._rules.joined_payload_schema(given)
         except TocsinError as error:
             raise error.at(f"rule {id!r}") from None
         return bound, weights, payload
 
     def _checked_id(self, id: Any) -> Any:
-        if isinstance(id, np.generic):
-            id = id.item()
+        id = _plain_id(id)
         if id is None:
             raise RuleError("the id is null; every rule needs an id")
         if type(id) not in (int, str):
             raise RuleError(f"an id must be a text or an integer, got {type(id).__name__} {id!r}")
         if type(id) is int and not -(2**63) <= id < 2**63:
             raise RuleError(f"the id {id} does not fit 64 bits")
+        if type(id) is str and not is_unicode(id):
+            raise RuleError(f"the id {id!r} is not valid Unicode")
         known = self._rules.id_type
         if known is not None and (type(id) is int) != t.is_integer(known):
             raise RuleError(f"{self._rules.id_words()}, got {type(id).__name__} {id!r}")
         return id
 
-    def _texts(self) -> dict[int, str]:
-        return {code: text for text, code in self._rules.codes.items()}
+
+def _plain_id(id: Any) -> Any:
+    """Return an id as Python has it, if NumPy had it."""
+    return id.item() if isinstance(id, np.generic) else id
 
 
 def _schema_of(payload: Any) -> pa.Schema:
     if not isinstance(payload, Mapping) or not all(isinstance(k, str) for k in payload):
         raise RuleError(f"payload must be a dict with names as keys, got {payload!r}")
-    try:
+    with refusing(RuleError, "payload has a value that Arrow cannot hold"):
         return pa.schema([(k, pa.array([v]).type) for k, v in payload.items()])
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise RuleError(f"payload has a value that Arrow cannot hold: {error}") from None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -50,7 +50,8 @@ def joined_rosters(rosters: Sequence[Roster]) -> Roster:
     """Return the rules of all rosters, in order."""
     if len(rosters) == 1:
         return rosters[0]
-    schema = pa.unify_schemas([r.payload.schema for r in rosters])
+    schemas = [r.payload.schema for r in rosters]
+    schema = pa.unify_schemas(schemas, promote_options="permissive")
     return Roster(
         np.concatenate([r.positions for r in rosters]),
         pa.concat_arrays([r.ids for r in rosters]),
@@ -71,7 +72,8 @@ class Segment:
         self.single = not bool((c.rule[1:] == c.rule[:-1]).any())
         self.numbered = self.single and bool((c.rule == np.arange(c.size)).all())
         self.attributes = np.unique(c.attribute)
-        self._removed = np.empty(0, np.uint8)
+        # A flag per conjunction and one per rule, or empty where no rule was removed.
+        self.removed = np.empty(0, np.uint8)
         self.alive = np.empty(0, bool)
         self.removed_rules = 0
 
@@ -87,11 +89,6 @@ class Segment:
             self._ids = IdIndex(self.roster.ids)
         return self._ids
 
-    @property
-    def removed(self) -> np.ndarray:
-        """A flag per conjunction, or an empty array where no rule was removed."""
-        return self._removed
-
     def is_alive(self, place: int) -> bool:
         """Tell whether the rule at a place of the roster was not removed."""
         return not len(self.alive) or bool(self.alive[place])
@@ -102,14 +99,14 @@ class Segment:
             self.alive = np.ones(len(self.roster.positions), bool)
         self.alive[places] = False
         self.removed_rules += len(places)
-        if not len(self._removed):
-            self._removed = np.zeros(self.conjunctions.size, np.uint8)
+        if not len(self.removed):
+            self.removed = np.zeros(self.conjunctions.size, np.uint8)
         positions = self.roster.positions[places]
         if len(positions) == 1:
             first, last = self.conjunctions.of_rule(int(positions[0]))
-            self._removed[first:last] = 1
+            self.removed[first:last] = 1
         else:
-            self._removed[np.isin(self.conjunctions.rule, positions)] = 1
+            self.removed[np.isin(self.conjunctions.rule, positions)] = 1
 
     @property
     def size(self) -> int:
@@ -119,18 +116,18 @@ class Segment:
     def survivors(self) -> tuple[np.ndarray, np.ndarray]:
         """Return for each rule and for each conjunction whether it was not removed."""
         rules = self.alive if len(self.alive) else np.ones(len(self.roster.positions), bool)
-        if len(self._removed):
-            return rules, self._removed == 0
+        if len(self.removed):
+            return rules, self.removed == 0
         return rules, np.ones(self.conjunctions.size, bool)
 
     @property
     def nbytes(self) -> int:
         """Bytes besides ids, texts and payload."""
-        own = self.roster.positions.nbytes + self._removed.nbytes + self.alive.nbytes
+        own = self.roster.positions.nbytes + self.removed.nbytes + self.alive.nbytes
         return self.conjunctions.nbytes + self.index.nbytes + own
 
 
-class Names:
+class IdsOfSegments:
     """Knows the ids of the rules of some segments by position."""
 
     def __init__(self, segments: Sequence[Segment], type_: pa.DataType):
@@ -139,14 +136,24 @@ class Names:
 
     def ids_at(self, positions: np.ndarray) -> pa.Array:
         """Return the ids at positions, in the type in which they were given."""
+        places = np.empty(len(positions), np.int64)
+        before = 0
+        for number, roster in enumerate(self._rosters):
+            known = roster.positions
+            mine: Any = slice(None)
+            if len(self._rosters) > 1:
+                # Segments hold ascending runs of positions: a rule is in the last that begins
+                # no later than it.
+                mine = positions >= known[0] if number else np.ones(len(positions), bool)
+            if known[-1] - known[0] == len(known) - 1:
+                places[mine] = positions[mine] - known[0] + before
+            else:
+                places[mine] = np.searchsorted(known, positions[mine]) + before
+            before += len(known)
         if not self._rosters:
             return pa.array([], self._type)
-        all_positions = [r.positions for r in self._rosters]
-        known = all_positions[0] if len(all_positions) == 1 else np.concatenate(all_positions)
-        dense = len(known) and known[-1] - known[0] == len(known) - 1
-        places = positions - known[0] if dense else np.searchsorted(known, positions)
         ids = pa.chunked_array([r.ids for r in self._rosters])
         taken = ids.take(pa.array(places))
-        if isinstance(taken, pa.ChunkedArray):
-            taken = taken.combine_chunks()
-        return taken.cast(self._type)
+        if taken.nbytes > 2**31 - 1:
+            return taken.combine_chunks()  # more text than a 32-bit type holds
+        return taken.cast(self._type).combine_chunks()

@@ -68,7 +68,7 @@ class Exhaustive:
         self.proven = bool((layout.candidate >= 0).all())
 
     @classmethod
-    def build(cls, conjunctions: Conjunctions, width: int) -> Self:
+    def build(cls, conjunctions: Conjunctions) -> Self:
         """Group conjunctions into blocks; two passes and a sort."""
         n = conjunctions.size
         signature, lead = np.empty(n, np.int64), np.empty(n, np.int64)
@@ -115,16 +115,14 @@ class Exhaustive:
         return cls(conjunctions, _layout(parts))
 
     def candidates(
-        self, keys: Keys, width: int, first: int, offsets: np.ndarray, out: np.ndarray
+        self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
     ) -> int:
         """Propose what the blocks do not rule out; see `Index.candidates`."""
-        return propose(self.layout, keys, width, first, offsets, out)
+        return propose(self.layout, keys, width, first, stop, offsets, out)
 
-    def count(self, keys: Keys, width: int, counts: np.ndarray) -> bool:
-        """Add the number of matches to `counts`, if blocks prove all; see `Index.count`."""
-        if self.proven:
-            tally(self.layout, keys, width, counts)
-        return self.proven
+    def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
+        """Add the number of matches to `counts`; see `Index.count`."""
+        tally(self.layout, keys, width, counts)
 
     @property
     def nbytes(self) -> int:
@@ -261,25 +259,27 @@ def rest_holds(b, block, i, line):
 
 
 @kernel
-def propose(b: Layout, keys: Keys, width: int, first: int, offsets: Int64Out, out: Int32Out) -> int:
+def propose(
+    b: Layout, keys: Keys, width: int, first: int, stop: int, offsets: Int64Out, out: Int32Out
+) -> int:
     """Write candidates event by event while there is room for all conjunctions."""
     line = blank(width)
     n = offsets[0]
     room = out.shape[0] - b.candidate.shape[0]
     event = first
-    while event < keys.columns.shape[1] and n <= room:
+    while event < stop and n <= room:
         load(keys, event, line)
         for block in range(b.block.shape[0] - 1):
             if not can_meet(b, block, line):
                 continue
-            start, stop = b.block[block], b.block[block + 1]
+            begun, ended = b.block[block], b.block[block + 1]
             tests = b.tests[block + 1] - b.tests[block]
             if tests == 0:
-                out[n : n + stop - start] = b.candidate[start:stop]
-                n += stop - start
+                out[n : n + ended - begun] = b.candidate[begun:ended]
+                n += ended - begun
                 continue
-            for begin in range(0, stop - start, _CHUNK):
-                size = min(_CHUNK, stop - start - begin)
+            for begin in range(0, ended - begun, _CHUNK):
+                size = min(_CHUNK, ended - begun - begin)
                 low, high, key, low2, high2, key2 = window(b, block, begin, size, line)
                 if hits(low, high, key, low2, high2, key2) == 0:
                     continue
@@ -291,7 +291,7 @@ def propose(b: Layout, keys: Keys, width: int, first: int, offsets: Int64Out, ou
                         hit = rest_holds(b, block, begin + i, line)
                     # Always written, counted if it hits: cheaper than a branch. There is
                     # room, since each conjunction is written at most once past the hits.
-                    out[n] = b.candidate[start + begin + i]
+                    out[n] = b.candidate[begun + begin + i]
                     n += np.int64(hit)
         unload(keys, event, line)
         event += 1

@@ -82,9 +82,16 @@ def score(c, conjunction, weights):
     return total
 
 
+@step
+def better(score, rule, other_score, other_rule):
+    """Tell whether one match ranks before another; ties go to the rule added first."""
+    return score > other_score or (score == other_score and rule < other_rule)
+
+
 @kernel
 def keep_best(
     c: Conjunctions,
+    single: bool,
     event_weights: EventWeights,
     first: int,
     events: int,
@@ -98,7 +105,8 @@ def keep_best(
     """Merge accepted conjunctions into each event's list of its k best rules.
 
     The list of event i lies at i * k, best first, `sizes[i]` long; it may already hold
-    rules of another segment. `first` is the row number of the first event.
+    rules of another segment. `first` is the row number of the first event. If every rule
+    is a single conjunction, no rule can be there already.
     """
     weights = event_weights.common.copy()
     for i in range(events):
@@ -107,36 +115,34 @@ def keep_best(
             event = first + i
             for j in range(event_weights.offsets[event], event_weights.offsets[event + 1]):
                 weights[event_weights.attribute[j]] = event_weights.weight[j]
-        size = sizes[i]
-        base = i * k
+        base, size = i * k, sizes[i]
         for at in range(offsets[i], offsets[i + 1]):
             conjunction = accepted[at]
             rule = c.rule[conjunction]
             value = score(c, conjunction, weights)
-            if size == k:
-                last = base + k - 1
-                if value < scores[last] or (value == scores[last] and rule >= rules[last]):
-                    continue
-            # The place among the better ones, and whether the rule is there already.
-            place = size
-            present = -1
-            for j in range(size):
-                if rules[base + j] == rule:
-                    present = j
-                if place == size and (
-                    value > scores[base + j]
-                    or (value == scores[base + j] and rule < rules[base + j])
-                ):
-                    place = j
-            if present >= 0 and present < place:
+            if size == k and not better(value, rule, scores[base + k - 1], rules[base + k - 1]):
                 continue
-            end = present if present >= 0 else min(size, k - 1)
-            for j in range(end, place, -1):
-                rules[base + j] = rules[base + j - 1]
-                scores[base + j] = scores[base + j - 1]
-            rules[base + place] = rule
-            scores[base + place] = value
-            if present < 0 and size < k:
+            low, high = base, base + size  # the first place whose match ranks after this one
+            while low < high:
+                middle = (low + high) >> 1
+                if better(value, rule, scores[middle], rules[middle]):
+                    high = middle
+                else:
+                    low = middle + 1
+            end = base + min(size, k - 1)  # the place that falls out, or is new
+            present = False
+            if not single:
+                for j in range(base, base + size):
+                    if rules[j] == rule:
+                        present, end = True, j
+            if present and end < low:
+                continue  # by a better conjunction
+            for j in range(end, low, -1):
+                rules[j] = rules[j - 1]
+                scores[j] = scores[j - 1]
+            rules[low] = rule
+            scores[low] = value
+            if not present and size < k:
                 size += 1
         sizes[i] = size
         if own:

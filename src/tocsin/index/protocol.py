@@ -26,26 +26,24 @@ class Index(Protocol):
     proven: bool  # no candidate is ever left for accept to evaluate
 
     @classmethod
-    def build(cls, conjunctions: Conjunctions, width: int) -> Self:
-        """Lay out conjunctions over a schema of `width` attributes."""
+    def build(cls, conjunctions: Conjunctions) -> Self:
+        """Lay out conjunctions."""
         ...
 
     def candidates(
-        self, keys: Keys, width: int, first: int, offsets: np.ndarray, out: np.ndarray
+        self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
     ) -> int:
-        """Propose candidates for the events from `first` on, as far as `out` has room.
+        """Propose candidates for the events from `first` up to `stop`, as far as `out` has room.
 
+        `width` is the number of attributes of the schema, which may have grown.
         Writing starts at `offsets[0]`; the candidates of the i-th event asked lie from
         `offsets[i]` to `offsets[i + 1]`. An event is begun only if as many places are
         left as there are conjunctions. Return the first event not answered.
         """
         ...
 
-    def count(self, keys: Keys, width: int, counts: np.ndarray) -> bool:
-        """Add to `counts` how many conjunctions hold for each event, if no pairs are needed for it.
-
-        Return False, with `counts` untouched, where that cannot be.
-        """
+    def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
+        """Add to `counts` how many conjunctions hold for each event; asked only if `proven`."""
         ...
 
     @property

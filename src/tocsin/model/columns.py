@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow.types as t
 
 from tocsin.errors import EventError
 from tocsin.jit import Float64s, Int64Out, Int64s, UInt8s, kernel
+from tocsin.model.arrow import is_text, plain, refusing
 from tocsin.model.line import NAN, NULL, OTHER, SEAM
 from tocsin.model.schema import ARTICLE, Kind, Schema
 
@@ -40,66 +42,96 @@ def put_nulls(bitmap: UInt8s, first: int, out: Int64Out) -> None:
             out[i] = NULL
 
 
+class Coder:
+    """Gives texts their category codes, remembering the tables it has made for one run.
+
+    Distinct values that are few are looked up one by one; many are found by Arrow in the
+    values that rules mention, which are handed to it once.
+    """
+
+    def __init__(self, codes: dict[str, int]):
+        self.codes = codes
+        self._tables: dict[tuple[int, int, int], np.ndarray] = {}
+
+    @functools.cached_property
+    def _mentioned(self) -> tuple[pa.Array, np.ndarray]:
+        codes = dict(self.codes)
+        return (
+            pa.array(list(codes), pa.large_string()),
+            np.fromiter(codes.values(), np.int64, len(codes)),
+        )
+
+    def write(self, array: pa.Array, out: np.ndarray) -> None:
+        """Write the keys of texts; those that no rule mentions share one."""
+        if t.is_run_end_encoded(array.type):
+            array = plain(array)
+        if not t.is_dictionary(array.type):
+            array = array.dictionary_encode()
+            table = self._table(array.dictionary)
+        else:
+            # The same dictionary comes with every block of a column.
+            letters = array.dictionary.buffers()[-1]
+            at = letters.address if letters is not None else 0, array.dictionary.offset
+            key = (*at, len(array.dictionary))
+            if key not in self._tables:
+                self._tables[key] = self._table(array.dictionary)
+            table = self._tables[key]
+        if not len(table):
+            out[:] = NULL
+            return
+        indices = array.indices
+        np.take(table, np.asarray(indices.fill_null(0)), out=out, mode="clip")
+        if indices.null_count:
+            out[np.asarray(indices.is_null())] = NULL
+
+    def _table(self, distinct: pa.Array) -> np.ndarray:
+        if len(distinct) < 4096 or len(distinct) * 16 < len(self.codes):
+            get = self.codes.get
+            found = [NULL if d is None else get(d, OTHER) for d in distinct.to_pylist()]
+            return np.array(found, np.int64)
+        table = np.full(len(distinct), OTHER, np.int64)
+        known, numbers = self._mentioned
+        places = pc.index_in(distinct.cast(pa.large_string()), value_set=known)
+        hit = np.asarray(places.is_valid())
+        table[hit] = numbers[np.asarray(places.drop_null())]
+        if distinct.null_count:
+            table[np.asarray(distinct.is_null())] = NULL
+        return table
+
+
 def column_keys(
-    array: pa.Array, kind: Kind, schema: Schema, codes: dict[str, int], out: np.ndarray, name: str
+    array: pa.Array, kind: Kind, schema: Schema, coder: Coder, out: np.ndarray, name: str
 ) -> None:
     """Write the keys of an Arrow array of any type that fits the kind."""
     if t.is_null(array.type):
         out[:] = NULL
         return
-    if t.is_dictionary(array.type) and kind != "category":
-        array = array.dictionary_decode()
-    check_type(array.type, kind, name)
-    if kind == "category":
-        category_keys(array, codes, out)
-        return
-    if kind == "number":
-        number_keys(_values(array, np.float64), out)
-    elif kind == "flag":
-        out[:] = np.asarray(array.cast(pa.uint8()).fill_null(0))
-    elif kind == "time":
-        integer_keys(_values(_microseconds(array, schema, name), np.int64), out)
-    else:
-        if t.is_uint64(array.type):
-            array = _cast(array, pa.int64(), name, "exceeds the 64-bit integers that Spark has")
-        integer_keys(_values(array, np.int64), out)
+    with refusing(EventError, f"attribute {name!r}"):
+        if kind == "category":
+            check_type(array.type, kind, name)
+            coder.write(array, out)
+            return
+        array = plain(array)
+        check_type(array.type, kind, name)
+        if kind == "number":
+            number_keys(_values(array, np.float64), out)
+        elif kind == "flag":
+            out[:] = np.asarray(array.cast(pa.uint8()).fill_null(0))
+        elif kind == "time":
+            integer_keys(_microseconds(array, schema), out)
+        else:
+            # Spark has no unsigned integers: what exceeds 64 bits with a sign is refused.
+            signed = array.cast(pa.int64()) if t.is_uint64(array.type) else array
+            integer_keys(_values(signed, np.int64), out)
     if array.null_count:
-        bitmap = np.frombuffer(array.buffers()[0], np.uint8)
-        put_nulls(bitmap, array.offset, out)
-
-
-def category_keys(array: pa.Array, codes: dict[str, int], out: np.ndarray) -> None:
-    """Write the codes of texts; texts that no rule mentions share one."""
-    if not t.is_dictionary(array.type):
-        array = array.dictionary_encode()
-    distinct = array.dictionary
-    if len(distinct) * 16 < len(codes) or len(distinct) < 4096:
-        # Few distinct values: look each up rather than hash all that rules mention.
-        found = [NULL if d is None else codes.get(d, OTHER) for d in distinct.to_pylist()]
-        table = np.array(found, np.int64)
-    else:
-        known = pa.array(list(codes), pa.large_string())
-        places = pc.index_in(distinct.cast(pa.large_string()), value_set=known)
-        numbers = np.fromiter(codes.values(), np.int64, len(codes))
-        table = np.where(
-            np.asarray(places.is_valid()), numbers[np.asarray(places.fill_null(0))], OTHER
-        )
-        if distinct.null_count:
-            table[np.asarray(distinct.is_null())] = NULL
-    if not len(table):
-        out[:] = NULL
-        return
-    indices = array.indices
-    np.take(table, np.asarray(indices.fill_null(0)), out=out, mode="clip")
-    if indices.null_count:
-        out[np.asarray(indices.is_null())] = NULL
+        put_nulls(np.frombuffer(array.buffers()[0], np.uint8), array.offset, out)
 
 
 def check_type(type_: pa.DataType, kind: Kind, name: str) -> None:
     """Raise if a column of this Arrow type cannot be an attribute of this kind."""
-    if t.is_dictionary(type_):
+    if t.is_dictionary(type_) or t.is_run_end_encoded(type_):
         type_ = type_.value_type
-    text = t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_)
+    text = is_text(type_)
     fits = {
         "number": t.is_floating(type_) or t.is_integer(type_),
         "integer": t.is_integer(type_),
@@ -135,26 +167,27 @@ def _values(array: pa.Array, dtype: Any) -> np.ndarray:
     return values.astype(dtype, copy=False)
 
 
-def _microseconds(array: pa.Array, schema: Schema, name: str) -> pa.Array:
-    type_ = array.type
-    if t.is_date(type_):
-        array, type_ = array.cast(pa.timestamp("us")), pa.timestamp("us")
-    if type_.unit == "ns":
-        # Casting would refuse what is not a whole microsecond; Spark drops the rest.
-        floored = pc.floor_temporal(array, unit="microsecond")
-        array = floored.cast(pa.timestamp("us", type_.tz))
-    elif type_.unit != "us":
-        too_far = "is further from 1970 than microseconds reach"
-        array = _cast(array, pa.timestamp("us", type_.tz), name, too_far)
-    if type_.tz is None and schema.timezone != "UTC":
-        array = pc.assume_timezone(
-            array, schema.timezone, ambiguous="earliest", nonexistent="latest"
+def _microseconds(array: pa.Array, schema: Schema) -> np.ndarray:
+    """Return microseconds since 1970 UTC, whatever stands where it is null."""
+    if t.is_date(array.type):
+        array = array.cast(pa.timestamp("us"))
+    zone, unit = array.type.tz, array.type.unit
+    # Only the number counts from here on: a zone that this machine does not know is no matter.
+    numbers = _values(array, np.int64)
+    if unit == "ns":
+        # What is not a whole microsecond is dropped, as Spark does.
+        numbers = numbers // 1000
+    elif unit != "us":
+        too_far = pa.Array.from_buffers(
+            pa.timestamp(unit), len(array), array.buffers(), array.null_count, array.offset
         )
-    return array
-
-
-def _cast(array: pa.Array, type_: pa.DataType, name: str, trouble: str) -> pa.Array:
-    try:
-        return array.cast(type_)
-    except pa.ArrowInvalid as error:
-        raise EventError(f"attribute {name!r}: a value of the events {trouble} ({error})") from None
+        numbers = _values(too_far.cast(pa.timestamp("us")), np.int64)
+    if zone is None and schema.timezone != "UTC":
+        # A local time less its offset: in a gap the one before it, in an overlap the earlier.
+        local = pa.array(numbers, pa.timestamp("us"))
+        instants = pc.assume_timezone(
+            local, schema.timezone, ambiguous="earliest", nonexistent="earliest"
+        )
+        offset = _values(pc.local_timestamp(instants), np.int64) - _values(instants, np.int64)
+        numbers = numbers - offset
+    return numbers

@@ -25,7 +25,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
-from tocsin.errors import ConditionError
+from tocsin.errors import ConditionError, is_unicode
 from tocsin.model.constants import Constants, Literals, refuse
 from tocsin.model.leaves import Codes, Compiler, Leaf
 from tocsin.model.predicates import Predicate, meet
@@ -40,7 +40,9 @@ Bound = list[list[tuple[int, Predicate]]]  # conjunctions of (attribute, predica
 # an escape, a comment or a double quote is parsed on its own.
 _SCAN = re.compile(r"'([^']*)'|([A-Za-z_]\w*|`[^`]*`)|(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+)")
 _NOT_PLAIN = re.compile(r"""\\|"|--|/\*|''""")
-_QUOTED = re.compile(r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`", re.DOTALL)
+_QUOTED = re.compile(
+    r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL
+)
 _DOUBLED = re.compile(r"\\.|''", re.DOTALL)
 
 
@@ -96,6 +98,8 @@ class Conditions:
         """
         if not isinstance(text, str):
             raise ConditionError(f"a condition must be a text, got {type(text).__name__} {text!r}")
+        if not is_unicode(text):
+            raise ConditionError(f"the condition {text!r} is not valid Unicode")
         if _NOT_PLAIN.search(text):
             return self._read_alone(text, codes)
         shape_key, literals = _scan(text)
@@ -117,7 +121,7 @@ class Conditions:
             shape, _ = self._shape(text, [])
             return shape.bind([], codes), shape.attributes
         except ConditionError as error:
-            raise error if str(error).endswith("^") else error.in_text(text) from None
+            raise error.in_text(text) from None
 
     def _shape(self, text: str, literals: list[str]) -> tuple[_Shape, bool]:
         """Return a text's shape, and whether other texts may use it."""

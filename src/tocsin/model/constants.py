@@ -117,6 +117,9 @@ class Constants:
             return inner
         if inner.type not in ("integer", "decimal", "double"):
             raise refuse(f"a minus stands before {_shown(inner)}, which is not a number", node)
+        if inner.type == "decimal":
+            # Python's minus rounds to 28 digits.
+            return Constant("decimal", lambda s: inner.read(s).copy_negate(), node)
         return Constant(inner.type, lambda s: -inner.read(s), node)
 
     def _arithmetic(self, node: exp.Binary) -> Constant:
@@ -174,11 +177,13 @@ class Constants:
         if to in (exp.DType.DOUBLE, exp.DType.FLOAT) and inner.type != "time":
 
             def double(s: Literals) -> float:
+                given = read(s)
                 try:
-                    value = float(read(s))
+                    # Python's float() also takes 1_0.
+                    value = float("" if isinstance(given, str) and "_" in given else given)
                     return struct.unpack("<f", struct.pack("<f", value))[0] if narrow else value
                 except (ValueError, OverflowError):
-                    raise cannot(read(s)) from None
+                    raise cannot(given) from None
 
             narrow = to == exp.DType.FLOAT
             return Constant("double", double, node)
@@ -197,14 +202,11 @@ class Constants:
             def exactly(s: Literals) -> decimal.Decimal:
                 try:
                     value = decimal.Decimal(read(s))
-                except decimal.InvalidOperation:
+                    digits, scale = _precision(node.to)
+                    rounded = value.quantize(decimal.Decimal(1).scaleb(-scale), context=_EXACT)
+                except (decimal.InvalidOperation, ValueError):
                     raise cannot(read(s)) from None
-                digits, scale = _precision(node.to)
-                if not value.is_finite() or value != value.quantize(
-                    decimal.Decimal(1).scaleb(-scale), context=_EXACT
-                ):
-                    raise cannot(value)
-                if abs(value) >= decimal.Decimal(10) ** (digits - scale):
+                if value != rounded or value.copy_abs() >= decimal.Decimal(10) ** (digits - scale):
                     raise cannot(value)
                 return value
 
@@ -213,8 +215,7 @@ class Constants:
 
             def time(s: Literals) -> int:
                 try:
-                    moment = line.parse_time(read(s), zone)
-                    return line.parse_time(read(s).strip()[:10], zone) if whole_days else moment
+                    return line.parse_time(read(s), zone, whole_days)
                 except (ValueError, OverflowError):
                     raise cannot(read(s)) from None
 

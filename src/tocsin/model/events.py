@@ -21,7 +21,8 @@ import pyarrow.types as t
 
 from tocsin.errors import EventError, near
 from tocsin.model import line
-from tocsin.model.columns import check_type, column_keys
+from tocsin.model.arrow import is_text, plain, refusing
+from tocsin.model.columns import Coder, check_type, column_keys
 from tocsin.model.keys import Keys, compress, count_present, dense, sparse
 from tocsin.model.schema import ARTICLE, Kind, Schema
 
@@ -39,7 +40,7 @@ class Events:
     def __init__(self, schema: Schema, used: Sequence[int], codes: dict[str, int]):
         self._schema = schema
         self._used = used
-        self._codes = codes
+        self._coder = Coder(codes)
         self._dicts: Sequence[Mapping[str, Any]] = ()
         self._columns: list[tuple[int, pa.ChunkedArray]] = []
         self._maps: list[tuple[str, pa.ChunkedArray]] = []
@@ -111,7 +112,7 @@ class Events:
         columns = np.empty((len(rows), stop - start), np.int64)
         for (attribute, array), out in zip(rows, columns, strict=True):
             kind, name = self._schema.kind(attribute), self._schema.name(attribute)
-            column_keys(array, kind, self._schema, self._codes, out, name)
+            column_keys(array, kind, self._schema, self._coder, out, name)
         keys = dense(columns, attributes)
         if self._maps:
             parts = [self._keys_of_map(name, column, start, stop) for name, column in self._maps]
@@ -125,16 +126,19 @@ class Events:
         """Return the value that an event has for an attribute, as it was given."""
         name = self._schema.name(attribute).lower()
         if self._dicts:
-            given = self._dicts[row]
-            return next((v for k, v in given.items() if str(k).lower() == name), None)
+            # Of several spellings of a name the last counts, here as in `keys`.
+            given = [v for k, v in self._dicts[row].items() if str(k).lower() == name]
+            return given[-1] if given else None
         for known, column in self._columns:
             if known == attribute:
                 return column[row].as_py()
-        for _, column in self._maps:
-            for key, value in column[row].as_py() or ():
-                if str(key).lower() == name:
-                    return value
-        return None
+        found = [
+            value
+            for _, column in self._maps
+            for key, value in column[row].as_py() or ()
+            if str(key).lower() == name
+        ]
+        return found[-1] if found else None
 
     def _keys_of_dicts(self, start: int, stop: int) -> Keys:
         offsets = [0]
@@ -171,9 +175,15 @@ class Events:
             if value is None:  # NumPy's NaT
                 return line.NULL
         if kind == "number" and type(value) in (float, int):
-            return line.number_key(float(value))
+            try:
+                return line.number_key(float(value))
+            except OverflowError:
+                raise EventError(
+                    f"event {number}: attribute {self._schema.name(attribute)!r} is a number of "
+                    "64 bits, and the event's integer is too large for one"
+                ) from None
         if kind == "category" and isinstance(value, str):
-            return self._codes.get(value, line.OTHER)
+            return self._coder.codes.get(value, line.OTHER)
         if kind == "flag" and isinstance(value, bool):
             return int(value)
         if kind == "integer" and type(value) is int:
@@ -207,26 +217,27 @@ class Events:
             chosen = np.isin(attributes, of_kind)
             some = np.empty(int(chosen.sum()), np.int64)
             values = items.filter(pa.array(chosen))
-            column_keys(values, kind, self._schema, self._codes, some, shown)
+            column_keys(values, kind, self._schema, self._coder, some, shown)
             keys[chosen] = some
         return sparse(offsets, attributes, keys)
 
 
 def map_entries(
-    array: pa.MapArray, schema: Schema, used: frozenset[int]
+    array: pa.MapArray, schema: Schema, used: frozenset[int] | None
 ) -> tuple[np.ndarray, np.ndarray, pa.Array]:
     """Return a map column's entries as compressed rows: offsets, attributes and items.
 
-    Only entries whose names are attributes in `used`.
+    Only entries whose names are attributes in `used`; if that is None, every name must be an
+    attribute.
     """
     offsets = np.asarray(array.offsets).astype(np.int64)[: len(array) + 1]
     first, entries = int(offsets[0]), int(offsets[-1] - offsets[0])
     offsets -= first
-    names = array.keys.slice(first, entries).dictionary_encode()
+    names = plain(array.keys.slice(first, entries)).dictionary_encode()
     attribute_of = np.full(len(names.dictionary), -1, np.int32)
     for i, name in enumerate(names.dictionary.to_pylist()):
-        attribute = schema.find(name)
-        if attribute in used:
+        attribute = schema.index(name) if used is None else schema.find(name)
+        if attribute is not None and (used is None or attribute in used):
             attribute_of[i] = attribute
     attributes = attribute_of[np.asarray(names.indices)]
     keep = attributes >= 0
@@ -267,12 +278,11 @@ def to_table(source: Any, names: Sequence[str] | None, what: str) -> pa.Table:
         if names is not None:
             wanted = {n.lower() for n in names}
             source = source.loc[:, [str(c).lower() in wanted for c in source.columns]]
-        try:
+        with refusing(EventError, f"the {what} have columns that Arrow cannot hold"):
             return pa.Table.from_pandas(source, preserve_index=False)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise EventError(f"the {what} have a column that Arrow cannot hold: {error}") from None
     if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
-        return pa.table(source)
+        with refusing(EventError, f"the {what} are not a table"):
+            return pa.table(source)
     raise EventError(
         f"the {what} must be a dict, a list of dicts, or a table that speaks Arrow (pyarrow, "
         f"pandas, polars, duckdb); got {type(source).__name__}"
@@ -281,7 +291,7 @@ def to_table(source: Any, names: Sequence[str] | None, what: str) -> pa.Table:
 
 def is_sparse(type_: pa.DataType) -> bool:
     """Tell whether a column holds sparse attributes: a map from text to a value."""
-    return t.is_map(type_) and (t.is_string(type_.key_type) or t.is_large_string(type_.key_type))
+    return t.is_map(type_) and is_text(type_.key_type)
 
 
 def slice_of(column: pa.ChunkedArray, start: int, stop: int) -> pa.Array:

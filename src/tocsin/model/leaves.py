@@ -21,7 +21,7 @@ from tocsin.model.constants import (
     mismatch,
     refuse,
 )
-from tocsin.model.line import HIGHEST, LOWEST, NULL
+from tocsin.model.line import HIGHEST, LOWEST, NULL, number_key
 from tocsin.model.predicates import (
     ALWAYS,
     IS_NULL,
@@ -200,7 +200,7 @@ class Compiler:
             if x is None or y is None:
                 return None
             if as_doubles:
-                x, y = float(x), float(y)
+                x, y = number_key(float(x)), number_key(float(y))
             holds = {
                 "<": x < y,
                 "<=": x <= y,

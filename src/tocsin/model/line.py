@@ -37,7 +37,6 @@ NAN = 0x7FF8 << 48
 OTHER = 0
 SEAM = -5_819_204_377_310_644_129
 
-_INT64_MIN = -(2**63)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _pack = struct.Struct("<d").pack
@@ -83,7 +82,7 @@ def integer_from(value: int) -> int:
             f"a bound between the integers {SEAM} and {SEAM + 1} cannot be kept: of all "
             "64-bit integers these two share a key"
         )
-    return integer_key(max(value, _INT64_MIN)) if value <= HIGHEST else HIGHEST + 1
+    return integer_key(max(value, NULL)) if value <= HIGHEST else HIGHEST + 1
 
 
 def double_from(bound: float) -> tuple[int, int]:
@@ -95,12 +94,12 @@ def double_from(bound: float) -> tuple[int, int]:
     if math.isnan(bound) or bound == math.inf:
         return HIGHEST + 1, HIGHEST + 1
     if bound == -math.inf:
-        return _INT64_MIN, _INT64_MIN
+        return NULL, NULL
     if abs(bound) < 2**53:
         return math.ceil(bound), math.floor(bound) + 1
 
     def least(holds: Callable[[float], bool]) -> int:
-        low, high = _INT64_MIN, HIGHEST + 1
+        low, high = NULL, HIGHEST + 1
         while low < high:
             middle = (low + high) // 2
             if holds(float(middle)):
@@ -138,8 +137,10 @@ _TIME = re.compile(
 _OFFSET = re.compile(r"([+-])(\d{1,2})(?::?(\d{2}))?", re.ASCII)
 
 
-def parse_time(text: str, zone: datetime.tzinfo) -> int:
+def parse_time(text: str, zone: datetime.tzinfo, whole_days: bool = False) -> int:
     """Return the key of a time written as Spark casts it: ISO 8601, parts optional from the right.
+
+    With `whole_days` what follows the day does not count, as when Spark casts to a date.
 
     >>> parse_time("1970-01-01T00:00:01+00:00", zoneinfo.ZoneInfo("UTC"))
     1000000
@@ -148,7 +149,9 @@ def parse_time(text: str, zone: datetime.tzinfo) -> int:
     if match is None:
         raise ValueError(text)
     year, month, day, hour, minute, second, fraction, where = match.groups()
-    if where:
+    if whole_days:
+        hour = minute = second = fraction = None
+    elif where:
         zone = _zone(where)
     moment = datetime.datetime(
         int(year),

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 
-class Names(Protocol):
+class Ids(Protocol):
     """Whatever knows the ids of rules by their positions."""
 
     def ids_at(self, positions: np.ndarray) -> pa.Array:
@@ -54,7 +54,7 @@ class Matches:
         self,
         offsets: np.ndarray,
         rules: np.ndarray,
-        names: Names,
+        ids: Ids,
         scores: np.ndarray | None = None,
         first: int = 0,
         counters: Counters | None = None,
@@ -64,7 +64,7 @@ class Matches:
         self.scores = scores
         self.first = first
         self.counters = counters or Counters(len(rules), len(rules), len(rules))
-        self._names = names
+        self._ids = ids
 
     def __len__(self) -> int:
         return len(self.rules)
@@ -81,7 +81,7 @@ class Matches:
 
     def to_arrow(self) -> pa.Table:
         """Return a table of event (row number), rule (the id as given) and, if asked, score."""
-        columns: dict[str, Any] = {"event": self.events, "rule": self._names.ids_at(self.rules)}
+        columns: dict[str, Any] = {"event": self.events, "rule": self._ids.ids_at(self.rules)}
         if self.scores is not None:
             columns["score"] = self.scores
         return pa.table(columns)
@@ -93,7 +93,7 @@ class Matches:
         """Return the row numbers of events for each rule that matched, in order of addition."""
         order = np.argsort(self.rules, kind="stable")
         positions, starts = np.unique(self.rules[order], return_index=True)
-        ids = self._names.ids_at(positions).to_pylist()
+        ids = self._ids.ids_at(positions).to_pylist()
         groups = np.split(self.events[order], starts[1:]) if len(starts) else []
         return dict(zip(ids, groups, strict=True))
 
@@ -102,7 +102,7 @@ class Matches:
         order = np.lexsort((self.rules, self.events))
         scores = None if self.scores is None else self.scores[order]
         return Matches(
-            self.offsets, self.rules[order], self._names, scores, self.first, self.counters
+            self.offsets, self.rules[order], self._ids, scores, self.first, self.counters
         )
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -119,7 +119,7 @@ class Matches:
         head = Matches(
             np.minimum(self.offsets, 8),
             self.rules[:8],
-            self._names,
+            self._ids,
             None if self.scores is None else self.scores[:8],
             self.first,
         )

@@ -70,7 +70,7 @@ class Schema:
         self._refused: dict[str, str] = {}
         try:
             self.zone = zoneinfo.ZoneInfo(timezone)
-        except (zoneinfo.ZoneInfoNotFoundError, ValueError, TypeError) as problem:
+        except (zoneinfo.ZoneInfoNotFoundError, OSError, ValueError, TypeError) as problem:
             raise SchemaError(
                 f"timezone {timezone!r} is not one that this machine knows; "
                 "expected a name such as 'UTC' or 'Europe/Berlin'"
@@ -85,7 +85,11 @@ class Schema:
         elif hasattr(attributes, "__arrow_c_schema__"):
             import pyarrow as pa
 
-            for field in pa.schema(attributes):
+            from tocsin.model.arrow import refusing
+
+            with refusing(SchemaError, "this is not an Arrow schema of columns"):
+                columns = pa.schema(attributes)
+            for field in columns:
                 self._add_column(field.name, *_arrow_kind(field.type))
         else:
             raise SchemaError(
@@ -173,13 +177,15 @@ class Schema:
 def _arrow_kind(type_: Any) -> tuple[Kind | None, str]:
     import pyarrow.types as t
 
-    if t.is_dictionary(type_):
+    from tocsin.model.arrow import is_text
+
+    if t.is_dictionary(type_) or t.is_run_end_encoded(type_):
         type_ = type_.value_type
     if t.is_integer(type_):
         return "integer", ""
     if t.is_floating(type_):
         return "number", ""
-    if t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_):
+    if is_text(type_):
         return "category", ""
     if t.is_boolean(type_):
         return "flag", ""

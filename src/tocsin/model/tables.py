@@ -18,11 +18,12 @@ import pyarrow as pa
 import pyarrow.types as t
 
 from tocsin.errors import ConditionError, EventError, RuleError, TocsinError, near
-from tocsin.model import line
-from tocsin.model.columns import check_type, column_keys
+from tocsin.model.arrow import is_text, plain, refusing
+from tocsin.model.bounds import Bounds
+from tocsin.model.columns import check_type
 from tocsin.model.condition import Conditions
 from tocsin.model.conjunctions import Builder, Conjunctions, conjunctions
-from tocsin.model.events import is_sparse, to_table
+from tocsin.model.events import is_sparse, map_entries, to_table
 from tocsin.model.leaves import Codes
 from tocsin.model.predicates import INTERVAL
 from tocsin.model.schema import KINDS, Schema
@@ -34,7 +35,8 @@ _NO_BOUNDS = np.empty(0)
 class RuleTable(NamedTuple):
     """Rules read from a table: n of them, in the table's order."""
 
-    ids: pa.Array  # [n] int64 or text
+    ids: pa.Array  # [n] int64 or large text
+    id_type: pa.DataType  # as they were given
     rows: np.ndarray  # [n] the table's row where each rule starts, for messages
     where: pa.Array  # [n] texts, null for boxes and long rows
     conjunctions: Conjunctions  # rules by number, from `first` on
@@ -48,28 +50,31 @@ def read_rules(source: Any, conditions: Conditions, codes: Codes, first: int) ->
     except EventError as error:
         raise RuleError(str(error)) from None
     names = table.column_names
+    if not len(table) and not names:
+        table = pa.table({"id": pa.array([], pa.string()), "where": pa.array([], pa.string())})
+        names = table.column_names
     if "id" not in names:
         raise RuleError(f"a table of rules needs a column 'id'; {_forms(names)}")
     if len(set(names)) < len(names):
         double = next(n for n in names if names.count(n) > 1)
         raise RuleError(f"the table of rules has two columns {double!r}; rename or drop one")
-    ids = checked_ids(table.column("id").combine_chunks())
-    if "where" in names:
-        return _read_texts(table, ids, conditions, codes, first)
-    if "attribute" in names and ("low" in names or "high" in names):
-        return _read_long(table, ids, conditions.schema, codes, first)
-    boxes = _box_columns(names, conditions.schema)
-    if boxes:
-        return _read_boxes(table, ids, boxes, conditions.schema, codes, first)
-    raise RuleError(_forms(names))
+    given = plain(table.column("id"))
+    ids = _checked_ids(given)
+    with refusing(RuleError, "the table of rules"):
+        if "where" in names:
+            read = _read_texts(table, ids, conditions, codes, first)
+        elif "attribute" in names and ("low" in names or "high" in names):
+            read = _read_long(table, ids, conditions.schema, codes, first)
+        else:
+            boxes = _box_columns(names, conditions.schema)
+            if not boxes:
+                raise RuleError(_forms(names))
+            read = _read_boxes(table, ids, boxes, conditions.schema, codes, first)
+    return read._replace(id_type=given.type)
 
 
-def checked_ids(ids: pa.Array) -> pa.Array:
-    """Return ids as int64 or text; raise on nulls and other types."""
-    if isinstance(ids, pa.ChunkedArray):
-        ids = ids.combine_chunks()
-    if t.is_dictionary(ids.type):
-        ids = ids.dictionary_decode()
+def _checked_ids(ids: pa.Array) -> pa.Array:
+    """Return ids as int64 or large text; raise on nulls and other types."""
     if ids.null_count:
         row = int(np.flatnonzero(np.asarray(ids.is_null()))[0])
         raise RuleError(f"row {row}: the id is null; every rule needs an id")
@@ -78,9 +83,7 @@ def checked_ids(ids: pa.Array) -> pa.Array:
             return ids.cast(pa.int64())
         except pa.ArrowInvalid as error:
             raise RuleError(f"an id does not fit 64 bits: {error}") from None
-    if t.is_string(ids.type) or t.is_large_string(ids.type) or t.is_string_view(ids.type):
-        return ids.cast(pa.large_string())
-    if not len(ids):
+    if is_text(ids.type) or not len(ids):
         return ids.cast(pa.large_string())
     raise RuleError(f"ids must be integers or texts, got a column of type {ids.type}")
 
@@ -88,10 +91,8 @@ def checked_ids(ids: pa.Array) -> pa.Array:
 def _table(source: Any) -> pa.Table:
     if isinstance(source, list | tuple) and all(isinstance(r, dict) for r in source):
         names = dict.fromkeys(name for row in source for name in row)
-        try:
+        with refusing(RuleError, "the rows do not make a table"):
             return pa.table({n: _column(n, [row.get(n) for row in source]) for n in names})
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise RuleError(f"the rows do not make a table: {error}") from None
     if isinstance(source, dict):
         raise RuleError(
             "a table of rules is a list of dicts or speaks Arrow; "
@@ -102,13 +103,19 @@ def _table(source: Any) -> pa.Table:
 
 def _column(name: str, values: list[Any]) -> pa.Array:
     if name == "weights" and any(isinstance(v, dict) for v in values):
-        pairs = [v if v is None else list(v.items()) for v in values]
+        pairs = [list(v.items()) if isinstance(v, dict) else v for v in values]
         return pa.array(pairs, pa.map_(pa.string(), pa.float64()))
     return pa.array(values)
 
 
 def _payload(table: pa.Table, taken: set[str]) -> pa.Table:
-    return table.select([n for n in table.column_names if n not in taken])
+    columns = {n: plain(table.column(n)) for n in table.column_names if n not in taken}
+    for name, column in columns.items():
+        with refusing(RuleError, f"payload column {name!r} cannot be kept"):
+            # What a merge will do to it: rows are picked, and rows without it are null.
+            pa.concat_arrays([column.filter(pa.nulls(len(column), pa.bool_())), column.slice(0, 1)])
+            pa.array([None], column.type)
+    return pa.table(columns)
 
 
 # ---------------------------------------------------------------- text
@@ -122,7 +129,7 @@ def _read_texts(
         check_type(column.type, "category", "where")
     except EventError:
         raise RuleError(f"the column 'where' must be texts, got type {column.type}") from None
-    where = column.combine_chunks().cast(pa.large_string())
+    where = plain(column).cast(pa.large_string())
     weights = None
     if "weights" in table.column_names:
         weights = _weights_column(table.column("weights"))
@@ -139,7 +146,7 @@ def _read_texts(
             raise error.at(f"row {row} (rule {names[row]!r})") from None
         builder.add(first + row, bound, by_attribute)
     payload = _payload(table, {"id", "where", "weights"})
-    return RuleTable(ids, np.arange(len(ids)), where, builder.build(), payload)
+    return RuleTable(ids, ids.type, np.arange(len(ids)), where, builder.build(), payload)
 
 
 def _weights_column(column: pa.ChunkedArray) -> list[dict[str, float] | None] | None:
@@ -163,7 +170,13 @@ def _box_columns(names: list[str], schema: Schema) -> dict[int, tuple[str | None
             if name.lower().endswith(suffix):
                 attribute = schema.find(name[: -len(suffix)])
                 if attribute is not None:
-                    found.setdefault(attribute, [None, None])[end] = name
+                    ends = found.setdefault(attribute, [None, None])
+                    if ends[end] is not None:
+                        raise RuleError(
+                            f"columns {ends[end]!r} and {name!r} are one bound: names are read "
+                            "without case; drop one"
+                        )
+                    ends[end] = name
     return {a: (ends[0], ends[1]) for a, ends in sorted(found.items())}
 
 
@@ -177,9 +190,8 @@ def _read_boxes(
 ) -> RuleTable:
     n = len(ids)
     taken = {"id"} | {name for ends in boxes.values() for name in ends if name}
-    weights = None
-    if "weights" in table.column_names and is_sparse(table.schema.field("weights").type):
-        weights = _weights_column(table.column("weights"))
+    weighted = "weights" in table.column_names and is_sparse(table.schema.field("weights").type)
+    if weighted:
         taken.add("weights")
     for name in table.column_names:
         stem, _, end = name.rpartition("_")
@@ -192,11 +204,12 @@ def _read_boxes(
     high = np.empty((n, len(boxes)), np.int64)
     tested = np.empty((n, len(boxes)), bool)
     for i, (attribute, (low_name, high_name)) in enumerate(boxes.items()):
-        bounds = _Bounds(schema, attribute, codes, ids, np.arange(n))
-        low_column = table.column(low_name).combine_chunks() if low_name else None
-        high_column = table.column(high_name).combine_chunks() if high_name else None
+        bounds = Bounds(schema, np.full(n, attribute), codes, ids, np.arange(n))
+        low_column = plain(table.column(low_name)) if low_name else None
+        high_column = plain(table.column(high_name)) if high_name else None
         low[:, i], high[:, i], tested[:, i] = bounds.keys(low_column, high_column)
     possible = np.asarray((~tested | (low <= high)).all(axis=1))
+    weights = _box_weights(table, tested, list(boxes), schema, ids) if weighted else None
     counts: np.ndarray = tested.sum(axis=1)
     if not possible.all():
         tested &= possible[:, None]
@@ -210,38 +223,32 @@ def _read_boxes(
         low.reshape(-1) if full else low[tested],
         high.reshape(-1) if full else high[tested],
         _NO_BOUNDS,
-        _NO_BOUNDS,
+        weights[tested] if weights is not None else _NO_BOUNDS,
         (first + np.flatnonzero(possible)).astype(np.int32),
     )
-    if weights is not None:
-        made = _weighted(made, weights, tested, list(boxes), schema, ids, first)
     where = pa.nulls(n, pa.large_string())
-    return RuleTable(ids, np.arange(n), where, made, _payload(table, taken))
+    return RuleTable(ids, ids.type, np.arange(n), where, made, _payload(table, taken))
 
 
-def _weighted(
-    made: Conjunctions,
-    weights: list[dict[str, float] | None],
-    tested: np.ndarray,
-    attributes: list[int],
-    schema: Schema,
-    ids: pa.Array,
-    first: int,
-) -> Conjunctions:
-    row_weights = np.ones(len(made.attribute))
-    for row, own in enumerate(weights):
-        if not own:
-            continue
+def _box_weights(
+    table: pa.Table, tested: np.ndarray, attributes: list[int], schema: Schema, ids: pa.Array
+) -> np.ndarray:
+    """Return a weight per box and attribute, 1 where none is given."""
+    offsets, given, items = map_entries(plain(table.column("weights")), schema, None)
+    rows = np.repeat(np.arange(len(ids)), np.diff(offsets))
+    values = np.asarray(items.cast(pa.float64()).fill_null(np.nan))
+    place = np.full(len(schema), -1)
+    place[attributes] = np.arange(len(attributes))
+    unused = (place[given] < 0) | ~tested[rows, place[given]]
+    for i in np.flatnonzero(unused | ~(np.isfinite(values) & (values >= 0)))[:1]:
+        known = frozenset(a for a in attributes if tested[rows[i], place[a]])
         try:
-            known = frozenset(a for a, yes in zip(attributes, tested[row], strict=True) if yes)
-            checked = checked_weights(own, known, schema)
+            checked_weights({schema.name(int(given[i])): float(values[i])}, known, schema)
         except TocsinError as error:
-            raise error.at(f"row {row} (rule {ids[row].as_py()!r})") from None
-        c, _ = made.of_rule(first + row)
-        for r in range(made.offsets[c], made.offsets[c + 1]):
-            row_weights[r] = checked.get(int(made.attribute[r]), 1.0)
-    row_weights.flags.writeable = False
-    return made._replace(weight=row_weights)
+            raise error.at(f"row {rows[i]} (rule {ids[int(rows[i])].as_py()!r})") from None
+    weights = np.ones(tested.shape)
+    weights[rows, place[given]] = values
+    return weights
 
 
 # ---------------------------------------------------------------- long
@@ -253,9 +260,9 @@ def _read_long(
     rows = len(row_ids)
     rule_of_row, starts = _numbered(row_ids)
     ids = row_ids.take(pa.array(starts))
-    attribute = _attributes(table.column("attribute").combine_chunks(), schema, row_ids)
+    attribute = _attributes(table.column("attribute"), schema, row_ids)
     names = table.column_names
-    ends = [table.column(n).combine_chunks() if n in names else None for n in ("low", "high")]
+    ends = [plain(table.column(n)) if n in names else None for n in ("low", "high")]
     low, high = np.empty(rows, np.int64), np.empty(rows, np.int64)
     tested = np.empty(rows, bool)
     kinds = np.array([KINDS.index(schema.kind(a)) for a in range(len(schema))], np.int8)
@@ -264,7 +271,7 @@ def _read_long(
         chosen = np.flatnonzero(row_kind == kind)
         whole = len(chosen) == rows
         taken = pa.array(chosen)
-        bounds = _Bounds(schema, int(attribute[chosen[0]]), codes, row_ids, chosen)
+        bounds = Bounds(schema, attribute[chosen], codes, row_ids, chosen)
         pieces = [e if e is None or whole else e.take(taken) for e in ends]
         low[chosen], high[chosen], tested[chosen] = bounds.keys(*pieces)
     weight = _long_weights(table, tested, row_ids)
@@ -300,8 +307,11 @@ def _read_long(
         weight if weight is not None else _NO_BOUNDS,
         (first + np.flatnonzero(possible)).astype(np.int32),
     )
-    payload = _payload(table, {"id", "attribute", "low", "high", "weight"}).take(pa.array(starts))
-    return RuleTable(ids, starts, pa.nulls(len(ids), pa.large_string()), made, payload)
+    payload = _payload(table, {"id", "attribute", "low", "high", "weight"})
+    if payload.num_columns:
+        payload = payload.take(pa.array(starts))
+    where = pa.nulls(len(ids), pa.large_string())
+    return RuleTable(ids, ids.type, starts, where, made, payload)
 
 
 def _numbered(row_ids: pa.Array) -> tuple[np.ndarray, np.ndarray]:
@@ -317,16 +327,17 @@ def _numbered(row_ids: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     return numbers, starts
 
 
-def _attributes(column: pa.Array, schema: Schema, ids: pa.Array) -> np.ndarray:
+def _attributes(column: pa.ChunkedArray, schema: Schema, ids: pa.Array) -> np.ndarray:
+    column = column.combine_chunks()
     if not len(column):
         return np.empty(0, np.int32)
+    if not t.is_dictionary(column.type) or column.dictionary.null_count:
+        column = plain(column).dictionary_encode()
+    if not is_text(column.type.value_type):
+        raise RuleError(f"the column 'attribute' must be names, got {column.type.value_type}")
     if column.null_count:
         row = int(np.flatnonzero(np.asarray(column.is_null()))[0])
         raise RuleError(f"row {row} (rule {ids[row].as_py()!r}): the attribute is null")
-    if not t.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    if not (t.is_string(column.type.value_type) or t.is_large_string(column.type.value_type)):
-        raise RuleError(f"the column 'attribute' must be names, got {column.type.value_type}")
     indices = np.asarray(column.indices)
     table = np.zeros(len(column.dictionary), np.int32)
     for i, name in enumerate(column.dictionary.to_pylist()):
@@ -341,7 +352,7 @@ def _attributes(column: pa.Array, schema: Schema, ids: pa.Array) -> np.ndarray:
 def _long_weights(table: pa.Table, tested: np.ndarray, ids: pa.Array) -> np.ndarray | None:
     if "weight" not in table.column_names:
         return None
-    column = table.column("weight").combine_chunks()
+    column = plain(table.column("weight"))
     if column.null_count == len(column):
         return None
     if not (t.is_floating(column.type) or t.is_integer(column.type)):
@@ -363,112 +374,6 @@ def _long_weights(table: pa.Table, tested: np.ndarray, ids: pa.Array) -> np.ndar
             "condition does not test (low and high are both null)"
         )
     return weight
-
-
-# ---------------------------------------------------------------- bounds
-
-
-class _Bounds:
-    """Turns columns of closed bounds of one kind into keys, naming the row that is wrong."""
-
-    def __init__(
-        self, schema: Schema, attribute: int, codes: Codes, ids: pa.Array, rows: np.ndarray
-    ):
-        self._schema = schema
-        self._kind = schema.kind(attribute)
-        self._name = schema.name(attribute)
-        self._codes = codes
-        self._ids = ids
-        self._rows = rows
-
-    def keys(
-        self, low: pa.Array | None, high: pa.Array | None
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return lows, highs, and whether there is any bound at all."""
-        low_keys, no_low = self._end(low, False)
-        high_keys, no_high = self._end(high, True)
-        crossed = np.flatnonzero((low_keys > high_keys) & ~no_low & ~no_high)
-        for i in crossed:
-            # 2.3 to 2.7 holds no integer, but is no mistake.
-            a, b = low[int(i)].as_py(), high[int(i)].as_py()  # type: ignore[index]
-            if a > b or self._kind == "category":
-                self._fail(
-                    int(i),
-                    f"{self._name} from {a!r} to {b!r}: "
-                    + (
-                        "a category has no order, so low and high must be the same value"
-                        if self._kind == "category"
-                        else "the low bound is above the high bound"
-                    ),
-                )
-        if self._kind == "category":
-            differ = np.flatnonzero((low_keys != high_keys) | no_low | no_high)
-            for i in differ:
-                if not (no_low[i] and no_high[i]):
-                    self._fail(
-                        int(i),
-                        f"attribute {self._name!r} is a category and has no order, so low and "
-                        "high must be the same value",
-                    )
-        low_keys[no_low] = line.LOWEST
-        high_keys[no_high] = line.HIGHEST
-        return low_keys, high_keys, ~(no_low & no_high)
-
-    def _end(self, column: pa.Array | None, upper: bool) -> tuple[np.ndarray, np.ndarray]:
-        n = len(self._rows)
-        if column is None or t.is_null(column.type):
-            return np.zeros(n, np.int64), np.ones(n, bool)
-        if t.is_dictionary(column.type):
-            column = column.dictionary_decode()
-        out = np.empty(n, np.int64)
-        empty = np.asarray(column.is_null())
-        if t.is_floating(column.type):
-            values = np.asarray(column.cast(pa.float64()).fill_null(0.0))
-            bad = np.flatnonzero(np.isnan(values))
-            if len(bad):
-                self._fail(int(bad[0]), f"a bound of {self._name} is NaN; null means unbounded")
-            if self._kind == "integer":
-                return self._whole(values, upper), empty
-        if self._kind == "category":
-            for text in column.unique().to_pylist():
-                if isinstance(text, str):
-                    self._codes.setdefault(text, len(self._codes) + 1)
-        try:
-            check_type(column.type, self._kind, self._name)
-            column_keys(column, self._kind, self._schema, self._codes, out, self._name)
-        except EventError as error:
-            message = str(error).replace("the events' column is", "its column of bounds is")
-            raise RuleError(message) from None
-        if self._kind in ("integer", "time"):
-            self._check_seam(out, empty)
-        return out, empty
-
-    def _whole(self, values: np.ndarray, upper: bool) -> np.ndarray:
-        """Return integer keys of float bounds: a low rounds up, a high rounds down."""
-        rounded = np.floor(values) if upper else np.ceil(values)
-        out = np.full(len(values), line.HIGHEST, np.int64)
-        inside = (rounded >= -(2.0**63)) & (rounded < 2.0**63)
-        whole = rounded[inside].astype(np.int64)
-        out[inside] = whole + (whole <= line.SEAM)
-        out[rounded < -(2.0**63)] = line.NULL if upper else line.LOWEST
-        if not upper and (rounded >= 2.0**63).any():
-            # No integer is that high; any high bound but an absent one lies below.
-            i = int(np.argmax(rounded >= 2.0**63))
-            self._fail(i, f"no integer is as high as {values[i]}, the low bound of {self._name}")
-        return out
-
-    def _check_seam(self, keys: np.ndarray, empty: np.ndarray) -> None:
-        suspicious = np.flatnonzero((keys == line.SEAM + 1) & ~empty)
-        if len(suspicious):
-            self._fail(
-                int(suspicious[0]),
-                f"a bound of {self._name} at the integer {line.SEAM} or the next cannot be kept: "
-                "of all 64-bit integers these two share a key",
-            )
-
-    def _fail(self, i: int, message: str) -> None:
-        row = int(self._rows[i])
-        raise RuleError(f"row {row} (rule {self._ids[row].as_py()!r}): {message}")
 
 
 def _forms(names: list[str]) -> str:

@@ -39,7 +39,7 @@ def checked_weight(name: object, weight: Any) -> float:
     usable = not isinstance(weight, bool | str) and weight is not None
     try:
         value = float(weight) if usable else math.nan
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         value = math.nan
     if not (math.isfinite(value) and value >= 0):
         raise RuleError(

@@ -1,6 +1,7 @@
 """Predicates back into words: the SQL a person would write, and how far a value is off.
 
-What is written here, read again, gives the same predicate.
+What is written here, read again, gives the same predicate; but for times outside of the
+years 1 to 9999, which have no literal.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import datetime
 import math
 from collections.abc import Mapping
 from typing import Any
+
+from sqlglot.dialects.spark import Spark
 
 from tocsin.model import line
 from tocsin.model.predicates import ALWAYS, INTERVAL, IS_NULL, NOT_NULL, NOT_SET, Predicate
@@ -23,8 +26,8 @@ def predicate_text(name: str, kind: Kind, predicate: Predicate, texts: Texts) ->
     >>> predicate_text("n", "integer", Predicate(INTERVAL, 3, 8), {})
     'n BETWEEN 3 AND 8'
     """
-    if not name.isidentifier():
-        name = f"`{name}`"
+    if not name.isidentifier() or not name.isascii() or name.upper() in Spark.Tokenizer.KEYWORDS:
+        name = "`" + name.replace("`", "``") + "`"
     if predicate == ALWAYS:
         return f"({name} IS NULL OR {name} IS NOT NULL)"
     if predicate == IS_NULL:

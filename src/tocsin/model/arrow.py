@@ -1,0 +1,47 @@
+"""Arrow as it comes in, made plain: fewer types to know of, and errors that are ours."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as t
+
+from tocsin.errors import TocsinError
+
+
+def is_text(type_: pa.DataType) -> bool:
+    """Tell whether a type is text, in any of Arrow's three layouts."""
+    return t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_)
+
+
+def plain(array: Any) -> pa.Array:
+    """Return one array, decoded: no chunks, dictionaries, runs or views.
+
+    Arrow can neither filter nor join views and runs, and joins dictionaries only if they fit.
+    """
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if t.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    elif t.is_run_end_encoded(array.type):
+        array = pc.run_end_decode(array)
+    if t.is_string_view(array.type):
+        return array.cast(pa.large_string())
+    if t.is_binary_view(array.type):
+        return array.cast(pa.large_binary())
+    return array
+
+
+@contextlib.contextmanager
+def refusing(error: type[TocsinError], what: str) -> Iterator[None]:
+    """Turn what Arrow or a conversion raises into an error of ours that starts with `what`."""
+    try:
+        yield
+    except TocsinError:
+        raise
+    except (pa.ArrowException, ValueError, TypeError, OverflowError, NotImplementedError) as other:
+        raise error(f"{what}: {other}") from None
