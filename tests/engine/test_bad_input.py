@@ -91,6 +91,7 @@ CONDITIONS = {
     "IS with a value": ("x IS 5", ["IS is followed by"]),
     "IS TRUE on a number": ("x IS TRUE", ["attribute 'x' is a number"]),
     "empty list": ("x IN ()", ["IN needs at least one value"]),
+    "half a number": ("x > 5e", ["5e is not a number", "column 5"]),
     "too large a double": ("x > 1e400", ["does not fit a double"]),
     "too many digits": (f"n > {'9' * 39}", ["38 digits"]),
     "too many decimal places": ("n > 0.0000000000000000001", ["18 decimal places"]),

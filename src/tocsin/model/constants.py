@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import decimal
 import math
+import re
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -29,6 +30,7 @@ Literals = Sequence[str]
 Value = Any  # int, Decimal, float, str, bool, None; a time is an int of microseconds
 Cuts = tuple[int, int]  # least, above
 
+_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _EXACT = decimal.Context(prec=120)
 _NAMES = {
     "integer": "the integer",
@@ -106,6 +108,8 @@ class Constants:
             self.used.add(slot)
         if node.is_string:
             return Constant("text", (lambda _: text) if slot is None else lambda s: s[slot], node)
+        if not _NUMBER.fullmatch(text):
+            raise refuse(f"{text} is not a number", node)
         type_, read = _number_reader(text)
         if slot is None:
             return Constant(type_, lambda _: read(text), node)
@@ -359,6 +363,8 @@ def _integer_literal(text: str) -> int:
 
 def _decimal_literal(text: str) -> decimal.Decimal:
     value = decimal.Decimal(text)
+    if len(text) <= 38:
+        return value
     _, digits, places = value.as_tuple()
     if max(len(digits), -int(places)) > 38:
         raise ConditionError(f"the number {text} has more than Spark's 38 digits")
