@@ -13,6 +13,8 @@ from tocsin.errors import (
     EventError,
     RuleError,
     SchemaError,
+    StoreConflictError,
+    StoreError,
     TocsinError,
     UnknownRuleError,
 )
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from tocsin.engine.explain import Explanation
     from tocsin.engine.plan import Plan
     from tocsin.engine.rules import Rule, Rules
+    from tocsin.engine.store import RuleStore
     from tocsin.model.matches import Counters, Matches
     from tocsin.model.schema import Schema
 
@@ -35,11 +38,15 @@ __all__ = [
     "Plan",
     "Rule",
     "RuleError",
+    "RuleStore",
     "Rules",
     "Schema",
     "SchemaError",
+    "StoreConflictError",
+    "StoreError",
     "TocsinError",
     "UnknownRuleError",
+    "open",
 ]
 
 _HOMES = {
@@ -48,9 +55,17 @@ _HOMES = {
     "Matches": "tocsin.model.matches",
     "Plan": "tocsin.engine.plan",
     "Rule": "tocsin.engine.rules",
+    "RuleStore": "tocsin.engine.store",
     "Rules": "tocsin.engine.rules",
     "Schema": "tocsin.model.schema",
 }
+
+
+def open(path: Any, version: int | None = None) -> Rules:
+    """Return the rules of a rule store, at its current version or an older one."""
+    from tocsin.engine.rules import Rules
+
+    return Rules.open(path, version)
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,9 @@
     ├── ConditionError     a condition's text is not one we accept; knows the position
     ├── RuleError          an id, weight, payload or row of a table of rules is not usable
     │   └── UnknownRuleError   no rule has this id (also a KeyError)
-    └── EventError         events lack a column that a rule tests, or have it in a wrong type
+    ├── EventError         events lack a column that a rule tests, or have it in a wrong type
+    └── StoreError         a rule store is missing, damaged, or of a newer format
+        └── StoreConflictError   someone else has published in the meantime
 
 A message names the thing (rule, row, attribute), the rule of the language that
 is broken, what came instead, and the likely cause.
@@ -78,6 +80,14 @@ class UnknownRuleError(RuleError, KeyError):
 
 class EventError(TocsinError):
     """Events lack a column that a rule tests, or have it in a wrong type."""
+
+
+class StoreError(TocsinError):
+    """A rule store is missing, damaged, or of a newer format."""
+
+
+class StoreConflictError(StoreError):
+    """Someone else has published in the meantime."""
 
 
 def is_unicode(text: str) -> bool:

@@ -86,6 +86,20 @@ class Collection:
         self.payload_schema = pa.schema([])
         self._parts: list[Segment | None] = [None, None, None]
         self._pending = _Pending()
+        # The store it was opened from or saved to, the version, and what that has of codes.
+        self.origin: tuple[str, int, list[dict[str, Any]]] | None = None
+
+    def restore(
+        self,
+        parts: list[Segment | None],
+        next_position: int,
+        id_type: pa.DataType | None,
+        payload_schema: pa.Schema,
+    ) -> None:
+        """Become what was stored: base, delta and recent rules."""
+        self._parts = parts
+        self.next_position = next_position
+        self.id_type, self.payload_schema = id_type, payload_schema
 
     def __len__(self) -> int:
         return sum(p.size for p in self._parts if p) + len(self._pending.place_of)
@@ -101,6 +115,11 @@ class Collection:
         """Return the same with what each is: base, delta or recent."""
         self._freeze()
         return [(role, p) for role, p in zip(ROLES, self._parts, strict=True) if p]
+
+    def live_positions(self) -> np.ndarray:
+        """Return the positions of all rules that were not removed, ascending."""
+        live = [s.roster.positions[s.survivors()[0]] for s in self.segments()]
+        return np.concatenate(live) if live else np.empty(0, np.int32)
 
     def find(self, ids: Sequence[Any]) -> list[tuple[int, int] | None]:
         """Return for each id who holds it and at which place, as `remove` wants it, or None."""
@@ -211,10 +230,14 @@ class Collection:
             return
         if not len(self):
             self._parts, self.codes = [None, None, None], {}
+            if self.origin:
+                self.origin = (*self.origin[:2], [])
             self.id_type, self.payload_schema = None, pa.schema([])
             return
         roster, conjunctions = _survivors(segments)
         conjunctions, codes = recoded(conjunctions, self.codes, self.schema)
+        if codes is not self.codes and self.origin:
+            self.origin = (*self.origin[:2], [])  # what is stored of codes is out of date
         index, _ = chosen_index(self.index)
         base = Segment(roster, index.build(conjunctions))
         self._parts, self.codes = [base, None, None], codes

@@ -7,7 +7,8 @@ comparison of the ids themselves, since codes of different texts may be equal.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,20 @@ class IdIndex:
         self._codes = _codes(ids)
         ascending = bool((self._codes[1:] > self._codes[:-1]).all())
         self._order = None if ascending else np.argsort(self._codes, kind="stable").astype(np.int32)
+
+    @classmethod
+    def from_arrays(cls, ids: pa.Array, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Return the index of these ids whose `arrays` these are."""
+        index = cls.__new__(cls)
+        index._ids = ids
+        index._codes = arrays["codes"] if "codes" in arrays else _codes(ids)
+        index._order = arrays.get("order")
+        return index
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays besides the ids, to be stored."""
+        own = {} if t.is_integer(self._ids.type) else {"codes": self._codes}
+        return own if self._order is None else own | {"order": self._order}
 
     def double(self) -> tuple[int, int] | None:
         """Return two places that hold the same id, or None."""
@@ -75,12 +90,6 @@ class IdIndex:
                 return int(order[at])
             at += 1
         return -1
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes besides the ids."""
-        own = 0 if t.is_integer(self._ids.type) else self._codes.nbytes
-        return own + (self._order.nbytes if self._order is not None else 0)
 
 
 def _codes(ids: pa.Array) -> np.ndarray:

@@ -20,6 +20,7 @@ from tocsin.engine.explain import Explanation, alone_of, condition_text, explain
 from tocsin.engine.matching import Run, event_weights
 from tocsin.engine.plan import Part, Plan, chosen_index
 from tocsin.engine.segment import IdsOfSegments, Segment
+from tocsin.engine.store_folder import StoreFolder
 from tocsin.errors import RuleError, TocsinError, is_unicode
 from tocsin.model.arrow import refusing
 from tocsin.model.condition import Conditions
@@ -258,6 +259,35 @@ class Rules:
                 raise RuleError(f"explain takes one event, got {len(run.events)}")
             matched = len(run.match()) > 0
             return explained(alone, matched, self.schema, run.events, self._rules.codes)
+
+    # ------------------------------------------------------------ store
+
+    def save(self, path: Any) -> int:
+        """Write these rules to a rule store as its next version, and return that version's number.
+
+        A store is a folder; it is made if there is none. Only what changed since the rules were
+        opened there, or saved there before, is written. If someone else has published since,
+        nothing is written and a `StoreConflictError` says so.
+        """
+        with self._lock:
+            return StoreFolder(path).publish(self._rules)
+
+    @classmethod
+    def open(cls, path: Any, version: int | None = None, verify: bool = True) -> Rules:
+        """Return the rules of a rule store, at its current version or an older one.
+
+        Everything is checked against its checksums, unless `verify` is false. What is returned
+        is yours to change; nobody else sees that until it is saved.
+        """
+        collection = StoreFolder(path).open(version, verify)
+        rules = cls(collection.schema, collection.index)
+        rules._rules = collection
+        return rules
+
+    @property
+    def version(self) -> int | None:
+        """The version of the store that these rules were opened from or last saved as."""
+        return self._rules.origin[1] if self._rules.origin else None
 
     # ------------------------------------------------------------ inside
 

@@ -76,6 +76,8 @@ class Segment:
         self.removed = np.empty(0, np.uint8)
         self.alive = np.empty(0, bool)
         self.removed_rules = 0
+        # Where it lies on disk: the store's path, its name there, its manifest's checksum.
+        self.stored: tuple[str, str, str] | None = None
 
     @property
     def conjunctions(self) -> Conjunctions:

@@ -67,7 +67,7 @@ class Schema:
         self._names: list[str] = []
         self._kinds: list[Kind] = []
         self._index: dict[str, int] = {}
-        self._refused: dict[str, str] = {}
+        self.refused: dict[str, str] = {}
         try:
             self.zone = zoneinfo.ZoneInfo(timezone)
         except (zoneinfo.ZoneInfoNotFoundError, OSError, ValueError, TypeError) as problem:
@@ -119,15 +119,19 @@ class Schema:
         if kind is not None:
             self.add(name, kind)
         else:
-            self._refused[name.lower()] = reason
+            self.refuse({name.lower(): reason})
+
+    def refuse(self, reasons: Mapping[str, str]) -> None:
+        """Remember columns that no condition can test, and why."""
+        self.refused.update(reasons)
 
     def index(self, name: str) -> int:
         """Return the number of an attribute; raise if there is none of this name."""
         found = self._index.get(name.lower())
         if found is not None:
             return found
-        if name.lower() in self._refused:
-            raise ConditionError(f"attribute {name!r} {self._refused[name.lower()]}")
+        if name.lower() in self.refused:
+            raise ConditionError(f"attribute {name!r} {self.refused[name.lower()]}")
         known = ", ".join(self._names[:8]) + (", ..." if len(self._names) > 8 else "")
         raise ConditionError(
             f"unknown attribute {name!r}{near(name, self._names) or f'; the schema has {known}'}"

@@ -1,0 +1,188 @@
+"""A segment on disk: a folder of three files that any process can map.
+
+::
+
+    arrays.bin      every array, one after the other, each at a multiple of 64 bytes
+    rules.arrow     ids, texts and payload, an Arrow IPC file
+    manifest.json   which array lies where, and the sizes and checksums of the other two
+
+Nothing is ever changed in place: a segment is written under a temporary name, synced to
+disk and renamed. Few files, since every one of them has to be synced.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from tocsin.engine.ids import IdIndex
+from tocsin.engine.plan import INDEXES
+from tocsin.engine.segment import Roster, Segment
+from tocsin.errors import StoreError
+from tocsin.model.conjunctions import Conjunctions, conjunctions
+
+FORMAT = 1
+_ALIGNMENT = 64
+
+
+def write_segment(folder: Path, segment: Segment) -> tuple[str, str]:
+    """Write a segment into a folder of segments; return its name and its manifest's checksum."""
+    name = uuid.uuid4().hex
+    temporary = folder / f".{name}"
+    temporary.mkdir()
+    arrays = {f"conjunctions.{k}": v for k, v in segment.conjunctions._asdict().items()}
+    arrays |= {f"index.{k}": v for k, v in segment.index.arrays().items()}
+    arrays |= {f"ids.{k}": v for k, v in segment.ids.arrays().items()}
+    arrays["positions"] = segment.roster.positions
+    places: dict[str, Any] = {}
+    with open(temporary / "arrays.bin", "wb") as out:
+        for key, array in arrays.items():
+            out.write(b"\0" * (-out.tell() % _ALIGNMENT))
+            shape = list(array.shape)
+            places[key] = {"dtype": array.dtype.str, "shape": shape, "offset": out.tell()}
+            out.write(np.ascontiguousarray(array).tobytes())
+        _sync(out)
+    roster = segment.roster
+    payload = {f"payload.{n}": roster.payload.column(n) for n in roster.payload.column_names}
+    table = pa.table({"id": roster.ids, "where": roster.where} | payload)
+    with open(temporary / "rules.arrow", "wb") as out:
+        with pa.ipc.new_file(out, table.schema) as writer:
+            writer.write_table(table)
+        _sync(out)
+    manifest = {
+        "format": FORMAT,
+        "index": segment.index.name,
+        "rules": len(roster.positions),
+        "conjunctions": segment.conjunctions.size,
+        "arrays": places,
+        "files": {n: describe(temporary / n) for n in ("arrays.bin", "rules.arrow")},
+    }
+    checksum = write_json(temporary / "manifest.json", manifest)
+    sync_folder(temporary)
+    temporary.rename(folder / name)
+    sync_folder(folder)
+    return name, checksum
+
+
+def read_segment(folder: Path, checksum: str, verify: bool) -> Segment:
+    """Return the segment in a folder, its arrays mapped.
+
+    Sizes are always checked, the contents' checksums if `verify`.
+    """
+    manifest = read_json(folder / "manifest.json", checksum)
+    for name, expected in manifest["files"].items():
+        check_file(folder / name, expected, verify)
+    arrays = _mapped(folder / "arrays.bin", manifest["arrays"])
+    with pa.memory_map(str(folder / "rules.arrow")) as source:
+        table = pa.ipc.open_file(source).read_all().combine_chunks()
+    made: Conjunctions = conjunctions(*(arrays[f"conjunctions.{n}"] for n in Conjunctions._fields))
+    if manifest["index"] not in INDEXES:
+        raise StoreError(f"{folder}: its index {manifest['index']!r} is not one of this Tocsin's")
+    index = INDEXES[manifest["index"]].from_arrays(made, _named(arrays, "index."))
+    ids = _only_chunk(table.column("id"))
+    payload = [n for n in table.column_names if n.startswith("payload.")]
+    roster = Roster(
+        arrays["positions"],
+        ids,
+        _only_chunk(table.column("where")),
+        table.select(payload).rename_columns([n.removeprefix("payload.") for n in payload]),
+    )
+    return Segment(roster, index, IdIndex.from_arrays(ids, _named(arrays, "ids.")))
+
+
+def _mapped(path: Path, places: dict[str, Any]) -> dict[str, np.ndarray]:
+    whole = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
+    whole = whole.view(np.ndarray)
+    arrays = {}
+    for name, place in places.items():
+        dtype, start = np.dtype(place["dtype"]), place["offset"]
+        size = int(np.prod(place["shape"])) * dtype.itemsize
+        arrays[name] = whole[start : start + size].view(dtype).reshape(place["shape"])
+    return arrays
+
+
+def _named(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
+
+
+def _only_chunk(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+# ------------------------------------------------------------ files that tell when they are damaged
+
+
+def describe(path: Path) -> dict[str, Any]:
+    """Return size and checksum of a file."""
+    with open(path, "rb") as source:
+        return {
+            "bytes": path.stat().st_size,
+            "sha256": hashlib.file_digest(source, "sha256").hexdigest(),
+        }
+
+
+def check_file(path: Path, expected: dict[str, Any], verify: bool) -> None:
+    """Raise if a file is missing, has another size or, if `verify`, another checksum."""
+    try:
+        size = path.stat().st_size
+    except OSError:
+        raise StoreError(f"{path} is missing: the store is damaged") from None
+    if size != expected["bytes"]:
+        raise StoreError(
+            f"{path} has {size:,} bytes instead of {expected['bytes']:,}: it was cut off or "
+            "written over, and the store is damaged"
+        )
+    if verify and describe(path) != expected:
+        raise StoreError(f"{path} is not what was written (its checksum differs): it is damaged")
+
+
+def write_json(path: Path, content: dict[str, Any]) -> str:
+    """Write JSON to disk for good; return its checksum."""
+    data = json.dumps(content, indent=1, sort_keys=True).encode()
+    with open(path, "wb") as out:
+        out.write(data)
+        _sync(out)
+    return hashlib.sha256(data).hexdigest()
+
+
+def read_json(path: Path, checksum: str) -> dict[str, Any]:
+    """Return JSON whose checksum is known; raise if it is damaged or of a newer format."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        raise StoreError(f"{path} is missing: the store is damaged") from None
+    if hashlib.sha256(data).hexdigest() != checksum:
+        raise StoreError(f"{path} is not what was written (its checksum differs): it is damaged")
+    content: dict[str, Any] = json.loads(data)
+    check_format(path, content)
+    return content
+
+
+def check_format(path: Path, content: dict[str, Any]) -> None:
+    """Raise if a file is of a format that a newer Tocsin writes."""
+    if content.get("format") != FORMAT:
+        raise StoreError(
+            f"{path} is of format {content.get('format')!r}, and this Tocsin reads format "
+            f"{FORMAT}; a newer one wrote it: upgrade"
+        )
+
+
+def _sync(out: Any) -> None:
+    out.flush()
+    os.fsync(out.fileno())
+
+
+def sync_folder(folder: Path) -> None:
+    """Make what was created or renamed in a folder last."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
