@@ -463,6 +463,16 @@ def test_memory_returns_after_mass_removal():
     assert len(full.match(events)) == 2
 
 
+def test_replacing_the_rule_that_sets_off_a_merge(monkeypatch):
+    """A merge gives codes anew; the new condition must not have been read with the old ones."""
+    monkeypatch.setattr(collection, "_SMALL", 0)
+    rules = tocsin.Rules(SCHEMA)
+    rules.add("a", "tier IN ('p', 'q', 'r')")
+    rules.merge()
+    rules.replace("a", "tier IN ('r', 's')")
+    assert rules.count([{"tier": t} for t in "pqrs"]).tolist() == [0, 0, 1, 1]
+
+
 def test_merging_by_itself(monkeypatch):
     monkeypatch.setattr(collection, "_SMALL", 10)
     rules = tocsin.Rules({"n": "integer"})

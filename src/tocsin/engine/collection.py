@@ -178,9 +178,18 @@ class Collection:
             raise
 
     def append(
-        self, id_: Any, where: str, bound: Any, weights: Any, payload: Mapping[str, Any] | None
+        self,
+        id_: Any,
+        where: str,
+        bound: Any,
+        weights: Any,
+        payload: Mapping[str, Any] | None,
+        instead_of: tuple[int, int] | None = None,
     ) -> None:
-        """Add one rule, checked by the caller."""
+        """Add one rule, checked by the caller, instead of another if one is named (see `find`)."""
+        if instead_of is not None:
+            # No merge in between: it may give codes anew, and `bound` has those of now.
+            self._flag([instead_of])
         if self.id_type is None:
             self.id_type = pa.string() if isinstance(id_, str) else pa.int64()
         pending = self._pending
@@ -214,6 +223,10 @@ class Collection:
 
     def remove(self, found: Sequence[tuple[int, int]]) -> None:
         """Remove rules by owner and place, as `find` gives them; none of them twice."""
+        self._flag(found)
+        self._merge_if_worth()
+
+    def _flag(self, found: Sequence[tuple[int, int]]) -> None:
         for owner, part in enumerate(self._parts):
             places = [place for who, place in found if who == owner]
             if places and part is not None:
@@ -221,7 +234,6 @@ class Collection:
         for owner, place in found:
             if owner == _PENDING:
                 del self._pending.place_of[self._pending.ids[place]]
-        self._merge_if_worth()
 
     def merge(self) -> None:
         """Make one base of all rules, forgetting what was removed."""

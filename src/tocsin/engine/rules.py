@@ -106,8 +106,7 @@ class Rules:
                 raise self._rules.unknown(id)
             self._rules.check_room(1)
             checked = self._checked(id, where, weights, payload)
-            self._rules.remove([found])
-            self._rules.append(id, where, *checked)
+            self._rules.append(id, where, *checked, instead_of=found)
 
     def add_many(self, table: Any) -> None:
         """Add the rules of a table: all of them, or none if any is wrong.
