@@ -101,6 +101,20 @@ class Collection:
         self.next_position = next_position
         self.id_type, self.payload_schema = id_type, payload_schema
 
+    def copy(self) -> Collection:
+        """Return the same rules, to be changed apart."""
+        self._freeze()
+        twin = Collection(self.schema, self.index)
+        twin.codes = dict(self.codes)
+        twin.restore(
+            [part.copy() if part else None for part in self._parts],
+            self.next_position,
+            self.id_type,
+            self.payload_schema,
+        )
+        twin.origin = self.origin
+        return twin
+
     def __len__(self) -> int:
         return sum(p.size for p in self._parts if p) + len(self._pending.place_of)
 

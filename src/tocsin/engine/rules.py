@@ -205,6 +205,24 @@ class Rules:
             return Plan(tuple(parts))
 
     @property
+    def id_type(self) -> pa.DataType | None:
+        """The Arrow type of the ids, None while there are no rules."""
+        return self._rules.id_type
+
+    def tested(self) -> list[str]:
+        """Return the names of the attributes that some rule tests, in the schema's order."""
+        with self._lock:
+            used = {int(a) for s in self._rules.segments() for a in s.attributes}
+        return [self.schema.name(a) for a in sorted(used)]
+
+    def copy(self) -> Rules:
+        """Return the same rules, to be changed apart; what is large and immutable is shared."""
+        with self._lock:
+            twin = type(self)(self.schema, self._rules.index)
+            twin._rules = self._rules.copy()
+            return twin
+
+    @property
     def nbytes(self) -> int:
         """Bytes of conjunctions and indexes, besides ids, texts and payload."""
         with self._lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -90,6 +91,12 @@ class Segment:
         if self._ids is None:
             self._ids = IdIndex(self.roster.ids)
         return self._ids
+
+    def copy(self) -> Segment:
+        """Return a segment over the same arrays, whose rules are removed apart from this one's."""
+        twin = copy.copy(self)
+        twin.removed, twin.alive = self.removed.copy(), self.alive.copy()
+        return twin
 
     def is_alive(self, place: int) -> bool:
         """Tell whether the rule at a place of the roster was not removed."""

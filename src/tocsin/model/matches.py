@@ -79,9 +79,13 @@ class Matches:
         """Return two arrays: row numbers of events, positions of rules."""
         return self.events, self.rules
 
+    def ids(self) -> pa.Array:
+        """Return the rules' ids, one for each pair, as they were given."""
+        return self._ids.ids_at(self.rules)
+
     def to_arrow(self) -> pa.Table:
         """Return a table of event (row number), rule (the id as given) and, if asked, score."""
-        columns: dict[str, Any] = {"event": self.events, "rule": self._ids.ids_at(self.rules)}
+        columns: dict[str, Any] = {"event": self.events, "rule": self.ids()}
         if self.scores is not None:
             columns["score"] = self.scores
         return pa.table(columns)

@@ -1,0 +1,280 @@
+"""Match a DataFrame of events against rules.
+
+The plan is one `mapInArrow`: no shuffle, no join. What travels to the workers is a path
+and a version; each worker process maps the rules once and keeps them, so that its second
+batch costs nothing for them and all workers of a machine share one copy of the pages.
+
+A `Rules` object is frozen at the call and travels as an archive. A store's path is taken
+as it is: the folder must be reachable from the workers. A DataFrame of rules is read,
+checked and frozen at the call.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import functions
+from pyspark.sql import types as st
+
+from tocsin.engine.rules import Rules
+from tocsin.engine.store_folder import StoreFolder
+from tocsin.errors import EventError, RuleError, near
+from tocsin.model.schema import ARTICLE, Schema
+from tocsin.spark.kernels import compile_kernels
+
+HOWS = ("all", "top", "count")
+OUTPUTS = ("rows", "lists")
+
+
+class _Source(NamedTuple):
+    """Where a worker finds the rules."""
+
+    path: str
+    version: int
+    archive: bool  # whether `path` is the name of an archive that came with the job
+
+
+def match(
+    events: Any,
+    rules: Any,
+    how: str = "all",
+    k: int | None = None,
+    keep: Sequence[str] | None = None,
+    output: str = "rows",
+    weights: str | dict[str, float] | None = None,
+) -> Any:
+    """Return which rules each event satisfies, as a DataFrame.
+
+    Parameters
+    ----------
+    events
+        A DataFrame. A column of map type (text to value) holds sparse attributes by name.
+    rules
+        A `Rules`, the path of a rule store (its current version), or a DataFrame of rules
+        in one of the three forms of `Rules.add_many`.
+    how
+        "all" matches, the "top" ones with their scores, or the "count" of matches.
+    k
+        How many are the "top" ones.
+    keep
+        Which columns of the events to keep; all if None.
+    output
+        "rows" gives a row for each match: the kept columns, then `rule` (and `score`); an
+        event without a match has none. "lists" gives a row for each event, with `rules`
+        (and `scores`), empty where nothing matches. A count is always a row for each event,
+        with `matches`.
+    weights
+        For "top", the events' own: a dict for all of them, or the name of a column of maps
+        from attribute to weight.
+    """
+    if how not in HOWS:
+        raise RuleError(f"how must be one of {', '.join(HOWS)}; got {how!r}{near(how, HOWS)}")
+    if output not in OUTPUTS:
+        raise RuleError(f"output must be one of {', '.join(OUTPUTS)}; got {output!r}")
+    if how == "top" and (not isinstance(k, int) or isinstance(k, bool) or k < 1):
+        raise RuleError(f"how='top' needs k, an integer, 1 or more; got {k!r}")
+    if how != "top" and (k is not None or weights is not None):
+        raise RuleError(f"k and weights go with how='top'; got how={how!r}")
+    if getattr(events, "isStreaming", False):
+        raise RuleError("streaming DataFrames are not matched yet; use foreachBatch")
+    fields = {f.name: f for f in events.schema.fields}
+    kept = _known(keep if keep is not None else list(fields), fields, "keep")
+    source, opened = _source(rules, events)
+    needed = _needed(opened, events.schema)
+    if isinstance(weights, str):
+        _known([weights], fields, "weights")
+        needed = [*needed, weights]
+    added = _added_columns(opened, how, output)
+    taken = {f.name for f in added} & set(kept)
+    if taken:
+        raise EventError(
+            f"the kept column {taken.pop()!r} has the name of a column that matching adds; "
+            "rename it, or leave it out of keep"
+        )
+    columns = list(dict.fromkeys([*kept, *needed]))
+    compile_kernels()
+    mapped = functools.partial(_match_batches, source, how, k, len(kept), columns, output, weights)
+    schema = st.StructType([*(fields[name] for name in kept), *added])
+    # mapInArrow stumbles over names with dots, and binds by position anyway.
+    numbered = [functions.col(_quoted(name)).alias(f"c{i}") for i, name in enumerate(columns)]
+    return events.select(numbered).mapInArrow(mapped, schema)
+
+
+# ------------------------------------------------------------ in the driver
+
+
+def _source(rules: Any, events: Any) -> tuple[_Source, Rules]:
+    if isinstance(rules, str | os.PathLike):
+        folder = StoreFolder(rules)
+        version = folder.latest()
+        return _Source(str(folder.path.absolute()), version, False), Rules.open(rules, version)
+    if isinstance(rules, Rules):
+        return _frozen(rules, events.sparkSession), rules
+    if hasattr(rules, "toArrow") and hasattr(rules, "schema"):
+        made = Rules(Schema(events.schema))
+        made.add_many(rules.toArrow())
+        return _frozen(made, events.sparkSession), made
+    raise RuleError(
+        "rules must be a tocsin.Rules, the path of a rule store, or a DataFrame of rules; got "
+        f"{type(rules).__name__}"
+    )
+
+
+def _frozen(rules: Rules, spark: Any) -> _Source:
+    """Send rules, as they are now, to the workers as an archive of a store of one version."""
+    name = f"tocsin-{uuid.uuid4().hex}"
+    archive = str(_archives() / name)
+    with tempfile.TemporaryDirectory() as folder:
+        rules.copy().save(Path(folder) / "store")
+        archive = shutil.make_archive(archive, "zip", Path(folder) / "store")
+    spark.addArtifacts(f"{archive}#{name}", archive=True)
+    return _Source(name, 1, True)
+
+
+@functools.cache
+def _archives() -> Path:
+    """Return a folder for archives; executors fetch them when a job runs, so it lasts."""
+    folder = tempfile.mkdtemp(prefix="tocsin-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return Path(folder)
+
+
+def _known(names: Sequence[str], fields: dict[str, Any], what: str) -> list[str]:
+    """Return columns by the names that the events give them, found as Spark finds them."""
+    found = []
+    folded: dict[str, list[str]] = {}
+    for name in fields:
+        folded.setdefault(name.lower(), []).append(name)
+    for name in names:
+        candidates = [name] if name in fields else folded.get(str(name).lower(), [])
+        if len(candidates) != 1:
+            raise EventError(
+                f"{what}: the events have no column {name!r}{near(name, fields)}"
+                if not candidates
+                else f"{what}: {name!r} may be any of {', '.join(candidates)}"
+            )
+        found.append(candidates[0])
+    return found
+
+
+def _needed(rules: Rules, schema: Any) -> list[str]:
+    """Return the events' columns that rules look at, and all columns of sparse attributes."""
+    used = {name.lower() for name in rules.tested()}
+    columns = [f.name for f in schema.fields if f.name.lower() in used]
+    given = Schema(schema)
+    for name in columns:
+        wanted = rules.schema.kind(name)
+        found = given.kind(name) if name in given else None
+        if found != wanted and (wanted, found) != ("number", "integer"):
+            type_ = schema[name].dataType.simpleString()
+            raise EventError(
+                f"attribute {name!r} is {ARTICLE[wanted]}, but the events' column is of type "
+                f"{type_}; cast the column, or declare the attribute as what it is"
+            )
+    sparse = [
+        f.name
+        for f in schema.fields
+        if isinstance(f.dataType, st.MapType) and isinstance(f.dataType.keyType, st.StringType)
+    ]
+    missing = used - {c.lower() for c in columns}
+    if missing and not sparse:
+        name = next(n for n in rules.tested() if n.lower() in missing)
+        known = [f.name for f in schema.fields]
+        raise EventError(
+            f"the events have no column {name!r}, which a rule tests"
+            + (near(name, known) or f"; they have {', '.join(known[:8])}")
+        )
+    return [*columns, *sparse]
+
+
+def _added_columns(rules: Rules, how: str, output: str) -> list[st.StructField]:
+    if how == "count":
+        return [st.StructField("matches", st.LongType(), False)]
+    whole = pa.types.is_integer(rules.id_type) if rules.id_type is not None else False
+    rule: st.DataType = st.LongType() if whole else st.StringType()
+    if output == "rows":
+        columns = [("rule", rule), ("score", st.DoubleType())]
+    else:
+        columns = [
+            ("rules", st.ArrayType(rule, False)),
+            ("scores", st.ArrayType(st.DoubleType(), False)),
+        ]
+    return [st.StructField(n, t, False) for n, t in columns[: 2 if how == "top" else 1]]
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+# ------------------------------------------------------------ in a worker
+
+
+@functools.lru_cache(maxsize=4)
+def _opened(source: _Source) -> Rules:
+    """Map the rules, once in the life of a worker process; checked when they were sent."""
+    path = source.path
+    if source.archive:
+        from pyspark import SparkFiles
+
+        path = os.path.join(SparkFiles.getRootDirectory(), source.path)
+    return Rules.open(path, source.version, verify=False)
+
+
+def _match_batches(
+    source: _Source,
+    how: str,
+    k: int | None,
+    kept: int,
+    columns: list[str],
+    output: str,
+    weights: str | dict[str, float] | None,
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Answer each batch; the first `kept` of its columns are kept, by position."""
+    for batch in batches:
+        rules = _opened(source)
+        # Spark binds by position; the names are the events' own.
+        named = pa.RecordBatch.from_arrays(batch.columns, columns)
+        if how == "count":
+            yield _extended(named, kept, None, {"matches": pa.array(rules.count(named))})
+            continue
+        if how == "top":
+            own = named.column(weights) if isinstance(weights, str) else weights
+            found = rules.top(named, k or 1, weights=own)
+        else:
+            found = rules.match(named)
+        ids = found.ids()
+        ids = ids.cast(pa.int64() if pa.types.is_integer(ids.type) else pa.string())
+        values = {"rule": ids} if found.scores is None else {"rule": ids, "score": found.scores}
+        if output == "rows":
+            yield _extended(named, kept, found.events, {n: pa.array(v) for n, v in values.items()})
+        else:
+            lists = {f"{n}s": _lists(found.offsets, pa.array(v)) for n, v in values.items()}
+            yield _extended(named, kept, None, lists)
+
+
+def _lists(offsets: np.ndarray, values: pa.Array) -> pa.Array:
+    element = pa.field("element", values.type, nullable=False)
+    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, pa.list_(element))
+
+
+def _extended(
+    batch: pa.RecordBatch, kept: int, rows: np.ndarray | None, added: dict[str, pa.Array]
+) -> pa.RecordBatch:
+    """Return the kept columns, of these rows only if any are named, and the added ones."""
+    columns = batch.columns[:kept]
+    if rows is not None:
+        places = pa.array(rows)
+        columns = [column.take(places) for column in columns]
+    names = [*batch.schema.names[:kept], *added]
+    return pa.RecordBatch.from_arrays([*columns, *added.values()], names)

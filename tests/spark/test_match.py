@@ -1,0 +1,210 @@
+"""Matching on Spark gives what matching in one process gives, whatever the partitions."""
+
+import datetime
+import decimal
+import random
+
+import pyarrow as pa
+import pytest
+
+import tocsin
+import tocsin.spark
+from tests import generate, naive
+
+
+@pytest.fixture(scope="module")
+def case(spark):
+    rng = random.Random(11)
+    rules = tocsin.Rules(generate.SCHEMA)
+    for number in range(200):
+        rules.add(f"r{number}", naive.sql(generate.condition(rng, 1), rng))
+    table = generate.arrow_table([generate.event(rng) for _ in range(500)])
+    table = table.append_column("row", pa.array(range(500)))
+    return rules, table, spark.createDataFrame(table)
+
+
+def pairs(frame, value="rule"):
+    table = frame.toArrow()
+    return sorted(zip(table["row"].to_pylist(), table[value].to_pylist(), strict=True))
+
+
+def expected(rules, table):
+    return sorted(rules.match(table))
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_all(case, partitions):
+    rules, table, frame = case
+    found = tocsin.spark.match(frame.repartition(partitions), rules, keep=["row"])
+    assert found.columns == ["row", "rule"]
+    assert pairs(found) == expected(rules, table)
+    assert len(expected(rules, table)) > 1000
+
+
+def test_lists_and_counts(case):
+    rules, table, frame = case
+    lists = tocsin.spark.match(frame.repartition(3), rules, keep=["row"], output="lists").toArrow()
+    by_event = {e: sorted(r) for e, r in zip(*(c.to_pylist() for c in lists.columns), strict=True)}
+    wanted = {e: [] for e in range(500)}
+    for event, rule in expected(rules, table):
+        wanted[event].append(rule)
+    assert by_event == wanted
+    counts = tocsin.spark.match(frame.repartition(3), rules, how="count", keep=["row"])
+    assert pairs(counts, "matches") == list(enumerate(rules.count(table).tolist()))
+
+
+def test_top(case):
+    rules, table, frame = case
+    common = {"visits": 3.0, "tier": 0.5}
+    for weights in (None, common):
+        found = tocsin.spark.match(frame, rules, how="top", k=3, keep=["row"], weights=weights)
+        wanted = rules.top(table, 3, weights=weights).to_arrow()
+        table_found = found.toArrow().sort_by("row")
+        assert found.columns == ["row", "rule", "score"]
+        assert sorted(zip(*(c.to_pylist() for c in table_found.columns), strict=True)) == sorted(
+            zip(*(c.to_pylist() for c in wanted.columns), strict=True)
+        )
+    lists = tocsin.spark.match(frame, rules, how="top", k=3, keep=["row"], output="lists")
+    assert lists.columns == ["row", "rules", "scores"]
+    best = {row["row"]: (row["rules"], row["scores"]) for row in lists.collect()}
+    top = rules.top(table, 3)
+    ids = top.ids().to_pylist()
+    for event in range(500):
+        span = slice(int(top.offsets[event]), int(top.offsets[event + 1]))
+        assert best[event] == (ids[span], top.scores[span].tolist())
+
+
+def test_weights_in_a_column(spark):
+    rules = tocsin.Rules({"x": "number", "y": "number"})
+    rules.add("a", "x > 0")
+    rules.add("b", "y > 0")
+    frame = spark.sql(
+        "SELECT * FROM VALUES (0, 1D, 1D, map('y', 2D)), (1, 1D, 1D, NULL) AS t(row, x, y, w)"
+    )
+    found = tocsin.spark.match(frame, rules, how="top", k=1, keep=["row"], weights="w")
+    assert pairs(found) == [(0, "b"), (1, "a")]
+
+
+def test_rules_from_a_store_and_from_a_frame(case, tmp_path, spark):
+    rules, table, frame = case
+    rules.copy().save(tmp_path / "store")
+    found = tocsin.spark.match(frame, tmp_path / "store", keep=["row"])
+    assert pairs(found) == expected(rules, table)
+    store = tocsin.RuleStore(tmp_path / "store")
+    store.remove_many([i for i in rules if i != "r0"])
+    assert {r for _, r in pairs(tocsin.spark.match(frame, str(store.path), keep=["row"]))} <= {"r0"}
+    assert pairs(found) == expected(rules, table), "a batch query keeps its version"
+    texts = spark.createDataFrame([(1, "price > 0"), (2, "tier IS NULL")], "id INT, where STRING")
+    found = tocsin.spark.match(frame, texts, keep=["row"])
+    own = tocsin.Rules(generate.SCHEMA)
+    own.add(1, "price > 0")
+    own.add(2, "tier IS NULL")
+    assert pairs(found) == expected(own, table)
+    assert dict(found.dtypes)["rule"] == "bigint"
+
+
+def test_rules_are_frozen_at_the_call(case):
+    _, _, frame = case
+    rules = tocsin.Rules(generate.SCHEMA)
+    rules.add(1, "TRUE")
+    found = tocsin.spark.match(frame, rules, keep=["row"])
+    rules.remove(1)
+    rules.add(2, "TRUE")
+    assert {r for _, r in pairs(found)} == {1}
+    assert {r for _, r in pairs(tocsin.spark.match(frame, rules, keep=["row"]))} == {2}
+
+
+def test_kept_columns_keep_their_types(spark):
+    frame = spark.sql(
+        """SELECT * FROM VALUES
+        (1D, 12.50BD, TIMESTAMP '2024-05-01 12:00:00', TIMESTAMP_NTZ '2024-05-01 12:00:00',
+         DATE '2024-05-01', array(1, NULL), map('a', 1), named_struct('p', 'q', 'r', array(1.5D)),
+         X'00FF', 7S, CAST(NULL AS BIGINT), TRUE, 1.5F, 'text'),
+        (9D, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL)
+        AS t(x, dec, ts, ntz, d, arr, m, s, bin, small, big, flag, f, txt)"""
+    )
+    rules = tocsin.Rules({"x": "number"})
+    rules.add("any", "x > 0")
+    rules.add("high", "x > 5")
+    found = tocsin.spark.match(frame, rules)
+    assert found.dtypes[:-1] == frame.dtypes
+    rows = {(r["x"], r["rule"]): r for r in found.collect()}
+    given = {r["x"]: r for r in frame.collect()}
+    assert set(rows) == {(1.0, "any"), (9.0, "any"), (9.0, "high")}
+    for (x, _), row in rows.items():
+        assert tuple(row)[:-1] == tuple(given[x])
+    assert rows[1.0, "any"]["dec"] == decimal.Decimal("12.50")
+    assert rows[1.0, "any"]["d"] == datetime.date(2024, 5, 1)
+
+
+def test_columns_are_found_as_spark_finds_them(spark):
+    frame = spark.sql("SELECT 1 AS row, 7D AS `X`, 'g' AS `tier.name`, 3 AS other")
+    rules = tocsin.Rules({"x": "number", "tier.name": "category"})
+    rules.add("a", "x > 5 AND `tier.name` = 'g'")
+    assert pairs(tocsin.spark.match(frame, rules, keep=["ROW"])) == [(1, "a")]
+    assert tocsin.spark.match(frame, rules).columns == ["row", "X", "tier.name", "other", "rule"]
+
+
+def test_sparse_attributes(spark):
+    frame = spark.sql(
+        """SELECT * FROM VALUES (0, map('x', 7D, 'y', 1D), map('tier', 'g')),
+        (1, map('x', 2D), NULL), (2, NULL, NULL) AS t(row, numbers, texts)"""
+    )
+    rules = tocsin.Rules({"x": "number", "y": "number", "tier": "category"})
+    rules.add("a", "x > 1")
+    rules.add("b", "tier = 'g' AND y = 1")
+    rules.add("c", "x IS NULL")
+    assert pairs(tocsin.spark.match(frame, rules, keep=["row"])) == [
+        (0, "a"), (0, "b"), (1, "a"), (2, "c"),
+    ]  # fmt: skip
+
+
+def test_no_rules_and_no_events(case):
+    _, _, frame = case
+    nothing = tocsin.Rules(generate.SCHEMA)
+    assert tocsin.spark.match(frame, nothing).count() == 0
+    assert tocsin.spark.match(frame, nothing, output="lists").count() == 500
+    rules = tocsin.Rules(generate.SCHEMA)
+    rules.add(1, "TRUE")
+    assert tocsin.spark.match(frame.where("row < 0"), rules).count() == 0
+
+
+def test_one_pass_over_the_events(case):
+    rules, _, frame = case
+    plan = tocsin.spark.match(frame, rules)._jdf.queryExecution().executedPlan().toString()
+    assert plan.count("MapInArrow") == 1
+    assert "Exchange" not in plan
+    assert "Join" not in plan
+
+
+def test_bad_input(case, spark, tmp_path):
+    rules, _, frame = case
+
+    def refused(match, *arguments, **options):
+        with pytest.raises(tocsin.TocsinError, match=match):
+            tocsin.spark.match(*arguments, **options)
+
+    refused("how must be one of", frame, rules, how="some")
+    refused("output must be one of", frame, rules, output="columns")
+    refused("needs k", frame, rules, how="top")
+    refused("needs k", frame, rules, how="top", k=0)
+    refused("go with how='top'", frame, rules, k=3)
+    refused("no column 'rwo'; did you mean 'row'?", frame, rules, keep=["rwo"])
+    refused("no column 'w'", frame, rules, how="top", k=1, weights="w")
+    refused("rules must be a tocsin.Rules", frame, 5)
+    refused("there is no rule store", frame, str(tmp_path / "none"))
+    refused("no column 'price', which a rule tests", frame.drop("price"), rules)
+    refused("'rule' has the name of a column", frame.withColumnRenamed("row", "rule"), rules)
+    bad = spark.createDataFrame([(1, "price >")], "id INT, where STRING")
+    refused("row 0 .rule 1.: syntax error", frame, bad)
+    stream = spark.readStream.format("rate").load()
+    refused("streaming", stream, rules)
+
+
+def test_wrong_types_are_told_before_the_job_runs(spark):
+    rules = tocsin.Rules({"x": "number"})
+    rules.add(1, "x > 5")
+    with pytest.raises(tocsin.EventError, match="attribute 'x' is a number"):
+        tocsin.spark.match(spark.sql("SELECT 'a' AS x"), rules)
+    with pytest.raises(tocsin.EventError, match="decimal"):
+        tocsin.spark.match(spark.sql("SELECT 1.5BD AS x"), rules)
