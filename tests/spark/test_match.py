@@ -114,6 +114,29 @@ def test_rules_are_frozen_at_the_call(case):
     assert {r for _, r in pairs(tocsin.spark.match(frame, rules, keep=["row"]))} == {2}
 
 
+def test_payload_and_version(spark, tmp_path):
+    rules = tocsin.Rules({"x": "number"})
+    when = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)
+    rules.add(1, "x > 0", payload={"team": "red", "since": when, "tags": ["a"]})
+    rules.add(2, "x > 1", payload={"team": "blue", "rank": 7})
+    rules.add_many(pa.table({"id": [3], "x_low": [0.0], "team": pa.array(["k"], pa.string_view())}))
+    rules.save(tmp_path / "store")
+    frame = spark.sql("SELECT 2D AS x")
+    names = ["team", "rank", "since", "tags"]
+    for source in (rules, tmp_path / "store"):
+        found = tocsin.spark.match(frame, source, keep=[], payload=names).toArrow().to_pylist()
+        assert sorted(found, key=lambda r: r["rule"]) == [
+            {"rule": 1, "team": "red", "rank": None, "since": when, "tags": ["a"]},
+            {"rule": 2, "team": "blue", "rank": 7, "since": None, "tags": None},
+            {"rule": 3, "team": "k", "rank": None, "since": None, "tags": None},
+        ]
+    found = tocsin.spark.match(frame, tmp_path / "store", rules_version=True)
+    assert found.columns == ["x", "rule", "rules_version"]
+    assert {row["rules_version"] for row in found.collect()} == {1}
+    counted = tocsin.spark.match(frame, tmp_path / "store", how="count", rules_version=True)
+    assert counted.toArrow().to_pylist() == [{"x": 2.0, "matches": 3, "rules_version": 1}]
+
+
 def test_kept_columns_keep_their_types(spark):
     frame = spark.sql(
         """SELECT * FROM VALUES
@@ -197,8 +220,9 @@ def test_bad_input(case, spark, tmp_path):
     refused("'rule' has the name of a column", frame.withColumnRenamed("row", "rule"), rules)
     bad = spark.createDataFrame([(1, "price >")], "id INT, where STRING")
     refused("row 0 .rule 1.: syntax error", frame, bad)
-    stream = spark.readStream.format("rate").load()
-    refused("streaming", stream, rules)
+    refused("payload goes with output='rows'", frame, rules, payload=["team"], output="lists")
+    refused("no payload column 'team'", frame, rules, payload=["team"])
+    refused("rules_version is for the path", frame, rules, rules_version=True)
 
 
 def test_wrong_types_are_told_before_the_job_runs(spark):

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tocsin.engine.segment import IdsOfSegments, Segment
+from tocsin.engine.segment import Rosters, Segment
 from tocsin.errors import EventError, TocsinError
 from tocsin.index.accept import accept
 from tocsin.index.finish import EventWeights, fold, keep_best
@@ -73,7 +73,7 @@ class Run:
     """One run of events through segments."""
 
     segments: Sequence[Segment]
-    ids: IdsOfSegments
+    ids: Rosters
     schema: Schema
     events: Events
 

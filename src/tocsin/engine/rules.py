@@ -19,7 +19,7 @@ from tocsin.engine.collection import Collection
 from tocsin.engine.explain import Explanation, alone_of, condition_text, explained
 from tocsin.engine.matching import Run, event_weights
 from tocsin.engine.plan import Part, Plan, chosen_index
-from tocsin.engine.segment import IdsOfSegments, Segment
+from tocsin.engine.segment import Rosters, Segment
 from tocsin.engine.store_folder import StoreFolder
 from tocsin.errors import RuleError, TocsinError, is_unicode
 from tocsin.model.arrow import refusing
@@ -209,6 +209,11 @@ class Rules:
         """The Arrow type of the ids, None while there are no rules."""
         return self._rules.id_type
 
+    @property
+    def payload_schema(self) -> pa.Schema:
+        """The columns of the rules' payload."""
+        return self._rules.payload_schema
+
     def tested(self) -> list[str]:
         """Return the names of the attributes that some rule tests, in the schema's order."""
         with self._lock:
@@ -313,7 +318,7 @@ class Rules:
             if segments is None:
                 segments = self._rules.segments()
             codes = self._rules.codes
-            ids = IdsOfSegments(segments, self._rules.id_type or pa.string())
+            ids = Rosters(segments, self._rules.id_type or pa.string())
         used = sorted({int(a) for s in segments for a in s.attributes})
         return Run(segments, ids, self.schema, Events.read(events, self.schema, used, codes))
 

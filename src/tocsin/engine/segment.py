@@ -136,33 +136,42 @@ class Segment:
         return self.conjunctions.nbytes + self.index.nbytes + own
 
 
-class IdsOfSegments:
-    """Knows the ids of the rules of some segments by position."""
+class Rosters:
+    """Knows the ids and the payload of the rules of some segments by position."""
 
-    def __init__(self, segments: Sequence[Segment], type_: pa.DataType):
+    def __init__(self, segments: Sequence[Segment], id_type: pa.DataType):
         self._rosters = [s.roster for s in segments]
-        self._type = type_
+        self._id_type = id_type
 
     def ids_at(self, positions: np.ndarray) -> pa.Array:
         """Return the ids at positions, in the type in which they were given."""
+        if not self._rosters:
+            return pa.array([], self._id_type)
+        ids = pa.chunked_array([r.ids for r in self._rosters])
+        taken = ids.take(pa.array(self._places(positions)))
+        if taken.nbytes > 2**31 - 1:
+            return taken.combine_chunks()  # more text than a 32-bit type holds
+        return taken.cast(self._id_type).combine_chunks()
+
+    def payload_at(self, positions: np.ndarray, schema: pa.Schema) -> pa.Table:
+        """Return these columns of the payload at positions, null where a rule has none."""
+        parts = [r.payload_as(schema) for r in self._rosters]
+        if not parts:
+            return schema.empty_table()
+        return pa.concat_tables(parts).take(pa.array(self._places(positions)))
+
+    def _places(self, positions: np.ndarray) -> np.ndarray:
+        """Return where rules stand if the rosters are laid end to end."""
         places = np.empty(len(positions), np.int64)
         before = 0
         for number, roster in enumerate(self._rosters):
             known = roster.positions
-            mine: Any = slice(None)
-            if len(self._rosters) > 1:
-                # Segments hold ascending runs of positions: a rule is in the last that begins
-                # no later than it.
-                mine = positions >= known[0] if number else np.ones(len(positions), bool)
+            # Segments hold ascending runs of positions: a rule is in the last that begins no
+            # later than it.
+            mine: Any = positions >= known[0] if number else slice(None)
             if known[-1] - known[0] == len(known) - 1:
                 places[mine] = positions[mine] - known[0] + before
             else:
                 places[mine] = np.searchsorted(known, positions[mine]) + before
             before += len(known)
-        if not self._rosters:
-            return pa.array([], self._type)
-        ids = pa.chunked_array([r.ids for r in self._rosters])
-        taken = ids.take(pa.array(places))
-        if taken.nbytes > 2**31 - 1:
-            return taken.combine_chunks()  # more text than a 32-bit type holds
-        return taken.cast(self._type).combine_chunks()
+        return places

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from tocsin.engine.rules import Rules
-from tocsin.engine.segment import IdsOfSegments
+from tocsin.engine.segment import Rosters
 from tocsin.engine.store_folder import StoreFolder, Version
 from tocsin.errors import StoreConflictError, StoreError
 
@@ -91,7 +91,7 @@ class RuleStore:
         before, after = self.rules(old)._rules, self.rules(new)._rules
         then, now = before.live_positions(), after.live_positions()
         names = [
-            IdsOfSegments(c.segments(), c.id_type).ids_at(np.setdiff1d(a, b)).to_pylist()
+            Rosters(c.segments(), c.id_type).ids_at(np.setdiff1d(a, b)).to_pylist()
             if c.id_type is not None
             else []
             for c, a, b in ((before, then, now), (after, now, then))

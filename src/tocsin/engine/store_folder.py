@@ -5,6 +5,7 @@
     segments/<name>/     what rules say and their index, see `segment_files`
     parts/<name>         category values and removed positions, as versions add them
     versions/<number>.json   which of these make up a version, with checksums
+    log/<reader>/<batch>     which version a stream used for a micro-batch
 
 Publishing writes only what is not there yet: after one change that is a segment of the
 recent rules (at most 1,024 of them), a list of what was removed, and a version file. The
@@ -247,6 +248,29 @@ class StoreFolder:
         check_file(path, {k: entry[k] for k in ("bytes", "sha256")}, verify)
         with pa.memory_map(str(path)) as source:
             return pa.ipc.open_file(source).read_all()
+
+    # ------------------------------------------------------------ live
+
+    def agreed(self, reader: str, batch: str) -> int:
+        """Return the version that a reader uses for a batch: the first to ask decides for all.
+
+        Whoever asks again, now or when the batch is repeated after a crash, gets the same.
+        """
+        log = self.path / "log" / reader
+        entry = log / batch
+        with contextlib.suppress(FileNotFoundError):
+            return int(entry.read_bytes())
+        log.mkdir(parents=True, exist_ok=True)
+        temporary = log / f".{uuid.uuid4().hex}"
+        with open(temporary, "wb") as out:
+            out.write(b"%d\n" % self.latest())
+            out.flush()
+            os.fsync(out.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(temporary, entry)
+            sync_folder(log)
+        temporary.unlink()
+        return int(entry.read_bytes())
 
     # ------------------------------------------------------------ prune
 

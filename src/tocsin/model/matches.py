@@ -9,11 +9,15 @@ import numpy as np
 import pyarrow as pa
 
 
-class Ids(Protocol):
-    """Whatever knows the ids of rules by their positions."""
+class Directory(Protocol):
+    """Whatever knows the ids and the payload of rules by their positions."""
 
     def ids_at(self, positions: np.ndarray) -> pa.Array:
         """Return the ids of the rules at these positions."""
+        ...
+
+    def payload_at(self, positions: np.ndarray, schema: pa.Schema) -> pa.Table:
+        """Return columns of the payload of the rules at these positions."""
         ...
 
 
@@ -54,7 +58,7 @@ class Matches:
         self,
         offsets: np.ndarray,
         rules: np.ndarray,
-        ids: Ids,
+        directory: Directory,
         scores: np.ndarray | None = None,
         first: int = 0,
         counters: Counters | None = None,
@@ -64,7 +68,7 @@ class Matches:
         self.scores = scores
         self.first = first
         self.counters = counters or Counters(len(rules), len(rules), len(rules))
-        self._ids = ids
+        self._directory = directory
 
     def __len__(self) -> int:
         return len(self.rules)
@@ -81,7 +85,11 @@ class Matches:
 
     def ids(self) -> pa.Array:
         """Return the rules' ids, one for each pair, as they were given."""
-        return self._ids.ids_at(self.rules)
+        return self._directory.ids_at(self.rules)
+
+    def payload(self, schema: pa.Schema) -> pa.Table:
+        """Return these columns of the rules' payload, a row for each pair."""
+        return self._directory.payload_at(self.rules, schema)
 
     def to_arrow(self) -> pa.Table:
         """Return a table of event (row number), rule (the id as given) and, if asked, score."""
@@ -97,7 +105,7 @@ class Matches:
         """Return the row numbers of events for each rule that matched, in order of addition."""
         order = np.argsort(self.rules, kind="stable")
         positions, starts = np.unique(self.rules[order], return_index=True)
-        ids = self._ids.ids_at(positions).to_pylist()
+        ids = self._directory.ids_at(positions).to_pylist()
         groups = np.split(self.events[order], starts[1:]) if len(starts) else []
         return dict(zip(ids, groups, strict=True))
 
@@ -106,7 +114,7 @@ class Matches:
         order = np.lexsort((self.rules, self.events))
         scores = None if self.scores is None else self.scores[order]
         return Matches(
-            self.offsets, self.rules[order], self._ids, scores, self.first, self.counters
+            self.offsets, self.rules[order], self._directory, scores, self.first, self.counters
         )
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]:
@@ -123,7 +131,7 @@ class Matches:
         head = Matches(
             np.minimum(self.offsets, 8),
             self.rules[:8],
-            self._ids,
+            self._directory,
             None if self.scores is None else self.scores[:8],
             self.first,
         )

@@ -7,6 +7,11 @@ batch costs nothing for them and all workers of a machine share one copy of the 
 A `Rules` object is frozen at the call and travels as an archive. A store's path is taken
 as it is: the folder must be reachable from the workers. A DataFrame of rules is read,
 checked and frozen at the call.
+
+In a stream the rules of a store are live. A worker knows its query and its micro-batch;
+the first task of a batch writes the version it finds into a log in the store, put-if-absent,
+and all others, and every repetition of the batch, read it there. So a batch sees one
+version, a repeated batch the same one, and Spark's own sinks stay exactly once.
 """
 
 from __future__ import annotations
@@ -23,12 +28,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyspark import SparkFiles, TaskContext
 from pyspark.sql import functions
 from pyspark.sql import types as st
+from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 
 from tocsin.engine.rules import Rules
 from tocsin.engine.store_folder import StoreFolder
-from tocsin.errors import EventError, RuleError, near
+from tocsin.errors import EventError, RuleError, StoreError, near
+from tocsin.model.arrow import plain
 from tocsin.model.schema import ARTICLE, Schema
 from tocsin.spark.kernels import compile_kernels
 
@@ -40,7 +48,7 @@ class _Source(NamedTuple):
     """Where a worker finds the rules."""
 
     path: str
-    version: int
+    version: int | None  # None: live, as the log of the store says
     archive: bool  # whether `path` is the name of an archive that came with the job
 
 
@@ -52,16 +60,19 @@ def match(
     keep: Sequence[str] | None = None,
     output: str = "rows",
     weights: str | dict[str, float] | None = None,
+    payload: Sequence[str] = (),
+    rules_version: bool = False,
 ) -> Any:
-    """Return which rules each event satisfies, as a DataFrame.
+    """Return which rules each event satisfies, as a DataFrame, batch or streaming.
 
     Parameters
     ----------
     events
         A DataFrame. A column of map type (text to value) holds sparse attributes by name.
     rules
-        A `Rules`, the path of a rule store (its current version), or a DataFrame of rules
-        in one of the three forms of `Rules.add_many`.
+        A `Rules`, the path of a rule store, or a DataFrame of rules in one of the three forms
+        of `Rules.add_many`. Of a store a batch query uses the version that is current at the
+        call, a stream in each micro-batch the one that is current then.
     how
         "all" matches, the "top" ones with their scores, or the "count" of matches.
     k
@@ -76,6 +87,10 @@ def match(
     weights
         For "top", the events' own: a dict for all of them, or the name of a column of maps
         from attribute to weight.
+    payload
+        Columns of the rules' payload to add to each row; for output="rows".
+    rules_version
+        Whether to add a column `rules_version`, the version of the store that was used.
     """
     if how not in HOWS:
         raise RuleError(f"how must be one of {', '.join(HOWS)}; got {how!r}{near(how, HOWS)}")
@@ -85,16 +100,22 @@ def match(
         raise RuleError(f"how='top' needs k, an integer, 1 or more; got {k!r}")
     if how != "top" and (k is not None or weights is not None):
         raise RuleError(f"k and weights go with how='top'; got how={how!r}")
-    if getattr(events, "isStreaming", False):
-        raise RuleError("streaming DataFrames are not matched yet; use foreachBatch")
+    if payload and (output != "rows" or how == "count"):
+        raise RuleError("payload goes with output='rows', a row for each match")
     fields = {f.name: f for f in events.schema.fields}
     kept = _known(keep if keep is not None else list(fields), fields, "keep")
     source, opened = _source(rules, events)
-    needed = _needed(opened, events.schema)
+    needed = _needed(opened, events.schema, source)
     if isinstance(weights, str):
         _known([weights], fields, "weights")
         needed = [*needed, weights]
+    extra = _payload_schema(opened, payload)
     added = _added_columns(opened, how, output)
+    added += [st.StructField(f.name, from_arrow_type(f.type)) for f in extra]
+    if rules_version:
+        if source.archive:
+            raise RuleError("rules_version is for the path of a rule store; these have no version")
+        added.append(st.StructField("rules_version", st.LongType(), False))
     taken = {f.name for f in added} & set(kept)
     if taken:
         raise EventError(
@@ -103,7 +124,8 @@ def match(
         )
     columns = list(dict.fromkeys([*kept, *needed]))
     compile_kernels()
-    mapped = functools.partial(_match_batches, source, how, k, len(kept), columns, output, weights)
+    question = _Question(how, k, columns, len(kept), output, weights, extra, rules_version)
+    mapped = functools.partial(_match_batches, source, question)
     schema = st.StructType([*(fields[name] for name in kept), *added])
     # mapInArrow stumbles over names with dots, and binds by position anyway.
     numbered = [functions.col(_quoted(name)).alias(f"c{i}") for i, name in enumerate(columns)]
@@ -116,8 +138,10 @@ def match(
 def _source(rules: Any, events: Any) -> tuple[_Source, Rules]:
     if isinstance(rules, str | os.PathLike):
         folder = StoreFolder(rules)
-        version = folder.latest()
-        return _Source(str(folder.path.absolute()), version, False), Rules.open(rules, version)
+        current = Rules.open(rules)
+        live = getattr(events, "isStreaming", False)
+        version = None if live else current.version
+        return _Source(str(folder.path.absolute()), version, False), current
     if isinstance(rules, Rules):
         return _frozen(rules, events.sparkSession), rules
     if hasattr(rules, "toArrow") and hasattr(rules, "schema"):
@@ -167,9 +191,13 @@ def _known(names: Sequence[str], fields: dict[str, Any], what: str) -> list[str]
     return found
 
 
-def _needed(rules: Rules, schema: Any) -> list[str]:
-    """Return the events' columns that rules look at, and all columns of sparse attributes."""
-    used = {name.lower() for name in rules.tested()}
+def _needed(rules: Rules, schema: Any, source: _Source) -> list[str]:
+    """Return the events' columns that rules look at, and all columns of sparse attributes.
+
+    Rules that are live may come to look at any attribute.
+    """
+    tested = rules.tested() if source.version is not None else list(rules.schema)
+    used = {name.lower() for name in tested}
     columns = [f.name for f in schema.fields if f.name.lower() in used]
     given = Schema(schema)
     for name in columns:
@@ -186,7 +214,7 @@ def _needed(rules: Rules, schema: Any) -> list[str]:
         for f in schema.fields
         if isinstance(f.dataType, st.MapType) and isinstance(f.dataType.keyType, st.StringType)
     ]
-    missing = used - {c.lower() for c in columns}
+    missing = {name.lower() for name in rules.tested()} - {c.lower() for c in columns}
     if missing and not sparse:
         name = next(n for n in rules.tested() if n.lower() in missing)
         known = [f.name for f in schema.fields]
@@ -212,6 +240,19 @@ def _added_columns(rules: Rules, how: str, output: str) -> list[st.StructField]:
     return [st.StructField(n, t, False) for n, t in columns[: 2 if how == "top" else 1]]
 
 
+def _payload_schema(rules: Rules, names: Sequence[str]) -> pa.Schema:
+    known = rules.payload_schema
+    for name in names:
+        if name not in known.names:
+            raise RuleError(f"the rules have no payload column {name!r}{near(name, known.names)}")
+    return pa.schema([_as_spark_has_it(known.field(name)) for name in names])
+
+
+def _as_spark_has_it(field: pa.Field) -> pa.Field:
+    """Return a column in the one Arrow type that Spark takes for its own type."""
+    return pa.field(field.name, to_arrow_type(from_arrow_type(field.type), timezone="UTC"))
+
+
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
@@ -219,62 +260,83 @@ def _quoted(name: str) -> str:
 # ------------------------------------------------------------ in a worker
 
 
+class _Question(NamedTuple):
+    """What is asked of each batch."""
+
+    how: str
+    k: int | None
+    columns: list[str]  # the batch's, by position; the first `kept` are kept
+    kept: int
+    output: str
+    weights: str | dict[str, float] | None
+    payload: pa.Schema
+    rules_version: bool
+
+
 @functools.lru_cache(maxsize=4)
 def _opened(source: _Source) -> Rules:
     """Map the rules, once in the life of a worker process; checked when they were sent."""
     path = source.path
     if source.archive:
-        from pyspark import SparkFiles
-
         path = os.path.join(SparkFiles.getRootDirectory(), source.path)
     return Rules.open(path, source.version, verify=False)
 
 
+def _in_force(source: _Source) -> _Source:
+    """Return a source with the version of this micro-batch, if it is live."""
+    if source.version is not None:
+        return source
+    context = TaskContext.get()
+    query = context and context.getLocalProperty("sql.streaming.queryId")
+    batch = context and context.getLocalProperty("streaming.sql.batchId")
+    if not query or not batch:
+        raise StoreError("live rules need a streaming query, and this task belongs to none")
+    return source._replace(version=StoreFolder(source.path).agreed(query, batch))
+
+
 def _match_batches(
-    source: _Source,
-    how: str,
-    k: int | None,
-    kept: int,
-    columns: list[str],
-    output: str,
-    weights: str | dict[str, float] | None,
-    batches: Iterable[pa.RecordBatch],
+    source: _Source, question: _Question, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Answer each batch; the first `kept` of its columns are kept, by position."""
+    """Answer each batch."""
     for batch in batches:
-        rules = _opened(source)
+        rules = _opened(_in_force(source))
         # Spark binds by position; the names are the events' own.
-        named = pa.RecordBatch.from_arrays(batch.columns, columns)
-        if how == "count":
-            yield _extended(named, kept, None, {"matches": pa.array(rules.count(named))})
-            continue
-        if how == "top":
-            own = named.column(weights) if isinstance(weights, str) else weights
-            found = rules.top(named, k or 1, weights=own)
+        named = pa.RecordBatch.from_arrays(batch.columns, question.columns)
+        yield _answer(rules, question, named)
+
+
+def _answer(rules: Rules, question: _Question, events: pa.RecordBatch) -> pa.RecordBatch:
+    rows: np.ndarray | None = None
+    if question.how == "count":
+        added = {"matches": pa.array(rules.count(events))}
+    else:
+        if question.how == "top":
+            weights = question.weights
+            own = events.column(weights) if isinstance(weights, str) else weights
+            found = rules.top(events, question.k or 1, weights=own)
         else:
-            found = rules.match(named)
+            found = rules.match(events)
         ids = found.ids()
-        ids = ids.cast(pa.int64() if pa.types.is_integer(ids.type) else pa.string())
-        values = {"rule": ids} if found.scores is None else {"rule": ids, "score": found.scores}
-        if output == "rows":
-            yield _extended(named, kept, found.events, {n: pa.array(v) for n, v in values.items()})
+        added = {"rule": ids.cast(pa.int64() if pa.types.is_integer(ids.type) else pa.string())}
+        if found.scores is not None:
+            added["score"] = pa.array(found.scores)
+        if question.output == "lists":
+            added = {f"{n}s": _lists(found.offsets, values) for n, values in added.items()}
         else:
-            lists = {f"{n}s": _lists(found.offsets, pa.array(v)) for n, v in values.items()}
-            yield _extended(named, kept, None, lists)
+            rows = found.events
+            carried = found.payload(question.payload).combine_chunks()
+            added |= {n: plain(carried.column(n)) for n in carried.column_names}
+    columns = events.columns[: question.kept]
+    if rows is not None:
+        places = pa.array(rows)
+        columns = [column.take(places) for column in columns]
+    if question.rules_version:
+        count = events.num_rows if rows is None else len(rows)
+        added["rules_version"] = pa.array(np.full(count, rules.version, np.int64))
+    names = [*question.columns[: question.kept], *added]
+    return pa.RecordBatch.from_arrays([*columns, *added.values()], names)
 
 
 def _lists(offsets: np.ndarray, values: pa.Array) -> pa.Array:
     element = pa.field("element", values.type, nullable=False)
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, pa.list_(element))
-
-
-def _extended(
-    batch: pa.RecordBatch, kept: int, rows: np.ndarray | None, added: dict[str, pa.Array]
-) -> pa.RecordBatch:
-    """Return the kept columns, of these rows only if any are named, and the added ones."""
-    columns = batch.columns[:kept]
-    if rows is not None:
-        places = pa.array(rows)
-        columns = [column.take(places) for column in columns]
-    names = [*batch.schema.names[:kept], *added]
-    return pa.RecordBatch.from_arrays([*columns, *added.values()], names)
