@@ -24,8 +24,9 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY)
+bench: $(READY) java
 	$(BIN)/python -m benchmarks.spine --out docs/benchmarks.md
+	$(BIN)/python -m benchmarks.spark_matching --out docs/benchmarks-spark.md
 
 java:
 	@bash scripts/ensure-java.sh

@@ -138,8 +138,8 @@ def numpy_match(low, high, events, rows=16) -> tuple[np.ndarray, np.ndarray]:
 
 
 class Report:
-    def __init__(self, size: str):
-        self.size = size
+    def __init__(self, title: str, source: str, size: str):
+        self.title, self.source, self.size = title, source, size
         self.rows: list[tuple[str, str, str, str]] = []
 
     def against(self, what: str, ours: float, peer: float, name: str) -> None:
@@ -150,8 +150,12 @@ class Report:
         row = f"{ours:,.3g} {unit}", f"target {target:g} {unit}", f"{target / ours:.1f} x"
         self.rows.append((what, *row))
 
+    def share(self, what: str, ours: float, target: float) -> None:
+        row = f"{ours:.0%}", f"target at least {target:.0%}", f"{ours / target:.1f} x"
+        self.rows.append((what, *row))
+
     def show(self) -> None:
-        table = Table(title=f"The spine, size {self.size}")
+        table = Table(title=f"{self.title}, size {self.size}")
         for name in HEADINGS:
             table.add_column(name, justify="left" if name == "what" else "right")
         for row in self.rows:
@@ -160,13 +164,11 @@ class Report:
 
     def write(self, path: Path) -> None:
         lines = [
-            "# Benchmarks",
+            f"# Benchmark: {self.title}",
             "",
-            "Written by `make bench`; one core, the best of several repetitions, peers and ours in",
-            f"turn. {platform.machine()}, Python {platform.python_version()}, NumPy "
+            f"Written by `make bench` ({self.source}); the best of several repetitions, peers and",
+            f"ours in turn. {platform.machine()}, Python {platform.python_version()}, NumPy "
             f"{np.__version__}, Numba {numba.__version__}. A ratio above 1 is in our favour.",
-            "",
-            "## The spine (`benchmarks/spine.py`)",
             "",
             "| " + " | ".join(HEADINGS) + " |",
             "|---|---:|---:|---:|",
@@ -290,7 +292,7 @@ def main() -> None:
     arguments = parser.parse_args()
     size = SIZES[arguments.size]
     rng = np.random.default_rng(2026)
-    report = Report(arguments.size)
+    report = Report("the spine", "benchmarks/spine.py", arguments.size)
     tocsin.Rules({"x": "number"})  # imports all kernels
     jit.compile_all()
     measure_import(report)

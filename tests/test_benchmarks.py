@@ -7,9 +7,20 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 
-def test_the_spine():
-    command = [sys.executable, "-m", "benchmarks.spine", "--size", "tiny"]
+def output_of(name):
+    command = [sys.executable, "-m", f"benchmarks.{name}", "--size", "tiny"]
     run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
-    assert "sparse rules" in run.stdout
-    assert "blocked NumPy" in run.stdout
+    return run.stdout
+
+
+def test_the_spine():
+    output = output_of("spine")
+    assert "sparse rules" in output
+    assert "blocked NumPy" in output
+
+
+def test_spark_matching():
+    output = output_of("spark_matching")
+    assert "identity" in output
+    assert "publish one changed rule" in output

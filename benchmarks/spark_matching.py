@@ -1,0 +1,106 @@
+"""Matching on Spark against an identity `mapInArrow` of the same input and the same output shape.
+
+    python -m benchmarks.spark_matching [--size tiny|full] [--out docs/benchmarks-spark.md]
+
+10 million events, 1,000 rules, about one match an event, one column kept; local mode, two
+cores, both warm, in turn. The identity passes its input through Python and adds a column,
+so what differs is the matching. Also: publishing one changed rule into a store of a million.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+import tocsin
+import tocsin.spark
+from benchmarks.spine import Report
+
+SIZES = {"tiny": (20_000, 100, 2_000), "full": (10_000_000, 1_000, 1_000_000)}
+
+
+def identity(batches):
+    """Yield the kept column and one of the shape of a match."""
+    for batch in batches:
+        rules = pa.array(np.zeros(batch.num_rows, np.int64))
+        yield pa.RecordBatch.from_arrays([batch.column(0), rules], ["event", "rule"])
+
+
+def seconds(frame) -> float:
+    start = time.perf_counter()
+    frame.write.format("noop").mode("overwrite").save()
+    return time.perf_counter() - start
+
+
+def measure_matching(report: Report, events: int, rules_count: int, repetitions: int) -> None:
+    spark = tocsin.spark.session(cores=2)
+    rng = np.random.default_rng(3)
+    side = (1 / rules_count) ** 0.5  # squares that cover the domain once: a match an event
+    low = rng.random((2, rules_count)) * (1 - side)
+    rules = tocsin.Rules({"x": "number", "y": "number"})
+    rules.add_many(
+        pa.table(
+            {"id": np.arange(rules_count), "x_low": low[0], "x_high": low[0] + side,
+             "y_low": low[1], "y_high": low[1] + side}
+        )
+    )  # fmt: skip
+    frame = spark.range(events, numPartitions=8).selectExpr(
+        "id AS event", "rand(1) AS x", "rand(2) AS y"
+    )
+    frame = frame.cache()
+    frame.count()
+    peer = frame.mapInArrow(identity, "event BIGINT, rule BIGINT")
+    ours = tocsin.spark.match(frame, rules, keep=["event"])
+    expected = tocsin.spark.match(frame.limit(1000), rules, how="count", keep=["event"])
+    assert expected.count() == min(events, 1000)
+    rate = ours.count() / events
+    best = [float("inf")] * 2
+    for _ in range(repetitions):
+        for i, plan in enumerate((ours, peer)):
+            best[i] = min(best[i], seconds(plan))
+    what = f"{events:,} events x {rules_count:,} rules, {rate:.2f} matches an event"
+    report.against(what, best[0], best[1], "identity")
+    report.share("  share of the identity's speed", best[1] / best[0], 0.8)
+    spark.stop()
+
+
+def measure_publishing(report: Report, rules_count: int) -> None:
+    rules = tocsin.Rules({"x": "number", "y": "number"})
+    low = np.random.default_rng(5).random((2, rules_count))
+    ids = [f"rule-{i}" for i in range(rules_count)]
+    rules.add_many(pa.table({"id": ids, "x_low": low[0], "y_low": low[1]}))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "store"
+        rules.save(path)
+        store = tocsin.RuleStore(path)
+        store.replace("rule-0", "x > 0.5")
+        took = []
+        for i in range(1, 10):
+            start = time.perf_counter()
+            store.replace(f"rule-{i}", "x > 0.5 AND y < 0.5")
+            took.append(time.perf_counter() - start)
+    what = f"publish one changed rule of {rules_count:,} (median)"
+    report.target(what, float(np.median(took)), 0.05, "s")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", choices=SIZES, default="full")
+    parser.add_argument("--out", type=Path, help="also write the table as Markdown")
+    arguments = parser.parse_args()
+    events, rules_count, stored = SIZES[arguments.size]
+    report = Report("Spark and the store", "benchmarks/spark_matching.py", arguments.size)
+    measure_matching(report, events, rules_count, 1 if arguments.size == "tiny" else 3)
+    measure_publishing(report, stored)
+    report.show()
+    if arguments.out:
+        report.write(arguments.out)
+
+
+if __name__ == "__main__":
+    main()
