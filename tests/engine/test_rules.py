@@ -328,6 +328,15 @@ def test_explaining_times_and_integers():
     assert "seen >= TIMESTAMP '2024-01-02 00:00:00Z'" in str(explanation)
 
 
+def test_a_rule_over_two_attributes_takes_54_bytes():
+    rules = tocsin.Rules(SCHEMA)
+    rules.add_many(
+        pa.table({"id": np.arange(1000), "x_low": np.zeros(1000), "y_low": np.ones(1000)})
+    )
+    (segment,) = rules._rules.segments()
+    assert round(segment.conjunctions.nbytes / 1000) == 54
+
+
 def test_plan_and_repr(rules):
     assert str(rules.plan()).startswith("recent: exhaustive holds 2 rules (2 conjunctions)")
     rules.merge()

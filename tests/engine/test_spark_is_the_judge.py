@@ -243,13 +243,20 @@ PECULIAR = {
 }
 
 
-@pytest.mark.parametrize("text", [text for texts in PECULIAR.values() for text in texts])
-def test_where_spark_is_peculiar_we_agree_or_refuse(spark: SparkSession, text: str) -> None:
+AGREED, REFUSED = PECULIAR.values()
+
+
+@pytest.mark.parametrize("text", AGREED)
+def test_where_spark_is_peculiar_we_agree(spark: SparkSession, text: str) -> None:
     values = [None, generate.SMALLEST, -1, 0, 1, 5, generate.LARGEST]
     table = generate.arrow_table([{"visits": value} for value in values])
     expected = ask_spark(spark, table, [text])[:, 0].tolist()
-    try:
-        answered = ask_tocsin(table, [text])[:, 0].tolist()
-    except tocsin.TocsinError:
-        return
+    answered = ask_tocsin(table, [text])[:, 0].tolist()
     assert dict(zip(values, answered, strict=True)) == dict(zip(values, expected, strict=True))
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_where_spark_rounds_we_refuse(text: str) -> None:
+    table = generate.arrow_table([{"visits": 5}])
+    with pytest.raises(tocsin.ConditionError, match="decimal places"):
+        ask_tocsin(table, [text])

@@ -150,7 +150,7 @@ def test_pruning(store, monkeypatch):
     assert answers(store.rules(4)) == answers(store.rules(5)) == EXPECTED
     used = {s for v in store.versions() for s in v.segments}
     assert {f.name for f in (store.path / "segments").iterdir()} == used
-    with pytest.raises(tocsin.StoreError, match="keep must be 1 or more"):
+    with pytest.raises(tocsin.StoreError, match="keep must be an integer, 1 or more"):
         store.prune(0)
 
 
@@ -161,6 +161,24 @@ def test_there_is_no_store(tmp_path, store):
         tocsin.RuleStore(tmp_path)
     with pytest.raises(tocsin.StoreError, match="already"):
         tocsin.RuleStore.create(store.path, SCHEMA)
+
+
+def test_bad_input(tmp_path, store):
+    (tmp_path / "file").write_text("not a store")
+    rules = tocsin.Rules(SCHEMA)
+    for call, words in (
+        (lambda: tocsin.open(tmp_path / "file"), "there is no rule store at"),
+        (lambda: rules.save(tmp_path / "file"), "no rule store can be made at"),
+        (lambda: tocsin.open(None), "named by its path, got NoneType"),
+        (lambda: tocsin.open(store.path, "two"), "a version is a number, got str 'two'"),
+        (lambda: store.diff("two"), "a version is a number, got str 'two'"),
+        (lambda: store.prune("all"), "keep must be an integer"),
+        (lambda: store.remove_many(None), "takes several ids, got None"),
+    ):
+        with pytest.raises(tocsin.TocsinError, match=words):
+            call()
+    assert store.version == 4
+    assert store.remove_many(i for i in ("b", "c")) == 5
 
 
 def test_growing_schemas_zones_and_refusals(tmp_path):

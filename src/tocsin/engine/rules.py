@@ -133,7 +133,7 @@ class Rules:
 
     def remove_many(self, ids: Iterable[Any]) -> None:
         """Remove rules by id: all of them, or none if any is unknown."""
-        if isinstance(ids, str | bytes):
+        if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
             raise RuleError(f"remove_many takes several ids, got {ids!r}; use remove for one")
         with self._lock:
             asked = list(map(_plain_id, ids.to_pylist() if hasattr(ids, "to_pylist") else ids))

@@ -105,8 +105,8 @@ class RuleStore:
 
     def prune(self, keep: int = 10) -> list[int]:
         """Delete all versions but the last `keep`; return the numbers of those deleted."""
-        if keep < 1:
-            raise StoreError(f"keep must be 1 or more, got {keep}")
+        if type(keep) is not int or keep < 1:
+            raise StoreError(f"keep must be an integer, 1 or more; got {keep!r}")
         return self._folder.prune(keep)
 
     # ------------------------------------------------------------ change
@@ -153,7 +153,8 @@ class RuleStore:
 
     def remove_many(self, ids: Iterable[Any]) -> int:
         """Remove rules by id."""
-        several = ids if isinstance(ids, str) else list(ids)
+        # A generator would be empty when the change is repeated.
+        several = list(ids) if isinstance(ids, Iterator) else ids
         return self._publish(lambda rules: rules.remove_many(several))
 
     def merge(self) -> int:

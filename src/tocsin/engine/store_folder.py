@@ -65,6 +65,10 @@ class StoreFolder:
     """The files of a store: reads versions into collections, publishes collections as versions."""
 
     def __init__(self, path: str | os.PathLike[str]):
+        if not isinstance(path, str | os.PathLike):
+            raise StoreError(
+                f"a rule store is named by its path, got {type(path).__name__} {path!r}"
+            )
         self.path = Path(path)
         self._segments = self.path / "segments"
         self._parts = self.path / "parts"
@@ -101,6 +105,8 @@ class StoreFolder:
         return self._versions / f"{number:08d}.json"
 
     def _read_version(self, number: int) -> dict[str, Any]:
+        if type(number) is not int:
+            raise StoreError(f"a version is a number, got {type(number).__name__} {number!r}")
         path = self._version_path(number)
         try:
             data = path.read_bytes()
@@ -162,7 +168,10 @@ class StoreFolder:
         Raise if it was opened from this store and someone has published since.
         """
         for folder in (self._segments, self._parts, self._versions):
-            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise StoreError(f"no rule store can be made at {self.path}: {error}") from None
         numbers = self.numbers()
         parent = numbers[-1] if numbers else 0
         origin, known, codes = collection.origin or ("", 0, [])
