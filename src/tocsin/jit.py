@@ -39,7 +39,9 @@ from typing import Annotated, Any, NamedTuple
 import llvmlite.binding
 import numba
 import numpy as np
+from llvmlite import ir
 from numba import types
+from numba.extending import intrinsic
 
 
 class _Array(NamedTuple):
@@ -51,17 +53,20 @@ class _Array(NamedTuple):
 _I64 = np.ndarray[Any, np.dtype[np.int64]]
 _I32 = np.ndarray[Any, np.dtype[np.int32]]
 _U8 = np.ndarray[Any, np.dtype[np.uint8]]
+_U64 = np.ndarray[Any, np.dtype[np.uint64]]
 _F64 = np.ndarray[Any, np.dtype[np.float64]]
 
 Int64s = Annotated[_I64, _Array("int64", 1, True)]
 Int32s = Annotated[_I32, _Array("int32", 1, True)]
 UInt8s = Annotated[_U8, _Array("uint8", 1, True)]
+UInt64s = Annotated[_U64, _Array("uint64", 1, True)]
 Float64s = Annotated[_F64, _Array("float64", 1, True)]
 Int64Rows = Annotated[_I64, _Array("int64", 2, True)]
 
 Int64Out = Annotated[_I64, _Array("int64", 1, False)]
 Int32Out = Annotated[_I32, _Array("int32", 1, False)]
 UInt8Out = Annotated[_U8, _Array("uint8", 1, False)]
+UInt64Out = Annotated[_U64, _Array("uint64", 1, False)]
 Float64Out = Annotated[_F64, _Array("float64", 1, False)]
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
@@ -83,6 +88,25 @@ def frozen(array: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
 def step(function: Callable[..., Any]) -> Any:
     """Declare a function that only kernels call; it is compiled into them."""
     return numba.njit(**_OPTIONS)(function)
+
+
+def _prefetch(typing_context, array, index):
+    """Ask memory for the line in which an array has an element, and do not wait for it."""
+
+    def emit(context, builder, signature, arguments):
+        data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
+        byte, word = ir.IntType(8).as_pointer(), ir.IntType(32)
+        address = builder.bitcast(builder.gep(data, [arguments[1]]), byte)
+        function = builder.module.declare_intrinsic(
+            "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, word, word, word])
+        )
+        builder.call(function, [address, word(0), word(3), word(1)])  # read, keep, data
+        return context.get_dummy_value()
+
+    return types.void(array, types.int64), emit
+
+
+prefetch: Any = intrinsic(_prefetch)
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:

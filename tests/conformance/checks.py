@@ -134,9 +134,10 @@ def check_stops_where_told(index, work):
 
 def check_counts(index, work):
     if index.proven:
-        counts = np.full(work.keys.size, 5, np.int64)
-        index.count(work.keys, work.width, counts)
-        assert counts.tolist() == [5 + len(truth) for truth in work.truths]
+        for keys in (work.keys, work.sparse_keys):
+            counts = np.full(keys.size, 5, np.int64)
+            index.count(keys, work.width, counts)
+            assert counts.tolist() == [5 + len(truth) for truth in work.truths]
 
 
 def check_arrays_round_trip(index, work, folder):
@@ -154,7 +155,7 @@ def check_arrays_round_trip(index, work, folder):
 
 def check_inputs_are_untouched(index, work):
     before = [a.tobytes() for a in (*work.conjunctions, *work.keys)]
-    type(index).build(work.conjunctions)
+    type(index).build(work.conjunctions, work.schema.floats())
     proposed(index, work.keys, work.width)
     assert [a.tobytes() for a in (*work.conjunctions, *work.keys)] == before
     assert not any(a.flags.writeable for a in work.conjunctions)

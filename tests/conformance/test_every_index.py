@@ -91,7 +91,7 @@ def workloads():
 @pytest.mark.parametrize("name", INDEXES)
 def test_conformance(name, workload, check, workloads, tmp_path):
     work = workloads[workload]
-    index = INDEXES[name].build(work.conjunctions)
+    index = INDEXES[name].build(work.conjunctions, work.schema.floats())
     assert index.name == name
     if check is checks.check_arrays_round_trip:
         check(index, work, tmp_path)
@@ -111,7 +111,7 @@ def test_the_workloads_are_not_vacuous(workloads):
 def test_properties(name, rng):
     conditions = [generate.condition(rng, 1) for _ in range(rng.randint(0, 12))]
     work = checks.Workload(conditions, [generate.event(rng) for _ in range(4)])
-    index = INDEXES[name].build(work.conjunctions)
+    index = INDEXES[name].build(work.conjunctions, work.schema.floats())
     checks.check_proposes_what_holds(index, work)
     checks.check_accepts_exactly(index, work)
     checks.check_small_buffers(index, work)

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.types as t
 
 from tocsin.engine.ids import IdIndex
-from tocsin.engine.plan import chosen_index
+from tocsin.engine.plan import built_index, check_index
 from tocsin.engine.segment import Roster, Segment, joined_rosters
 from tocsin.errors import RuleError, UnknownRuleError, is_unicode, near
 from tocsin.index.exhaustive import Exhaustive
@@ -79,7 +79,8 @@ class Collection:
     def __init__(self, schema: Schema, index: str):
         self.schema = schema
         self.index = index
-        chosen_index(index)
+        check_index(index)
+        self.why = ""  # the base has the index that it has
         self.codes: dict[str, int] = {}
         self.next_position = 0
         self.id_type: pa.DataType | None = None
@@ -233,7 +234,10 @@ class Collection:
         self._parts[_DELTA:] = added
         self.id_type, self.payload_schema = id_type, payload_schema
         self.next_position += n
-        self._merge_if_worth()
+        if self._parts[_BASE] is None:
+            self.merge()  # a table is most often all there is
+        else:
+            self._merge_if_worth()
 
     def remove(self, found: Sequence[tuple[int, int]]) -> None:
         """Remove rules by owner and place, as `find` gives them; none of them twice."""
@@ -264,9 +268,8 @@ class Collection:
         conjunctions, codes = recoded(conjunctions, self.codes, self.schema)
         if codes is not self.codes and self.origin:
             self.origin = (*self.origin[:2], [])  # what is stored of codes is out of date
-        index, _ = chosen_index(self.index)
-        base = Segment(roster, index.build(conjunctions))
-        self._parts, self.codes = [base, None, None], codes
+        index, self.why = built_index(self.index, conjunctions, self.schema.floats())
+        self._parts, self.codes = [Segment(roster, index), None, None], codes
 
     def _merge_if_worth(self) -> None:
         base, delta, recent = (len(p.roster.positions) if p else 0 for p in self._parts)

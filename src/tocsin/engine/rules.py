@@ -18,7 +18,7 @@ import pyarrow.types as t
 from tocsin.engine.collection import Collection
 from tocsin.engine.explain import Explanation, alone_of, condition_text, explained
 from tocsin.engine.matching import Run, event_weights
-from tocsin.engine.plan import Part, Plan, chosen_index
+from tocsin.engine.plan import Part, Plan
 from tocsin.engine.segment import Rosters, Segment
 from tocsin.engine.store_folder import StoreFolder
 from tocsin.errors import RuleError, TocsinError, is_unicode
@@ -188,7 +188,7 @@ class Rules:
     def plan(self) -> Plan:
         """Return which index holds what, and why; it prints as a sentence each."""
         with self._lock:
-            _, why = chosen_index(self._rules.index)
+            why = self._rules.why
             parts = []
             for role, segment in self._rules.roles():
                 parts.append(

@@ -68,8 +68,8 @@ class Exhaustive:
         self.proven = bool((layout.candidate >= 0).all())
 
     @classmethod
-    def build(cls, conjunctions: Conjunctions) -> Self:
-        """Group conjunctions into blocks; two passes and a sort."""
+    def build(cls, conjunctions: Conjunctions, floats: np.ndarray | None = None) -> Self:
+        """Group conjunctions into blocks; two passes and a sort. Keys are compared as they are."""
         n = conjunctions.size
         signature, lead = np.empty(n, np.int64), np.empty(n, np.int64)
         settled = np.empty(n, np.uint8)

@@ -26,8 +26,8 @@ class Index(Protocol):
     proven: bool  # no candidate is ever left for accept to evaluate
 
     @classmethod
-    def build(cls, conjunctions: Conjunctions) -> Self:
-        """Lay out conjunctions."""
+    def build(cls, conjunctions: Conjunctions, floats: np.ndarray) -> Self:
+        """Lay out conjunctions; `floats` tells per attribute whether its keys are floats' bits."""
         ...
 
     def candidates(

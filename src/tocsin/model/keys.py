@@ -60,6 +60,27 @@ def sparse(offsets: np.ndarray, attribute: np.ndarray, key: np.ndarray) -> Keys:
     )
 
 
+def key_column(keys: Keys, attribute: int) -> np.ndarray:
+    """Return every event's key of one attribute, null where it has none."""
+    at = np.flatnonzero(keys.column_attribute == attribute)
+    if len(at):
+        return keys.columns[at[0]]
+    column = np.full(keys.size, NULL)
+    if len(keys.offsets):
+        gather(keys, attribute, column)
+    return column
+
+
+@kernel
+def gather(keys: Keys, attribute: int, column: Int64Out) -> None:
+    """Write the keys of a sparse attribute."""
+    offsets, attributes, key = keys.offsets, keys.attribute, keys.key
+    for event in range(column.shape[0]):
+        for i in range(offsets[event], offsets[event + 1]):
+            if attributes[i] == attribute:
+                column[event] = key[i]
+
+
 @step
 def blank(width):
     """Return a scratch line for a schema of `width` attributes."""

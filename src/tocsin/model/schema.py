@@ -6,6 +6,8 @@ import zoneinfo
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, get_args
 
+import numpy as np
+
 from tocsin.errors import ConditionError, SchemaError, near
 
 Kind = Literal["integer", "number", "category", "flag", "time"]
@@ -144,6 +146,10 @@ class Schema:
     def kind(self, attribute: str | int) -> Kind:
         """Return the kind of an attribute, given by name or number."""
         return self._kinds[self.index(attribute) if isinstance(attribute, str) else attribute]
+
+    def floats(self) -> np.ndarray:
+        """Return for each attribute whether its keys are the bits of floats."""
+        return np.array([kind == "number" for kind in self._kinds], np.uint8)
 
     def name(self, attribute: int) -> str:
         """Return the name of an attribute, as declared."""
