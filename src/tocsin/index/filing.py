@@ -1,0 +1,202 @@
+"""Filing boxes into cells, tier by tier: what the builds of `grid` and `ntree` have in common.
+
+The one says where the roots lie and which cells get a node below by `roots` and `split`, and so
+does the other; all else is here.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from tocsin.index.cells import (
+    BITS,
+    CODES,
+    Boxes,
+    Cells,
+    Nodes,
+    cells_of,
+    count_entries,
+    encode,
+    fill_lists,
+    propose,
+    tally,
+)
+from tocsin.index.plane import keys_of
+from tocsin.jit import frozen
+from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.keys import Keys, key_column
+
+_EXACT = 2.0**53  # integers below are exact as floats
+
+
+class Filed:
+    """An index whose conjunctions are filed in cells."""
+
+    name: ClassVar[str]
+
+    def __init__(self, conjunctions: Conjunctions, cells: Cells):
+        self.conjunctions = conjunctions
+        self.cells = cells
+        self.proven = bool(cells.settled[0])
+
+    def candidates(
+        self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
+    ) -> int:
+        """Propose the full list of an event's cell and what its part list lets through."""
+        x, y = (key_column(keys, int(a)) for a in self.cells.attribute)
+        return propose(self.cells, self.conjunctions, x, y, first, stop, offsets, out)
+
+    def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
+        """Add the number of matches to `counts`; see `Index.count`."""
+        x, y = (key_column(keys, int(a)) for a in self.cells.attribute)
+        tally(self.cells, self.conjunctions, x, y, counts)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of heads, lists and words."""
+        return sum(array.nbytes for array in self.cells)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the layout's arrays by name."""
+        return self.cells._asdict()
+
+    @classmethod
+    def from_arrays(cls, conjunctions: Conjunctions, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Return the index whose arrays these are."""
+        return cls(conjunctions, cells_of([arrays[name] for name in Cells._fields]))
+
+
+class Filing(ABC):
+    """Files boxes into nodes, tier by tier."""
+
+    tiers: ClassVar[int]
+
+    def __init__(self, boxes: Boxes):
+        self.boxes = boxes
+        self.nodes: list[Nodes] = []
+        self.heads: list[np.ndarray] = []
+        self.ids: list[np.ndarray] = []
+        self.words: list[np.ndarray] = []
+        self.node_count = self.cell_count = self.id_count = self.word_count = 0
+
+    @abstractmethod
+    def roots(self) -> tuple[Nodes, np.ndarray, np.ndarray]:
+        """Return the roots, the boxes, and which root each goes to."""
+
+    @abstractmethod
+    def split(
+        self, nodes: Nodes, box: np.ndarray, node: np.ndarray, codes: np.ndarray, part: np.ndarray
+    ) -> tuple[Any, Any]:
+        """Return per cell the number of the node below or -1, and what these nodes are.
+
+        The latter are their domains' begins and ends and the cells across, [n, 2] each. Both
+        are None if no cell is split.
+        """
+
+    def cells(self, x: int, y: int) -> Cells:
+        """Return the finished layout."""
+        nodes, box, node = self.roots()
+        roots = len(nodes.base)
+        for tier in range(self.tiers):
+            nodes, box, node = self.file(nodes, box, node, tier + 1 < self.tiers)
+            if not len(box):
+                break
+        ends = np.array([self.id_count, self.id_count, self.word_count, -1])
+        whole = bool(self.boxes.settled.all())
+        fields = (np.concatenate([getattr(n, f) for n in self.nodes]) for f in Nodes._fields)
+        return cells_of(
+            [
+                np.array([x, y]), self.boxes.floats, np.array([whole]), np.array([roots]), *fields,
+                np.concatenate([*self.heads, ends]), np.concatenate(self.ids),
+                np.concatenate(self.words),
+            ]
+        )  # fmt: skip
+
+    def made_nodes(self, begin: np.ndarray, end: np.ndarray, across: np.ndarray) -> Nodes:
+        """Return nodes over domains, [n, 2] each, with about so many cells across."""
+        axes = [
+            _axis(bool(self.boxes.floats[axis]), begin[:, axis], end[:, axis], across[:, axis])
+            for axis in (0, 1)
+        ]
+        woven = [np.stack(pair, axis=1).reshape(-1) for pair in zip(*axes, strict=True)]
+        cells = woven[4].reshape(-1, 2).prod(axis=1)
+        base = self.cell_count + np.cumsum(cells) - cells
+        types = (np.int64, np.int64, np.float64, np.float64, np.int64, np.int64, np.int64)
+        return Nodes(*(frozen(a, t) for a, t in zip([*woven, base], types, strict=True)))
+
+    def file(
+        self, nodes: Nodes, box: np.ndarray, node: np.ndarray, may_split: bool
+    ) -> tuple[Nodes, np.ndarray, np.ndarray]:
+        """File boxes under nodes of one tier; return the nodes below and the boxes for them."""
+        # Numbers of nodes and cells are global; within this tier they start at 0.
+        local = nodes._replace(base=frozen(nodes.base - self.cell_count, np.int64))
+        cells = int(nodes.across.reshape(-1, 2).prod(axis=1).sum())
+        full, part = np.zeros(cells, np.int32), np.zeros(cells, np.int32)
+        codes = np.empty(4 * len(box), np.int64)
+        encode(local, self.boxes, box, node, codes)
+        count_entries(local, node, codes, full, part)
+        below = further = None
+        if may_split:
+            below, further = self.split(local, box, node, codes, part)
+        if below is None:
+            below = np.full(cells, -1, np.int32)
+        moved = np.where(below >= 0, part, 0)
+        stay = part - moved
+        sizes = full.astype(np.int64) + stay
+        starts = np.cumsum(sizes) - sizes
+        word_starts = np.cumsum(stay, dtype=np.int64) - stay
+        total, word_total = int(sizes.sum()), int(stay.sum())
+        ids, words = np.empty(total, np.int32), np.empty(word_total, np.uint64)
+        next_box, next_node = (
+            np.empty(int(moved.sum()), np.int32),
+            np.empty(int(moved.sum()), np.int32),
+        )
+        cursors = starts.copy(), starts + full, word_starts.copy()
+        fill_lists(
+            local, self.boxes, box, node, codes, below, *cursors, ids, words, next_box, next_node
+        )
+        first_below = self.node_count + len(nodes.base)
+        heads = np.empty((cells, 4), np.int32)
+        heads[:, 0] = starts + self.id_count
+        heads[:, 1] = starts + full + self.id_count
+        heads[:, 2] = word_starts + self.word_count
+        heads[:, 3] = np.where(below >= 0, below + first_below, -1)
+        self.nodes.append(nodes)
+        self.heads.append(heads.reshape(-1))
+        self.ids.append(ids)
+        self.words.append(words)
+        self.node_count = first_below
+        self.cell_count += cells
+        self.id_count += total
+        self.word_count += word_total
+        if further is None:
+            return nodes, next_box, next_node
+        return self.made_nodes(*further), next_box, next_node
+
+
+def _axis(
+    is_float: bool, begin: np.ndarray, end: np.ndarray, across: np.ndarray
+) -> tuple[Any, ...]:
+    """Return first, last, origin, scale, across and gap of one axis of several nodes."""
+    if not is_float:
+        begin, end = np.floor(begin), np.ceil(end)
+    first, last = keys_of(begin, is_float), keys_of(end, is_float)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        scale = across * float(CODES) / (end - begin)
+    scale[~np.isfinite(scale)] = 0.0
+    gap = np.zeros(len(begin), np.int64)
+    if not is_float:
+        # Whole numbers: a power of two of them to a cell, each with codes of its own, bounds
+        # in between; as long as they are exact and a cell has codes enough.
+        bits = np.ceil(np.log2(np.maximum((end - begin + 1) / across, 1))).astype(np.int64)
+        exact = (bits <= BITS - 2) & (np.abs(begin) < _EXACT) & (np.abs(end) < _EXACT)
+        bits = np.where(exact, bits, 0)
+        gap = np.where(exact, CODES >> bits, 0)
+        scale = np.where(exact, gap, scale)
+        whole = np.where(exact, end - begin, 0).astype(np.int64)
+        across = np.where(exact, (whole >> bits) + 1, across)
+    return first, last, begin, scale, across, gap

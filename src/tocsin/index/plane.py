@@ -1,0 +1,111 @@
+"""The plane: which two attributes an index lies over, and conjunctions as boxes there.
+
+Shared by the indexes over two attributes, and by the planner. Everything here is about choosing
+well, in floats and roughly; what is right is decided elsewhere, by keys.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tocsin.index.cells import Boxes, boxes_of
+from tocsin.jit import frozen
+from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.line import HIGHEST, LOWEST, NULL
+from tocsin.model.predicates import NOT_SET, SET
+
+_FAR = 1e300  # what lies further out is outlying, and differences stay finite
+
+
+def chosen_axes(c: Conjunctions, floats: np.ndarray) -> tuple[int, int]:
+    """Return the two attributes whose intervals leave the fewest candidates; -1 for none.
+
+    An interval counts by the share of the attribute's domain that it rules out.
+    """
+    rows = np.flatnonzero(c.kind != NOT_SET)
+    rows = rows[np.argsort(c.attribute[rows], kind="stable")]
+    attributes, first = np.unique(c.attribute[rows], return_index=True)
+    ruled_out: list[tuple[float, int]] = []
+    for attribute, mine in zip(attributes.tolist(), np.split(rows, first[1:])):
+        low, high = c.low[mine].copy(), c.high[mine].copy()
+        sets = c.kind[mine] == SET
+        low[sets], high[sets] = c.points[low[sets]], c.points[high[sets] - 1]
+        is_float = bool(floats[attribute])
+        begin, end = domain(low, high, is_float)
+        width = np.clip(values(high, is_float), begin, end)
+        width -= np.clip(values(low, is_float), begin, end)
+        extent = end - begin if end > begin else 1.0
+        ruled_out.append((float((1 - width / extent).sum()), attribute))
+    best = [a for _, a in sorted(ruled_out, reverse=True)[:2]]
+    x, y = (*best, -1, -1)[:2]
+    return x, y
+
+
+def boxes_over(c: Conjunctions, x: int, y: int, floats: np.ndarray) -> Boxes:
+    """Return all conjunctions as boxes over two attributes."""
+    low, high = np.empty(2 * c.size, np.int64), np.empty(2 * c.size, np.int64)
+    settled = np.empty(c.size, np.uint8)
+    boxes_of(c, x, y, low, high, settled)
+    both = np.array([a >= 0 and floats[a] for a in (x, y)], np.uint8)
+    return Boxes(
+        frozen(low, np.int64), frozen(high, np.int64), frozen(settled, np.uint8),
+        frozen(both, np.uint8),
+    )  # fmt: skip
+
+
+def met_share(boxes: Boxes) -> tuple[float, float]:
+    """Return what share of the boxes an event meets, about, and what share of them is settled."""
+    n = boxes.size
+    if n == 0:
+        return 0.0, 1.0
+    met = np.ones(n)
+    for axis in (0, 1):
+        met *= sides(boxes, axis)[2]
+    return float(met.mean()), float(boxes.settled.mean())
+
+
+def sides(boxes: Boxes, axis: int) -> tuple[float, float, np.ndarray]:
+    """Return the domain of an axis, and each box's side as a share of it."""
+    mine = slice(axis * boxes.size, (axis + 1) * boxes.size)
+    low, high, is_float = boxes.low[mine], boxes.high[mine], bool(boxes.floats[axis])
+    begin, end = domain(low, high, is_float)
+    if end <= begin:
+        return begin, end, np.ones(boxes.size)
+    side = np.clip(values(high, is_float), begin, end)
+    side -= np.clip(values(low, is_float), begin, end)
+    return begin, end, side / (end - begin)
+
+
+def values(keys: np.ndarray, is_float: bool) -> np.ndarray:
+    """Return what keys stand for as floats, infinite where an end is open."""
+    if is_float:
+        found = np.where(keys >= 0, keys, NULL - keys).view(np.float64).copy()
+        found[np.isnan(found)] = np.inf
+    else:
+        found = keys.astype(np.float64)
+    found[keys <= LOWEST] = -np.inf
+    found[keys == HIGHEST] = np.inf
+    return found
+
+
+def keys_of(numbers: np.ndarray, is_float: bool) -> np.ndarray:
+    """Return the keys of finite numbers."""
+    if is_float:
+        bits = np.asarray(numbers, np.float64).view(np.int64)
+        return np.where(bits >= 0, bits, NULL - bits)
+    return np.clip(numbers, -(2.0**62), 2.0**62).astype(np.int64)
+
+
+def domain(low: np.ndarray, high: np.ndarray, is_float: bool) -> tuple[float, float]:
+    """Return where nearly all finite ends lie; far outliers are left outside."""
+    ends = np.concatenate([values(low, is_float), values(high, is_float)])
+    ends = np.clip(ends[np.isfinite(ends)], -_FAR, _FAR)
+    if not len(ends):
+        return 0.0, 0.0
+    begin, end = float(ends.min()), float(ends.max())
+    if len(ends) > 200:
+        near, far = np.quantile(ends, [0.005, 0.995]).tolist()
+        spread = far - near
+        if spread > 0:
+            begin, end = max(begin, near - spread), min(end, far + spread)
+    return begin, end
