@@ -57,7 +57,7 @@ def _object(text: str) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"not JSON: {error}") from None
     if not isinstance(value, dict):
-        raise ValueError(f'expected a JSON object such as {{"x": 3}}, got {text}')
+        raise ValueError(f'not a JSON object such as {{"x": 3}}: {text.strip()}')
     return value
 
 

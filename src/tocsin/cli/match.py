@@ -148,6 +148,8 @@ def _session(tocsin_spark: Any, log: Path) -> Any:
     settings = tocsin_spark.files.SETTINGS | {
         # Errors come as exceptions; the log would say them again, as pages of Java.
         "spark.log.level": "OFF",
+        # Small tasks: the bar moves, and the last core does not keep the others waiting.
+        "spark.sql.files.maxPartitionBytes": "8m",
         "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
     }
     try:
