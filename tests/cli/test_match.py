@@ -3,6 +3,8 @@
 import csv
 import datetime
 import json
+import os
+import pty
 import random
 import subprocess
 import sys
@@ -187,7 +189,7 @@ def test_no_matches_and_no_events(spark, tmp_path):
     for suffix, content in (("csv", "x,rule\n"), ("jsonl", ""), ("parquet", None)):
         out = tmp_path / f"o.{suffix}"
         said = done("match", "--rules", rule, "--events", events, "--out", out)
-        assert said.startswith("1 events, 0 matches")
+        assert said.startswith("1 event, 0 matches in ")
         assert len(said.splitlines()) == 1
         assert read(out) == []
         assert content is None or out.read_text() == content
@@ -284,6 +286,35 @@ def test_the_bar_reads_spark_s_own(tmp_path):
     with log.open("ab") as file:
         file.write(b"\r[Stage 1:==>(7 + 1) / 9][Stage 2:>  (0 + 1) / 10]\r" + b" " * 80)
     assert latest_tasks(log, size) == (0, 10)
+
+
+def test_the_bar_on_a_terminal(tmp_path):
+    code = """
+import pathlib, sys, time
+from tocsin.cli.progress import shown, stderr_into
+log = pathlib.Path(sys.argv[1])
+with shown(log) as say:
+    say("starting")
+    with stderr_into(log):
+        import os
+        os.write(2, b"chatter")
+    say("matching")
+    with log.open("ab") as file:
+        file.write(b"[Stage 0:==>  (3 + 2) / 8]")
+    time.sleep(0.6)
+print("done")
+"""
+    master, slave = pty.openpty()
+    said = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "log"], stdout=subprocess.PIPE, stderr=slave
+    )
+    os.close(slave)
+    drawn = os.read(master, 1 << 20).decode()
+    os.close(master)
+    assert (said.returncode, said.stdout) == (0, b"done\n")
+    assert "matching" in drawn
+    assert "3 of 8 tasks" in drawn
+    assert "chatter" not in drawn
 
 
 def test_without_spark(files, tmp_path, monkeypatch):

@@ -292,7 +292,7 @@ def test_what_is_wrong_with_a_schema(tmp_path):
     assert "did you mean 'number'?" in refused("rules", "create", store, "--schema", "x=numbr")
     file = tmp_path / "events.parquet"
     file.write_bytes(b"nonsense")
-    assert "events.parquet cannot be read" in refused("rules", "create", store, "--schema", file)
+    assert "events.parquet: cannot be read" in refused("rules", "create", store, "--schema", file)
     assert "no index 'tree'" in refused(
         "rules", "create", store, "--schema", "x=number", "--index", "tree"
     )

@@ -11,9 +11,11 @@ A file's suffix says what is in it. Rules are read here, without Spark:
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -112,14 +114,12 @@ def _arrow_schema(path: Path) -> pa.Schema:
     import pyarrow.json
     import pyarrow.parquet
 
-    from tocsin.model.arrow import refusing
-
     read: dict[str, Any] = {
         "csv": lambda: pyarrow.csv.read_csv(path).schema,
         "json": lambda: pyarrow.json.read_json(path).schema,
         "parquet": lambda: pyarrow.parquet.read_schema(path),
     }
-    with refusing(SchemaError, f"{path} cannot be read"):
+    with _reading(path, SchemaError):
         return read[format_of(path)]()
 
 
@@ -149,14 +149,22 @@ def open_rules(path: Path, schema: str | None, version: int | None = None) -> Ru
 
 def add_file(rules: Rules, path: Path) -> None:
     """Add the rules of a file: all, or none if any is wrong."""
-    from tocsin.model.arrow import refusing
-
     readers = {"csv": _read_csv, "json": _read_json, "parquet": _read_parquet}
     reader = readers[format_of(path)]
+    with _reading(path, RuleError):
+        rules.add_many(reader(path, rules))
+
+
+@contextlib.contextmanager
+def _reading(path: Path, kind: type[TocsinError]) -> Iterator[None]:
+    """Say of every error which file it is about; those of Arrow and the system become ours."""
+    from tocsin.model.arrow import refusing
+
     try:
-        with refusing(RuleError, "cannot be read"):
-            table = reader(path, rules)
-        rules.add_many(table)
+        with refusing(kind, "cannot be read"):
+            yield
+    except OSError as error:
+        raise kind(f"{path}: cannot be read: {error.strerror or error}") from None
     except TocsinError as error:
         raise error.at(str(path)) from None
 

@@ -44,7 +44,7 @@ class Commands(click.Group):
         except TocsinError as error:
             message = str(error)
         except OSError as error:
-            # With a file's name it is about a file; without (a closed pipe) it is click's to treat.
+            # With a file's name it is about a file; a closed pipe has none and is click's to treat.
             if error.filename is None:
                 raise
             message = f"{error.filename}: {error.strerror}"

@@ -191,9 +191,14 @@ def _summarize(events: int, tallied: Tally, seconds: float, out: Path) -> None:
 
     rate = events / seconds
     click.echo(
-        f"{events:,} events, {tallied.matches:,} matches in {seconds:.1f} s "
+        f"{_counted(events, 'event')}, {_counted(tallied.matches, 'match', 'es')} "
+        f"in {seconds:.1f} s "
         f"({rate:,.{0 if rate >= 10 else 1}f} events a second): {out}"
     )
     busiest = tallied.by_rule.most_common(_BUSIEST)
     if busiest:
         show_table(["busiest rules", "matches"], [(str(rule), n) for rule, n in busiest])
+
+
+def _counted(n: int, what: str, plural: str = "s") -> str:
+    return f"{n:,} {what}{plural * (n != 1)}"
