@@ -276,6 +276,32 @@ def test_the_program_is_quiet_and_leaves_one_file(files, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["o.csv"]
 
 
+def test_what_spark_raises_becomes_a_sentence():
+    from tocsin.spark.files import reason
+
+    java = """An error occurred while calling o60.save.
+: org.apache.spark.SparkException: [FAILED_READ_FILE.NO_HINT] Cannot read e.csv.  SQLSTATE: KD001
+\tat org.apache.spark.sql.errors.X(Y.scala:920)
+Caused by: org.apache.spark.SparkException: [MALFORMED] Malformed records.
+Parse Mode: FAILFAST.
+\tat org.apache.spark.sql.errors.X(Y.scala:920)
+Caused by: java.lang.NumberFormatException: For input string: "abc"
+"""
+    assert reason(java) == 'Cannot read e.csv; Malformed records; For input string: "abc"'
+    worker = """An exception was thrown from the Python worker:
+Traceback (most recent call last):
+  File "a.py", line 22, in bad
+    raise %s
+%s: 'x' is bad
+"""
+    own = worker % ("...", "tocsin.errors.EventError")
+    assert reason(own) == "'x' is bad"
+    assert (
+        reason(worker % ("...", "KeyError")) == "a Python worker failed with KeyError: 'x' is bad"
+    )
+    assert reason("[PATH_NOT_FOUND] Path does not exist. SQLSTATE: 42K03") == "Path does not exist"
+
+
 def test_the_bar_reads_spark_s_own(tmp_path):
     log = tmp_path / "log"
     assert latest_tasks(log, 0) is None
