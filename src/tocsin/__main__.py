@@ -2,4 +2,5 @@
 
 from tocsin.cli.main import tocsin
 
-tocsin(prog_name="tocsin")
+if __name__ == "__main__":
+    tocsin(prog_name="tocsin")
