@@ -131,7 +131,7 @@ class RuleStore:
         payload: Mapping[str, Any] | None = None,
     ) -> int:
         """Add a rule; see `Rules.add`."""
-        return self._publish(lambda rules: rules.add(id, where, weights, payload))
+        return self.publish(lambda rules: rules.add(id, where, weights, payload))
 
     def replace(
         self,
@@ -141,27 +141,31 @@ class RuleStore:
         payload: Mapping[str, Any] | None = None,
     ) -> int:
         """Replace a rule; see `Rules.replace`."""
-        return self._publish(lambda rules: rules.replace(id, where, weights, payload))
+        return self.publish(lambda rules: rules.replace(id, where, weights, payload))
 
     def add_many(self, table: Any) -> int:
         """Add the rules of a table; see `Rules.add_many`."""
-        return self._publish(lambda rules: rules.add_many(table))
+        return self.publish(lambda rules: rules.add_many(table))
 
     def remove(self, id: Any) -> int:
         """Remove a rule."""
-        return self._publish(lambda rules: rules.remove(id))
+        return self.publish(lambda rules: rules.remove(id))
 
     def remove_many(self, ids: Iterable[Any]) -> int:
         """Remove rules by id."""
         # A generator would be empty when the change is repeated.
         several = list(ids) if isinstance(ids, Iterator) else ids
-        return self._publish(lambda rules: rules.remove_many(several))
+        return self.publish(lambda rules: rules.remove_many(several))
 
     def merge(self) -> int:
         """Publish a version with one base of all rules."""
-        return self._publish(Rules.merge)
+        return self.publish(Rules.merge)
 
-    def _publish(self, change: Callable[[Rules], None]) -> int:
+    def publish(self, change: Callable[[Rules], None]) -> int:
+        """Publish what a function does to the current rules, and return the version's number.
+
+        If someone else publishes meanwhile, it is called again, with their rules.
+        """
         for _ in range(_TRIES):
             rules = self._current()
             # Forgotten until it is published: what failed half-way must not be built upon.

@@ -1,0 +1,221 @@
+"""`tocsin rules`: make a rule store, change it, look into it. Every change is a version."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from tocsin.cli.files import JsonObject, add_file, as_id, read_schema
+
+if TYPE_CHECKING:
+    from tocsin.engine.rules import Rules
+
+_STORE = click.argument("store", type=click.Path(path_type=Path))
+_FILE = click.Path(path_type=Path)
+_AT_VERSION = click.option("--version", type=int, help="An older version; the current one if not.")
+_WEIGHTS = click.option(
+    "--weights", type=JsonObject(), help="How much attributes count, as in '{\"x\": 0.4}'."
+)
+_PAYLOAD = click.option("--payload", type=JsonObject(), help="Columns of your own, likewise.")
+
+
+@click.group()
+def rules() -> None:
+    """Make a rule store, change it, look into it.
+
+    A store is a folder. Every change publishes a numbered version, which never changes; streams
+    that use the store take it up with their next micro-batch.
+    """
+
+
+# ------------------------------------------------------------ change
+
+
+@rules.command()
+@_STORE
+@click.option(
+    "--schema",
+    required=True,
+    help="The events' attributes: x=number,tier=category (or integer, flag, time), or a file of "
+    "events that has them as columns.",
+)
+@click.option("--rules", "source", type=_FILE, help="A file of rules to begin with.")
+@click.option("--index", default="auto", show_default=True, help="Which index holds the rules.")
+def create(store: Path, schema: str, source: Path | None, index: str) -> None:
+    """Make a store, without rules or with those of a file."""
+    from tocsin.engine.rules import Rules
+    from tocsin.engine.store_folder import StoreFolder
+    from tocsin.errors import StoreError
+
+    if StoreFolder(store).numbers():
+        raise StoreError(f"there is a rule store at {store} already")
+    made = Rules(read_schema(schema), index)
+    if source is not None:
+        add_file(made, source)
+    click.echo(f"version {made.save(store)}: {_counted(len(made))}")
+
+
+@rules.command()
+@_STORE
+@click.argument("id", required=False)
+@click.argument("where", required=False)
+@_WEIGHTS
+@_PAYLOAD
+@click.option("--from", "source", type=_FILE, help="Add all rules of a file instead of one.")
+def add(
+    store: Path,
+    id: str | None,
+    where: str | None,
+    weights: dict[str, float] | None,
+    payload: dict[str, Any] | None,
+    source: Path | None,
+) -> None:
+    """Add a rule, or all rules of a file (CSV, JSON lines, Parquet).
+
+    WHERE is a condition, as in "x BETWEEN 3 AND 8 AND tier = 'gold'".
+    """
+    if source is not None:
+        if (id, weights, payload) != (None, None, None):
+            raise click.UsageError("--from FILE goes without ID, WHERE, --weights and --payload.")
+        _publish(store, lambda rules: add_file(rules, source))
+    elif id is None or where is None:
+        raise click.UsageError("Give ID and WHERE, or --from FILE.")
+    else:
+        _publish(store, lambda rules: rules.add(as_id(id, rules), where, weights, payload))
+
+
+@rules.command()
+@_STORE
+@click.argument("id")
+@click.argument("where")
+@_WEIGHTS
+@_PAYLOAD
+def replace(
+    store: Path,
+    id: str,
+    where: str,
+    weights: dict[str, float] | None,
+    payload: dict[str, Any] | None,
+) -> None:
+    """Give a rule a new condition, weights and payload."""
+    _publish(store, lambda rules: rules.replace(as_id(id, rules), where, weights, payload))
+
+
+@rules.command()
+@_STORE
+@click.argument("ids", nargs=-1, required=True, metavar="ID...")
+def remove(store: Path, ids: tuple[str, ...]) -> None:
+    """Remove rules: all that are named, or none if one is unknown."""
+    _publish(store, lambda rules: rules.remove_many([as_id(id, rules) for id in ids]))
+
+
+@rules.command()
+@_STORE
+def merge(store: Path) -> None:
+    """Build one base of all rules; it also happens by itself."""
+    _publish(store, lambda rules: rules.merge())
+
+
+@rules.command()
+@_STORE
+@click.option("--keep", type=click.IntRange(min=1), required=True, help="How many to keep.")
+def prune(store: Path, keep: int) -> None:
+    """Delete all versions but the last."""
+    from tocsin.engine.store import RuleStore
+
+    gone = RuleStore(store).prune(keep)
+    click.echo(f"deleted versions: {', '.join(map(str, gone)) or 'none'}")
+
+
+def _publish(store: Path, change: Callable[[Rules], None]) -> None:
+    from tocsin.engine.store import RuleStore
+
+    count = 0
+
+    def changed(rules: Rules) -> None:
+        nonlocal count
+        change(rules)
+        count = len(rules)
+
+    number = RuleStore(store).publish(changed)
+    click.echo(f"version {number}: {_counted(count)}")
+
+
+def _counted(count: int) -> str:
+    return f"{count:,} rule{'s' * (count != 1)}"
+
+
+# ------------------------------------------------------------ look
+
+
+@rules.command("list")
+@_STORE
+@_AT_VERSION
+@click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True)
+def list_(store: Path, version: int | None, limit: int) -> None:
+    """List rules, in the order of addition."""
+    from tocsin.cli.show import show_table
+    from tocsin.engine.rules import Rules
+
+    opened = Rules.open(store, version)
+    first = [opened[id] for id in itertools.islice(opened, limit)]
+    if first:
+        rows = [(str(r.id), r.where, _json(r.payload) if r.payload else "") for r in first]
+        show_table(["id", "condition", "payload"], rows)
+    more = len(opened) - len(first)
+    if more:
+        click.echo(f"and {more:,} more" if first else _counted(more))
+    elif not first:
+        click.echo("no rules yet")
+
+
+@rules.command()
+@_STORE
+@click.argument("id")
+@_AT_VERSION
+def show(store: Path, id: str, version: int | None) -> None:
+    """Show all of one rule."""
+    from tocsin.engine.rules import Rules
+
+    opened = Rules.open(store, version)
+    rule = opened[as_id(id, opened)]
+    click.echo(f"id         {rule.id}")
+    click.echo(f"condition  {rule.where}")
+    if rule.weights:
+        click.echo(f"weights    {_json(rule.weights)}")
+    if rule.payload:
+        click.echo(f"payload    {_json(rule.payload)}")
+
+
+@rules.command()
+@_STORE
+def versions(store: Path) -> None:
+    """List the versions that there are."""
+    from tocsin.cli.show import show_table
+    from tocsin.engine.store import RuleStore
+
+    rows = [
+        (v.number, f"{v.created:%Y-%m-%d %H:%M:%S} UTC", v.rules, len(v.segments))
+        for v in RuleStore(store).versions()
+    ]
+    show_table(["version", "published", "rules", "segments"], rows)
+
+
+@rules.command()
+@_STORE
+@click.argument("old", type=int)
+@click.argument("new", type=int, required=False)
+def diff(store: Path, old: int, new: int | None) -> None:
+    """Tell what changed from version OLD to version NEW, or to the current one."""
+    from tocsin.engine.store import RuleStore
+
+    click.echo(str(RuleStore(store).diff(old, new)))
+
+
+def _json(values: dict[str, Any]) -> str:
+    return json.dumps(values, ensure_ascii=False, default=str)

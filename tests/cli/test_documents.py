@@ -1,0 +1,41 @@
+"""What docs/command-line.md shows is what the commands print."""
+
+import re
+import shlex
+from pathlib import Path
+
+from tests.cli.test_rules import run
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "command-line.md"
+
+
+def transcript():
+    """Return commands and what they print, as the document has them."""
+    blocks = re.findall(r"^```console\n(.*?)^```", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
+    for block in blocks:
+        for piece in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            yield piece.split("\n", 1)
+
+
+def steady(text):
+    """Return a text without what differs from run to run: times and rates."""
+    text = re.sub(r"in [\d,.]+ s \([\d,.]+ events", "in ... s (... events", text)
+    text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", "now", text)
+    return [line.rstrip() for line in text.splitlines()]
+
+
+def test_the_document(spark, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shown = list(transcript())
+    assert len(shown) > 15
+    for command, output in shown:
+        program, *arguments = shlex.split(command)
+        if program == "cat":
+            file = Path(arguments[0])
+            if not file.exists():  # shown before a command writes it: it is input
+                file.write_text(output)
+            printed = file.read_text()
+        else:
+            assert program == "tocsin"
+            printed = run(*arguments).output
+        assert steady(printed) == steady(output), command
