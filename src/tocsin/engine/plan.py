@@ -10,12 +10,13 @@ import numpy as np
 from tocsin.errors import RuleError, near
 from tocsin.index.exhaustive import Exhaustive
 from tocsin.index.grid import Grid
+from tocsin.index.intervals import Intervals
 from tocsin.index.ntree import NTree
 from tocsin.index.plane import boxes_over, chosen_axes, met_share
 from tocsin.index.protocol import Index
 from tocsin.model.conjunctions import Conjunctions
 
-INDEXES: dict[str, Any] = {each.name: each for each in (Exhaustive, Grid, NTree)}
+INDEXES: dict[str, Any] = {each.name: each for each in (Exhaustive, Grid, NTree, Intervals)}
 
 
 # What an event costs, in nanoseconds: roughly, and only to choose by (measured on one core).

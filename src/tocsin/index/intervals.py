@@ -1,0 +1,561 @@
+"""Virtual construct intervals: ranges over one attribute, cut into prepared pieces.
+
+Wu, Chen, Yu: Indexing continual range queries for efficient stream processing, section 2.
+
+A lattice cuts the attribute's domain into R cells. From each cell *constructs* start, prepared
+intervals of up to L cells: of every length 1..L (simple, SCI) or of the powers of two (logarithmic,
+LCI). Each has a number and a list of ids. A rule's interval is cut into constructs, and its id
+is put into their lists; an event finds its cell and takes the lists of all constructs that cover
+it. Which these are is the same everywhere, relative to the cell: a table of differences of
+numbers, made once (2.4).
+
+Unlike the paper:
+
+* The ends of an interval need not lie on the lattice. The cells strictly between those of its
+  ends are cut into constructs; in the cells of its ends it is in a list of *starts*, sorted by
+  the low end, or of *ends*, sorted by the high end, so that those an event meets stand together
+  at the front of the list. So nothing is expanded, and nothing is left for accept. An interval
+  within one cell is tested.
+* A cell is half open, so an event lies in exactly one, on a lattice point or between: the paper's
+  second case, |Cov| = 2L - 1 for LCI, is the only one (`cover` gives both). At the rim below L
+  the constructs that would start before the first cell are left out of the run.
+* Lists lie one after the other by number, and the constructs that cover a cell from one start
+  have consecutive numbers. So they are one run of ids: L copies an event instead of 2L - 1.
+* Intervals of very different lengths lie on lattices of their own (*levels*), each about eight
+  cells to an interval. Then L = 1 is the best choice, and it is what is chosen unless lists
+  would take more than 16 entries an interval.
+
+In memory: 12 bytes for each end (id and key), 4 bytes for each piece, 12 bytes a cell. An event
+costs a cache miss or three a level, a search of two short sorted lists, and then copies: about
+100 nanoseconds and 0.1 for each match.
+
+When it is slow: conditions that other attributes decide; each candidate is then left to accept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from tocsin.index.plane import chosen_axes, domain, keys_of, values
+from tocsin.jit import (
+    Float64s,
+    Int32Out,
+    Int32s,
+    Int64Out,
+    Int64s,
+    UInt8Out,
+    UInt8s,
+    frozen,
+    kernel,
+    prefetch,
+    step,
+)
+from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.keys import Keys, key_column
+from tocsin.model.line import HIGHEST, NULL
+from tocsin.model.predicates import INTERVAL, NOT_SET, SET
+
+_CELLS = 8  # that the middle one of a level's intervals covers
+_LONG = 64  # cells, and an interval belongs to a coarser level
+_LEVELS = 6
+_PIECES = 16  # entries in constructs' lists an interval, at most, on average
+_AHEAD = 64
+
+
+class Layout(NamedTuple):
+    """v levels with c cells and p constructs in all, over n conjunctions."""
+
+    attribute: Int32s  # [1] -1: none
+    floats: UInt8s  # [1]
+    settled: UInt8s  # [1]
+    first: Int64s  # [v] the lowest key of the domain
+    last: Int64s  # [v]
+    origin: Float64s  # [v] cell = (value - origin) * scale
+    scale: Float64s  # [v]
+    cells: Int64s  # [v + 1] number of a level's first cell
+    constructs: Int64s  # [v + 1] number of its first construct
+    longest: Int64s  # [v] L
+    each: Int64s  # [v] constructs that start in a cell: L, or log2(L) + 1
+    skip: Int64s  # [v, most L] of the constructs d cells back, those that are too short to cover
+    start: Int32s  # [c + 1] where a cell's starts begin
+    start_id: Int32s
+    start_key: Int64s  # ascending within a cell
+    end: Int32s  # [c + 1]
+    end_id: Int32s
+    end_key: Int64s  # descending within a cell
+    inside: Int32s  # [c + 1]
+    inside_id: Int32s
+    inside_low: Int64s
+    inside_high: Int64s
+    piece: Int64s  # [p + 1] where a construct's list begins
+    piece_id: Int32s
+
+
+_TYPES = (
+    *(np.int32, np.uint8, np.uint8, np.int64, np.int64, np.float64, np.float64),
+    *([np.int64] * 5),
+    *([np.int32, np.int32, np.int64] * 2),
+    *(np.int32, np.int32, np.int64, np.int64, np.int64, np.int32),
+)
+
+
+class Intervals:
+    """Intervals of one attribute in the lists of virtual constructs."""
+
+    name: ClassVar[str] = "intervals"
+
+    def __init__(self, conjunctions: Conjunctions, layout: Layout):
+        self.conjunctions = conjunctions
+        self.layout = layout
+        self.proven = bool(layout.settled[0])
+
+    @classmethod
+    def build(
+        cls,
+        conjunctions: Conjunctions,
+        floats: np.ndarray,
+        longest: int | None = None,
+        logarithmic: bool = True,
+    ) -> Self:
+        """File the intervals of the most selective attribute; `longest` is L, a power of two."""
+        attribute, _ = chosen_axes(conjunctions, floats)
+        n = conjunctions.size
+        low, high = np.empty(n, np.int64), np.empty(n, np.int64)
+        settled = np.empty(n, np.uint8)
+        intervals_of(conjunctions, attribute, low, high, settled)
+        is_float = attribute >= 0 and bool(floats[attribute])
+        levels, level = _levels(low, high, is_float, longest)
+        filed = _filed(levels, level, low, high, settled, is_float, logarithmic)
+        head = [np.array([attribute]), np.array([is_float]), np.array([bool(settled.all())])]
+        return cls(conjunctions, _layout([*head, *filed]))
+
+    def candidates(
+        self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
+    ) -> int:
+        """Propose the intervals around an event's value; see `Index.candidates`."""
+        column = key_column(keys, int(self.layout.attribute[0]))
+        size = self.conjunctions.size
+        return propose(self.layout, column, size, first, stop, offsets, out)
+
+    def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
+        """Add the number of matches to `counts`; see `Index.count`."""
+        tally(self.layout, key_column(keys, int(self.layout.attribute[0])), counts)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of lists and offsets."""
+        return sum(array.nbytes for array in self.layout)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the layout's arrays by name."""
+        return self.layout._asdict()
+
+    @classmethod
+    def from_arrays(cls, conjunctions: Conjunctions, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Return the index whose arrays these are."""
+        return cls(conjunctions, _layout([arrays[name] for name in Layout._fields]))
+
+
+def _layout(parts) -> Layout:
+    return Layout(*(frozen(np.asarray(p), d) for p, d in zip(parts, _TYPES, strict=True)))
+
+
+# ------------------------------------------------------------ the paper's constructs
+
+
+def simple_number(a: int, b: int, longest: int) -> int:
+    """Return the number of the simple construct [a, b] of the lattice (2.2).
+
+    >>> simple_number(0, 1, 4), simple_number(0, 4, 4), simple_number(1, 2, 4)
+    (0, 3, 4)
+    """
+    return a * longest + (b - a) - 1
+
+
+def logarithmic_number(a: int, b: int, longest: int) -> int:
+    """Return the number of the logarithmic construct [a, b], whose length is a power of two.
+
+    >>> logarithmic_number(0, 4, 4), logarithmic_number(1, 2, 4)
+    (2, 3)
+    """
+    return a * longest.bit_length() + (b - a).bit_length() - 1
+
+
+def decomposed(x: int, y: int, longest: int, logarithmic: bool) -> list[tuple[int, int]]:
+    """Return the constructs that [x, y] is cut into, from the left, the longest first (2.3).
+
+    There are floor((y - x) / L) of length L, where the paper prints a ceiling, and a remnant:
+    one construct if they are simple, one for each binary digit if they are logarithmic.
+
+    >>> decomposed(3, 14, 4, False)
+    [(3, 7), (7, 11), (11, 14)]
+    >>> decomposed(0, 23, 16, True)
+    [(0, 16), (16, 20), (20, 22), (22, 23)]
+    """
+    pieces = []
+    while x < y:
+        length = min(longest, y - x)
+        if logarithmic:
+            length = 1 << (length.bit_length() - 1)
+        pieces.append((x, x + length))
+        x += length
+    return pieces
+
+
+def cover(j: int, longest: int, logarithmic: bool, on_lattice: bool) -> list[int]:
+    """Return the numbers of the constructs that cover a point, ascending.
+
+    The point is lattice point j, or lies between j and j + 1. A point on the lattice is covered
+    also by those that end there: L(L + 1) / 2 + L simple ones, or 2L + k logarithmic ones with
+    k = log2(L); one between by L(L + 1) / 2, or 2L - 1.
+    """
+    lengths = [1 << i for i in range(longest.bit_length())] if logarithmic else None
+    number = logarithmic_number if logarithmic else simple_number
+    return sorted(
+        number(a, a + length, longest)
+        for a in range(max(j - longest, 0), j + 1)
+        for length in lengths or range(1, longest + 1)
+        if a + length > j or (on_lattice and a + length == j)
+    )
+
+
+def too_short(longest: int, logarithmic: bool) -> list[int]:
+    """Return how many of the constructs d cells back do not reach a cell, for d = 0..L - 1.
+
+    The paper's table of differences, kept as runs: with P constructs from each start those
+    that cover cell j from cell j - d are numbered (j - d) P + skip[d] to (j - d + 1) P.
+
+    >>> too_short(4, True), too_short(4, False)
+    ([0, 1, 2, 2], [0, 1, 2, 3])
+    """
+    return [d.bit_length() if logarithmic else d for d in range(longest)]
+
+
+# ------------------------------------------------------------ ask
+
+
+@step
+def cell_of(key, is_float, first, last, origin, scale, cells):
+    """Return the cell of a key: monotone, and clamped at the domain's ends."""
+    if key < first:
+        return np.int64(0)
+    if key > last:
+        return cells - 1
+    value = np.float64(key)
+    if is_float != 0:
+        value = np.int64(key if key >= 0 else np.int64(NULL) - key).view(np.float64)
+    return min(np.int64((value - origin) * scale), cells - 1)
+
+
+@step
+def at_most(sorted_keys, begin, stop, key):
+    """Return how many of the ascending keys from `begin` to `stop` are at most `key`."""
+    low, size = begin, stop - begin
+    while size > 0:
+        half = (size + 1) >> 1
+        # Without a branch: which way it goes is a coin's toss.
+        low += half * np.int64(sorted_keys[low + half - 1] <= key)
+        size -= half
+    return low - begin
+
+
+@step
+def at_least(sorted_keys, begin, stop, key):
+    """Return how many of the descending keys from `begin` to `stop` are at least `key`."""
+    low, size = begin, stop - begin
+    while size > 0:
+        half = (size + 1) >> 1
+        low += half * np.int64(sorted_keys[low + half - 1] >= key)
+        size -= half
+    return low - begin
+
+
+@kernel
+def propose(
+    g: Layout, keys: Int64s, size: int, first: int, stop: int, offsets: Int64Out, out: Int32Out
+) -> int:
+    """Write candidates event by event while there is room for all `size` conjunctions."""
+    # Fields into variables first: see the remark in `cells`.
+    is_float, levels, most = g.floats[0], g.first.shape[0], g.skip.shape[0] // g.first.shape[0]
+    least, last, origin, scale = g.first, g.last, g.origin, g.scale
+    cells, constructs, longest, each, skip = g.cells, g.constructs, g.longest, g.each, g.skip
+    start, start_id, start_key = g.start, g.start_id, g.start_key
+    end, end_id, end_key = g.end, g.end_id, g.end_key
+    inside, inside_id, inside_low, inside_high = g.inside, g.inside_id, g.inside_low, g.inside_high
+    piece, piece_id = g.piece, g.piece_id
+    found = np.empty(_AHEAD * levels, np.int64)
+    n = np.uint64(offsets[0])
+    room = out.shape[0] - size
+    event = first
+    while event < stop and np.int64(n) <= room:
+        several = min(_AHEAD, stop - event)
+        for i in range(several):
+            for v in range(levels):
+                cell = cell_of(
+                    keys[event + i], is_float, least[v], last[v], origin[v], scale[v],
+                    cells[v + 1] - cells[v],
+                )  # fmt: skip
+                found[i * levels + v] = cell
+                prefetch(start, cells[v] + cell)
+                prefetch(end, cells[v] + cell)
+                prefetch(inside, cells[v] + cell)
+                prefetch(piece, constructs[v] + cell * each[v])
+        for i in range(several):
+            if np.int64(n) > room:
+                break
+            if i + 2 < several:
+                soon = cells[0] + found[(i + 2) * levels]
+                prefetch(start_key, np.int64(start[soon]))
+                prefetch(end_key, np.int64(end[soon]))
+            key = keys[event]
+            for v in range(levels):
+                cell = found[i * levels + v]
+                from_here = each[v]
+                number = constructs[v] + cell * from_here
+                for d in range(min(longest[v], cell + 1)):
+                    begin = np.uint64(piece[number + skip[v * most + d]])
+                    length = np.uint64(piece[number + from_here]) - begin
+                    for j in range(length):
+                        out[n + j] = piece_id[begin + j]
+                    n += length
+                    number -= from_here
+                at = cells[v] + cell
+                begin = np.uint64(start[at])
+                length = np.uint64(
+                    at_most(start_key, np.int64(start[at]), np.int64(start[at + 1]), key)
+                )
+                for j in range(length):
+                    out[n + j] = start_id[begin + j]
+                n += length
+                begin = np.uint64(end[at])
+                length = np.uint64(at_least(end_key, np.int64(end[at]), np.int64(end[at + 1]), key))
+                for j in range(length):
+                    out[n + j] = end_id[begin + j]
+                n += length
+                for j in range(np.uint64(inside[at]), np.uint64(inside[at + 1])):
+                    out[n] = inside_id[j]
+                    n += np.uint64((inside_low[j] <= key) & (key <= inside_high[j]))
+            event += 1
+            offsets[event - first] = n
+    return event
+
+
+@kernel
+def tally(g: Layout, keys: Int64s, counts: Int64Out) -> None:
+    """Add to each event's count the intervals around its value; asked only if all are settled."""
+    is_float, levels, most = g.floats[0], g.first.shape[0], g.skip.shape[0] // g.first.shape[0]
+    least, last, origin, scale = g.first, g.last, g.origin, g.scale
+    cells, constructs, longest, each, skip = g.cells, g.constructs, g.longest, g.each, g.skip
+    start, start_key, end, end_key = g.start, g.start_key, g.end, g.end_key
+    inside, inside_low, inside_high, piece = g.inside, g.inside_low, g.inside_high, g.piece
+    for event in range(counts.shape[0]):
+        key = keys[event]
+        total = np.int64(0)
+        for v in range(levels):
+            cell = cell_of(
+                key, is_float, least[v], last[v], origin[v], scale[v], cells[v + 1] - cells[v]
+            )
+            number = constructs[v] + cell * each[v]
+            for d in range(min(longest[v], cell + 1)):
+                total += piece[number + each[v]] - piece[number + skip[v * most + d]]
+                number -= each[v]
+            at = cells[v] + cell
+            total += at_most(start_key, np.int64(start[at]), np.int64(start[at + 1]), key)
+            total += at_least(end_key, np.int64(end[at]), np.int64(end[at + 1]), key)
+            for j in range(inside[at], inside[at + 1]):
+                total += np.int64((inside_low[j] <= key) & (key <= inside_high[j]))
+        counts[event] += total
+
+
+# ------------------------------------------------------------ build
+
+
+@kernel
+def intervals_of(
+    c: Conjunctions, attribute: int, low: Int64Out, high: Int64Out, settled: UInt8Out
+) -> None:
+    """Write each conjunction's interval on an attribute (-1: none), or the whole line."""
+    offsets, attributes, kind, lows, highs = c.offsets, c.attribute, c.kind, c.low, c.high
+    points = c.points
+    for i in range(settled.shape[0]):
+        low[i], high[i], settled[i] = NULL, HIGHEST, 1
+        for row in range(offsets[i], offsets[i + 1]):
+            if attributes[row] != attribute or kind[row] != INTERVAL:
+                settled[i] = 0
+            if attributes[row] != attribute or kind[row] == NOT_SET:
+                continue
+            low[i], high[i] = lows[row], highs[row]
+            if kind[row] == SET:
+                low[i], high[i] = points[lows[row]], points[highs[row] - 1]
+
+
+class Level(NamedTuple):
+    """A lattice over a domain."""
+
+    begin: float
+    end: float
+    cells: int
+    longest: int
+
+
+def _levels(
+    low: np.ndarray, high: np.ndarray, is_float: bool, longest: int | None
+) -> tuple[list[Level], np.ndarray]:
+    """Return lattices for intervals of different lengths, and which one each interval is on."""
+    n = len(low)
+    begin, end = domain(low, high, is_float)
+    side = np.ones(n)
+    if end > begin:
+        side = np.clip(values(high, is_float), begin, end)
+        side = (side - np.clip(values(low, is_float), begin, end)) / (end - begin)
+    level = np.zeros(n, np.int32)
+    rest = np.arange(n)
+    levels: list[Level] = []
+    while True:
+        mine = side[rest]
+        middle = max(float(np.median(mine)) if len(rest) else 1.0, 1e-12)
+        cells = int(min(max(_CELLS / middle, 1), 2 * len(rest) + 1)) if middle < 0.5 else 1
+        long = mine * cells > _LONG
+        # A few may stay: what they cost is little beside the others.
+        if (mine * cells)[long].sum() < len(rest) or len(levels) + 1 == _LEVELS:
+            long[:] = False
+        pieces = float((mine[~long] * cells).mean()) if len(rest) else 0.0
+        chosen = longest or 1 << max(int(np.ceil(np.log2(max(pieces / _PIECES, 1)))), 0)
+        level[rest] = len(levels)
+        levels.append(Level(begin, end, cells, chosen))
+        rest = rest[long]
+        if not len(rest):
+            return levels, level
+
+
+def _filed(
+    levels: list[Level],
+    level: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    settled: np.ndarray,
+    is_float: bool,
+    logarithmic: bool,
+) -> list[np.ndarray]:
+    """Return the fields of a layout from `first` on."""
+    begin, end = np.array([v.begin for v in levels]), np.array([v.end for v in levels])
+    count = np.array([v.cells for v in levels])
+    longest = np.array([v.longest for v in levels])
+    each = np.array([v.longest.bit_length() if logarithmic else v.longest for v in levels])
+    skip = np.zeros((len(levels), max(v.longest for v in levels)), np.int64)
+    for row, v in zip(skip, levels):
+        row[: v.longest] = too_short(v.longest, logarithmic)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        scale = count / (end - begin)
+    scale[~np.isfinite(scale)] = 0.0
+    lattice = _Lattice(
+        frozen(np.array([is_float]), np.uint8),
+        frozen(keys_of(begin, is_float), np.int64),
+        frozen(keys_of(end, is_float), np.int64),
+        frozen(begin, np.float64),
+        frozen(scale, np.float64),
+        frozen(np.concatenate([[0], np.cumsum(count)]), np.int64),
+        frozen(np.concatenate([[0], np.cumsum(count * each)]), np.int64),
+        frozen(longest, np.int64),
+        frozen(each, np.int64),
+    )
+    n = len(low)
+    first, last = np.empty(n, np.int64), np.empty(n, np.int64)
+    place(lattice, level, low, high, first, last)
+    ids = np.where(settled != 0, np.arange(n), ~np.arange(n)).astype(np.int32)
+    lists = []
+    for chosen, cell, order in (
+        (first < last, first, np.argsort(low, kind="stable")),
+        (first < last, last, np.argsort(high, kind="stable")[::-1]),
+        (first == last, first, np.argsort(low, kind="stable")),
+    ):
+        # By cell, and within a cell by key: a stable sort of what is sorted by key.
+        picked = order[chosen[order]]
+        picked = picked[np.argsort(cell[picked], kind="stable")]
+        ends = np.searchsorted(cell[picked], np.arange(lattice.cells[-1] + 1))
+        lists.append((ends, picked))
+    (start, by_low), (end_at, by_high), (inside, within) = lists
+    piece = np.zeros(int(lattice.constructs[-1]) + 1, np.int64)
+    cut(lattice, level, first, last, logarithmic, ids, piece, np.empty(0, np.int32))
+    piece = np.cumsum(piece) - piece
+    piece_id = np.empty(int(piece[-1]), np.int32)
+    cut(lattice, level, first, last, logarithmic, ids, piece[:-1].copy(), piece_id)
+    return [
+        lattice.first, lattice.last, begin, scale, lattice.cells, lattice.constructs, longest, each,
+        skip.reshape(-1),
+        start, ids[by_low], low[by_low],
+        end_at, ids[by_high], high[by_high],
+        inside, ids[within], low[within], high[within],
+        piece, piece_id,
+    ]  # fmt: skip
+
+
+class _Lattice(NamedTuple):
+    """The levels while they are filled."""
+
+    floats: UInt8s
+    first: Int64s
+    last: Int64s
+    origin: Float64s
+    scale: Float64s
+    cells: Int64s
+    constructs: Int64s
+    longest: Int64s
+    each: Int64s
+
+
+@kernel
+def place(
+    g: _Lattice, level: Int32s, low: Int64s, high: Int64s, first: Int64Out, last: Int64Out
+) -> None:
+    """Write the cells of intervals' ends."""
+    is_float, least, greatest, origin, scale = g.floats[0], g.first, g.last, g.origin, g.scale
+    cells = g.cells
+    for i in range(level.shape[0]):
+        v = level[i]
+        count = cells[v + 1] - cells[v]
+        first[i] = cells[v] + cell_of(
+            low[i], is_float, least[v], greatest[v], origin[v], scale[v], count
+        )
+        last[i] = cells[v] + cell_of(
+            high[i], is_float, least[v], greatest[v], origin[v], scale[v], count
+        )
+
+
+@kernel
+def cut(
+    g: _Lattice,
+    level: Int32s,
+    first: Int64s,
+    last: Int64s,
+    logarithmic: bool,
+    ids: Int32s,
+    piece: Int64Out,
+    piece_id: Int32Out,
+) -> None:
+    """Cut what lies between the ends' cells into constructs, as `decomposed` does.
+
+    Count each construct's entries in `piece`, or, if `piece_id` has places, write them where
+    `piece` says, and move it on.
+    """
+    cells, constructs, longest, each = g.cells, g.constructs, g.longest, g.each
+    fill = piece_id.shape[0] > 0
+    for i in range(level.shape[0]):
+        v = level[i]
+        a, b = first[i] + 1 - cells[v], last[i] - cells[v]
+        while a < b:
+            length = min(longest[v], b - a)
+            kind = length - 1
+            if logarithmic:
+                kind = np.int64(0)
+                while 2 << kind <= length:
+                    kind += 1
+                length = np.int64(1) << kind
+            number = constructs[v] + a * each[v] + kind
+            if fill:
+                piece_id[piece[number]] = ids[i]
+            piece[number] += 1
+            a += length
