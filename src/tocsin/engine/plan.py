@@ -14,9 +14,12 @@ from tocsin.index.intervals import Intervals
 from tocsin.index.ntree import NTree
 from tocsin.index.plane import boxes_over, chosen_axes, met_share
 from tocsin.index.protocol import Index
+from tocsin.index.rectangles import Rectangles
 from tocsin.model.conjunctions import Conjunctions
 
-INDEXES: dict[str, Any] = {each.name: each for each in (Exhaustive, Grid, NTree, Intervals)}
+INDEXES: dict[str, Any] = {
+    each.name: each for each in (Exhaustive, Grid, NTree, Intervals, Rectangles)
+}
 
 
 # What an event costs, in nanoseconds: roughly, and only to choose by (measured on one core).

@@ -1,0 +1,614 @@
+"""Virtual construct rectangles: boxes over two attributes, cut into prepared pieces.
+
+Wu, Chen, Yu: VCR indexing for fast event matching for highly-overlapping range predicates, and
+section 3 of their paper on stream processing, for points between lattice points.
+
+A lattice of Rx x Ry cells lies over the domain. From each cell *constructs* start, prepared
+rectangles whose sides are powers of two up to L. Each has a number (eq. 1, a horizontal scan)
+and a list of ids. A rule's box is cut into constructs, and its id is put into their lists; an
+event takes the lists of all constructs that cover its cell. Which these are is the same
+everywhere, relative to the number of the cell's own smallest construct: a table of differences,
+made once (2.4).
+
+For boxes that overlap much, on a lattice that fits them: prices in cents, hours, pixels. There a
+list per cell is the honest rival, and this takes a tenth of its memory.
+
+Unlike the paper:
+
+* A cell is half open, so an event lies in exactly one: the stream paper's case of a point between
+  lattice lines, with (2L - 1)**2 constructs around it, is the only one (`cover_size` gives the
+  others). On whole numbers a cell is one number, and a box covers its end cells entirely.
+* Where ends lie within cells, the cells strictly inside are cut as above; the ring around them is
+  cut apart, and its pieces leave the candidate to accept.
+* Outside the lattice there is a rim of one more cell on each side, for events and ends out there.
+* Lists lie one after the other by number, and of the constructs that start in one cell with one
+  height those wide enough have consecutive numbers: so they are one run of ids, and L (2L - 1)
+  runs an event make up the cover, or fewer.
+* The table of all constructs is an array of offsets (*direct*), or, where that would be larger
+  than the lists, a hash table of the activated ones (2.2.3).
+
+In memory: 4 bytes an entry, and 4 bytes a construct that could be, or 16 for each that is. An
+event costs about 5 nanoseconds a run and 0.1 for each match.
+
+When it is slow: boxes whose ends lie anywhere, which all pass through the ring; use `grid`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from tocsin.index.cells import Boxes
+from tocsin.index.plane import boxes_over, chosen_axes, keys_of, sides
+from tocsin.jit import (
+    Float64s,
+    Int32Out,
+    Int32s,
+    Int64Out,
+    Int64s,
+    UInt8s,
+    frozen,
+    kernel,
+    prefetch,
+    step,
+)
+from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.keys import Keys, key_column
+from tocsin.model.line import NULL
+
+_ENTRIES = 26  # in lists, a box, if L can be chosen so
+_LEAST_ENTRIES = 1 << 20
+_MOST_CELLS = 1 << 22
+_LENGTHS = (1, 2, 4, 8, 16, 32)
+_AHEAD = 32
+
+
+class Layout(NamedTuple):
+    """A lattice of x by y cells, p possible or activated constructs."""
+
+    attribute: Int32s  # [2] -1: none
+    floats: UInt8s  # [2]
+    settled: UInt8s  # [1] whether all candidates are proven
+    overlapped: UInt8s  # [1] whether pieces of a box overlap
+    first: Int64s  # [2] the lowest key of the domain
+    last: Int64s  # [2]
+    origin: Float64s  # [2] cell = 1 + (value - origin) * scale
+    scale: Float64s  # [2]
+    cells: Int64s  # [2] with the rim
+    longest: Int64s  # [1] L
+    run_x: Int64s  # [r] the runs that make up a cover: so many cells back
+    run_y: Int64s
+    run_first: Int64s  # their first number, less that of the event's cell
+    run_size: Int64s
+    hashed: Int64s  # [h] numbers of activated constructs, -1 where free; [0] if direct
+    list_of: Int32s  # [h] which list is theirs
+    start: Int32s  # [p + 1] where lists begin, by number or by `list_of`
+    ids: Int32s  # c of a conjunction, ~c where it is not proven
+
+
+_TYPES = (
+    *(np.int32, np.uint8, np.uint8, np.uint8, np.int64, np.int64, np.float64, np.float64),
+    *([np.int64] * 7),
+    *([np.int32] * 3),
+)
+
+
+class Rectangles:
+    """Boxes over two attributes in the lists of virtual constructs."""
+
+    name: ClassVar[str] = "rectangles"
+
+    def __init__(self, conjunctions: Conjunctions, layout: Layout):
+        self.conjunctions = conjunctions
+        self.layout = layout
+        self.proven = bool(layout.settled[0]) and not layout.overlapped[0]
+
+    @classmethod
+    def build(
+        cls,
+        conjunctions: Conjunctions,
+        floats: np.ndarray,
+        longest: int | None = None,
+        overlapped: bool = False,
+        hashed: bool | None = None,
+    ) -> Self:
+        """File boxes; `longest` is L, `overlapped` and `hashed` as in the paper."""
+        x, y = chosen_axes(conjunctions, floats)
+        boxes = boxes_over(conjunctions, x, y, floats)
+        lattice = _lattice(boxes)
+        spans = np.empty(8 * boxes.size, np.int64)
+        place(lattice, boxes, spans)
+        length = longest or _best_length(spans, boxes.size, lattice)
+        return cls(conjunctions, _filed(lattice, boxes, spans, (x, y), length, overlapped, hashed))
+
+    def candidates(
+        self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
+    ) -> int:
+        """Propose the lists of the constructs around an event; see `Index.candidates`."""
+        x, y = (key_column(keys, int(a)) for a in self.layout.attribute)
+        return propose(self.layout, x, y, self.conjunctions.size, first, stop, offsets, out)
+
+    def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
+        """Add the number of matches to `counts`; see `Index.count`."""
+        x, y = (key_column(keys, int(a)) for a in self.layout.attribute)
+        tally(self.layout, x, y, counts)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of lists, offsets and tables."""
+        return sum(array.nbytes for array in self.layout)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the layout's arrays by name."""
+        return self.layout._asdict()
+
+    @classmethod
+    def from_arrays(cls, conjunctions: Conjunctions, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Return the index whose arrays these are."""
+        return cls(conjunctions, _layout([arrays[name] for name in Layout._fields]))
+
+
+def _layout(parts) -> Layout:
+    return Layout(*(frozen(np.asarray(p), d) for p, d in zip(parts, _TYPES, strict=True)))
+
+
+# ------------------------------------------------------------ the paper's constructs
+
+
+def number_of(x: int, y: int, width: int, height: int, longest: int, across: int) -> int:
+    """Return the number of a construct (eq. 1); sides are powers of two up to L.
+
+    >>> [number_of(0, 0, 1 << i, 1 << j, 4, 100) for j in range(3) for i in range(3)]
+    [0, 1, 2, 3, 4, 5, 6, 7, 8]
+    """
+    kinds = longest.bit_length()
+    i, j = width.bit_length() - 1, height.bit_length() - 1
+    return kinds * kinds * (x + y * across) + j * kinds + i
+
+
+def pieces(begin: int, length: int, longest: int, overlapped: bool) -> list[tuple[int, int]]:
+    """Return where the pieces of one side begin, and how long they are (2.2.1, 2.2.2).
+
+    >>> pieces(3, 11, 4, False), pieces(3, 11, 4, True)
+    ([(3, 4), (7, 4), (11, 2), (13, 1)], [(3, 4), (7, 4), (10, 4)])
+    """
+    end, made = begin + length, []
+    largest = min(longest, 1 << (length.bit_length() - 1))
+    while begin < end:
+        if overlapped:
+            made.append((min(begin, end - largest), largest))
+            begin += largest
+        else:
+            size = min(longest, 1 << ((end - begin).bit_length() - 1))
+            made.append((begin, size))
+            begin += size
+    return made
+
+
+def decomposed(
+    x: int, y: int, width: int, height: int, longest: int, overlapped: bool
+) -> list[tuple[int, int, int, int]]:
+    """Return the constructs (x, y, width, height) that a box is cut into.
+
+    >>> len(decomposed(3, 3, 11, 6, 4, False)), len(decomposed(3, 3, 11, 6, 4, True))
+    (8, 6)
+    """
+    return [
+        (a, b, w, h)
+        for b, h in pieces(y, height, longest, overlapped)
+        for a, w in pieces(x, width, longest, overlapped)
+    ]
+
+
+def cover_size(longest: int, on_x: bool, on_y: bool) -> int:
+    """Return how many constructs cover a point that is (not) on a lattice line of each axis.
+
+    Theorem 1 has both on: (2Lx + kx)(2Ly + ky).
+
+    >>> cover_size(4, True, True), cover_size(4, False, False), cover_size(4, True, False)
+    (100, 49, 70)
+    """
+    on = 2 * longest + longest.bit_length() - 1
+    return (on if on_x else 2 * longest - 1) * (on if on_y else 2 * longest - 1)
+
+
+def runs(longest: int, across: int) -> np.ndarray:
+    """Return the cover of a cell as runs of numbers, [4, r]: cells back, first number, how many.
+
+    Relative to the number of the cell's own smallest construct: the paper's table of distances
+    from a pivot (2.4), with neighbours put together.
+    """
+    kinds = longest.bit_length()
+    made = []
+    for back_y in range(longest):
+        for back_x in range(longest):
+            cell = -kinds * kinds * (back_x + back_y * across)
+            if back_x == 0:  # all widths do, so all heights are one run
+                least = back_y.bit_length() * kinds
+                made.append((back_x, back_y, cell + least, kinds * kinds - least))
+                continue
+            for j in range(back_y.bit_length(), kinds):
+                least = back_x.bit_length()
+                made.append((back_x, back_y, cell + j * kinds + least, kinds - least))
+    return np.array(made).T
+
+
+# ------------------------------------------------------------ ask
+
+
+@step
+def cell_of(key, is_float, first, last, origin, scale, cells):
+    """Return the cell of a key: monotone, 0 below the domain and the last one above it."""
+    if key < first:
+        return np.int64(0)
+    if key > last:
+        return cells - 1
+    value = np.float64(key)
+    if is_float != 0:
+        value = np.int64(key if key >= 0 else np.int64(NULL) - key).view(np.float64)
+    return min(np.int64((value - origin) * scale) + 1, cells - 2)
+
+
+@step
+def mixed(number):
+    """Return a number stirred, for hashing."""
+    stirred = np.uint64(number) * np.uint64(0x9E3779B97F4A7C15)
+    return stirred ^ (stirred >> np.uint64(32))
+
+
+@step
+def looked_up(hashed, list_of, number):
+    """Return which list an activated construct has, or -1."""
+    mask = np.uint64(hashed.shape[0] - 1)
+    at = mixed(number) & mask
+    while hashed[at] != number:
+        if hashed[at] < 0:
+            return np.int64(-1)
+        at = (at + np.uint64(1)) & mask
+    return np.int64(list_of[at])
+
+
+@kernel
+def propose(
+    g: Layout,
+    keys_x: Int64s,
+    keys_y: Int64s,
+    size: int,
+    first: int,
+    stop: int,
+    offsets: Int64Out,
+    out: Int32Out,
+) -> int:
+    """Write candidates event by event while there is room for all `size` conjunctions."""
+    # Fields into variables first: see the remark in `cells`.
+    float_x, float_y, overlapped = g.floats[0], g.floats[1], g.overlapped[0] != 0
+    first_x, first_y, last_x, last_y = g.first[0], g.first[1], g.last[0], g.last[1]
+    origin_x, origin_y, scale_x, scale_y = g.origin[0], g.origin[1], g.scale[0], g.scale[1]
+    across, down, longest = g.cells[0], g.cells[1], g.longest[0]
+    run_x, run_y, run_first, run_size = g.run_x, g.run_y, g.run_first, g.run_size
+    hashed, list_of, start, ids = g.hashed, g.list_of, g.start, g.ids
+    direct = hashed.shape[0] == 0
+    kinds = np.int64(0)
+    while longest >> kinds > 0:
+        kinds += 1
+    # A box may be found by several pieces if they overlap, but is to be written once. Before its
+    # doubles are dropped an event may have as many candidates as there are pieces in its cover.
+    seen = np.full(size if overlapped else 0, -1, np.int64)
+    xs, ys = np.empty(_AHEAD, np.int64), np.empty(_AHEAD, np.int64)
+    n = np.uint64(offsets[0])
+    room = out.shape[0] - size
+    event = first
+    while event < stop and np.int64(n) <= room:
+        several = min(_AHEAD, stop - event)
+        for i in range(several):
+            xs[i] = cell_of(keys_x[event + i], float_x, first_x, last_x, origin_x, scale_x, across)
+            ys[i] = cell_of(keys_y[event + i], float_y, first_y, last_y, origin_y, scale_y, down)
+            if direct:
+                prefetch(start, kinds * kinds * (xs[i] + ys[i] * across))
+        for i in range(several):
+            if np.int64(n) > room:
+                break
+            x, y = xs[i], ys[i]
+            pivot = kinds * kinds * (x + y * across)
+            rim = x + 1 < longest or y + 1 < longest
+            for r in range(run_first.shape[0]):
+                if rim and (run_x[r] > x or run_y[r] > y):
+                    continue
+                number = pivot + run_first[r]
+                if direct:
+                    begin = np.uint64(start[number])
+                    length = np.uint64(start[number + run_size[r]]) - begin
+                    if not overlapped:
+                        for j in range(length):
+                            out[n + j] = ids[begin + j]
+                        n += length
+                        continue
+                    for j in range(length):
+                        found = ids[begin + j]
+                        c = max(found, ~found)
+                        if seen[c] != event:
+                            seen[c] = event
+                            out[n] = found
+                            n += np.uint64(1)
+                    continue
+                for each in range(number, number + run_size[r]):
+                    at = looked_up(hashed, list_of, each)
+                    if at < 0:
+                        continue
+                    for j in range(start[at], start[at + 1]):
+                        found = ids[j]
+                        if overlapped:
+                            c = max(found, ~found)
+                            if seen[c] == event:
+                                continue
+                            seen[c] = event
+                        out[n] = found
+                        n += np.uint64(1)
+            event += 1
+            offsets[event - first] = n
+    return event
+
+
+@kernel
+def tally(g: Layout, keys_x: Int64s, keys_y: Int64s, counts: Int64Out) -> None:
+    """Add to each event's count the boxes around it; asked only if all is proven."""
+    float_x, float_y = g.floats[0], g.floats[1]
+    first_x, first_y, last_x, last_y = g.first[0], g.first[1], g.last[0], g.last[1]
+    origin_x, origin_y, scale_x, scale_y = g.origin[0], g.origin[1], g.scale[0], g.scale[1]
+    across, down, longest = g.cells[0], g.cells[1], g.longest[0]
+    run_x, run_y, run_first, run_size = g.run_x, g.run_y, g.run_first, g.run_size
+    hashed, list_of, start = g.hashed, g.list_of, g.start
+    kinds = np.int64(0)
+    while longest >> kinds > 0:
+        kinds += 1
+    for event in range(counts.shape[0]):
+        x = cell_of(keys_x[event], float_x, first_x, last_x, origin_x, scale_x, across)
+        y = cell_of(keys_y[event], float_y, first_y, last_y, origin_y, scale_y, down)
+        pivot = kinds * kinds * (x + y * across)
+        total = np.int64(0)
+        for r in range(run_first.shape[0]):
+            if run_x[r] > x or run_y[r] > y:
+                continue
+            number = pivot + run_first[r]
+            if hashed.shape[0] == 0:
+                total += np.int64(start[number + run_size[r]]) - start[number]
+                continue
+            for each in range(number, number + run_size[r]):
+                at = looked_up(hashed, list_of, each)
+                if at >= 0:
+                    total += np.int64(start[at + 1]) - start[at]
+        counts[event] += total
+
+
+# ------------------------------------------------------------ build
+
+
+class Lattice(NamedTuple):
+    """How two axes are cut."""
+
+    first: Int64s  # [2]
+    last: Int64s  # [2]
+    origin: Float64s  # [2]
+    scale: Float64s  # [2]
+    cells: Int64s  # [2] with the rim
+    whole: UInt8s  # [2] whether a cell is one whole number
+
+
+def _lattice(boxes: Boxes) -> Lattice:
+    """Return a lattice: of whole numbers if they are few, else a few cells to a box."""
+    spans = [sides(boxes, axis) for axis in (0, 1)]
+    begin = np.array([s[0] for s in spans])
+    end = np.array([s[1] for s in spans])
+    whole = np.zeros(2, np.uint8)
+    cells, scale = np.ones(2, np.int64), np.zeros(2)
+    most = int(_MOST_CELLS**0.5)
+    for axis in (0, 1):
+        extent = end[axis] - begin[axis]
+        if not boxes.floats[axis] and extent < most:
+            whole[axis], cells[axis], scale[axis] = 1, int(extent) + 1, 1.0
+            continue
+        middle = float(np.median(spans[axis][2])) if boxes.size else 1.0
+        wanted = min(8 / max(middle, 1e-6), 2 * boxes.size**0.5 + 1, most) if middle < 0.5 else 1
+        cells[axis] = max(int(wanted), 1)
+        with np.errstate(divide="ignore", over="ignore"):
+            scale[axis] = cells[axis] / extent if extent > 0 else 0.0
+        if not np.isfinite(scale[axis]):
+            scale[axis] = 0.0
+    keys = [[keys_of(e[i : i + 1], bool(boxes.floats[i]))[0] for i in (0, 1)] for e in (begin, end)]
+    return Lattice(
+        frozen(np.array(keys[0]), np.int64), frozen(np.array(keys[1]), np.int64),
+        frozen(begin, np.float64), frozen(scale, np.float64), frozen(cells + 2, np.int64),
+        frozen(whole, np.uint8),
+    )  # fmt: skip
+
+
+@kernel
+def place(g: Lattice, b: Boxes, spans: Int64Out) -> None:
+    """Write of each box and axis the first and last cell it meets, and of those it covers whole.
+
+    The latter are empty (the last before the first) if there are none.
+    """
+    low, high, floats, size = b.low, b.high, b.floats, b.settled.shape[0]
+    first, last, origin, scale, cells = g.first, g.last, g.origin, g.scale, g.cells
+    whole = g.whole
+    for i in range(size):
+        for axis in range(2):
+            at, place = axis * size + i, 8 * i + 4 * axis
+            f, s, e, o = floats[axis], scale[axis], cells[axis], origin[axis]
+            a = cell_of(low[at], f, first[axis], last[axis], o, s, e)
+            z = cell_of(high[at], f, first[axis], last[axis], o, s, e)
+            spans[place], spans[place + 1] = a, z
+            end_cells = np.int64(0 if whole[axis] != 0 else 1)
+            spans[place + 2] = a + (1 if a == 0 else end_cells)
+            spans[place + 3] = z - (1 if z == e - 1 else end_cells)
+
+
+def _best_length(spans: np.ndarray, boxes: int, lattice: Lattice) -> int:
+    """Return the least L whose lists fit; a larger one has more runs to look at."""
+    cells = int(lattice.cells.prod())
+    budget = max(_LEAST_ENTRIES, _ENTRIES * boxes)
+    chosen = _LENGTHS[-1]
+    per_axis = spans.reshape(-1, 2, 4)
+    side = per_axis[:, :, 1] - per_axis[:, :, 0] + 1
+    for longest in _LENGTHS:
+        entries = np.ones(len(side))
+        for axis in (0, 1):
+            remnant = side[:, axis] % longest
+            digits = sum((remnant >> bit) & 1 for bit in range(longest.bit_length()))
+            entries *= side[:, axis] // longest + digits
+        if entries.sum() <= budget and cells * longest.bit_length() ** 2 <= 4 * budget:
+            return longest
+        if entries.sum() <= budget:
+            chosen = min(chosen, longest)
+    return chosen
+
+
+def _filed(
+    lattice: Lattice,
+    boxes: Boxes,
+    spans: np.ndarray,
+    axes: tuple[int, int],
+    longest: int,
+    overlapped: bool,
+    hashed: bool | None,
+) -> Layout:
+    across = int(lattice.cells[0])
+    kinds = longest.bit_length()
+    possible = kinds * kinds * int(lattice.cells.prod())
+    entries = np.zeros(1, np.int64)
+    cut(
+        spans,
+        boxes.settled,
+        longest,
+        overlapped,
+        across,
+        entries,
+        np.empty(0, np.int64),
+        np.empty(0, np.int32),
+    )
+    total = int(entries[0])
+    numbers, ids = np.empty(total, np.int64), np.empty(total, np.int32)
+    entries[0] = 0
+    cut(spans, boxes.settled, longest, overlapped, across, entries, numbers, ids)
+    if hashed is None:
+        hashed = 4 * possible > max(16 * total, 64 << 20)
+    table, list_of = np.empty(0, np.int64), np.empty(0, np.int32)
+    if hashed:
+        activated, numbers = np.unique(numbers, return_inverse=True)
+        table = np.full(1 << max(int(2 * len(activated)).bit_length(), 1), -1, np.int64)
+        list_of = np.zeros(len(table), np.int32)
+        fill_hash(activated, table, list_of)
+        possible = len(activated)
+    start = np.zeros(possible + 1, np.int64)
+    np.cumsum(np.bincount(numbers, minlength=possible), out=start[1:])
+    listed = np.empty(total, np.int32)
+    distribute(numbers, ids, start[:-1].copy(), listed)
+    cover = runs(longest, across)
+    return _layout(
+        [
+            np.array(axes), boxes.floats, np.array([bool((ids >= 0).all())]),
+            np.array([overlapped]), lattice.first, lattice.last, lattice.origin, lattice.scale,
+            lattice.cells, np.array([longest]), *cover, table, list_of, start, listed,
+        ]
+    )  # fmt: skip
+
+
+@step
+def next_piece(begin, end, longest, largest, overlapped):
+    """Return where the next piece of a side begins, how long it is, and its kind: `pieces`."""
+    size = largest
+    if not overlapped:
+        size = longest
+        while size > end - begin:
+            size >>= 1
+    kind = np.int64(0)
+    while np.int64(1) << kind < size:
+        kind += 1
+    return (min(begin, end - size) if overlapped else begin), size, kind
+
+
+@kernel
+def cut(
+    spans: Int64s,
+    settled: UInt8s,
+    longest: int,
+    overlapped: bool,
+    across: int,
+    entries: Int64Out,
+    numbers: Int64Out,
+    ids: Int32Out,
+) -> None:
+    """Cut boxes into constructs; count them, or write number and id of each if there are places.
+
+    The cells that a box covers whole are cut as `decomposed` does; of the ring around them the
+    rows below and above, then the columns at the sides, unproven.
+    """
+    kinds = np.int64(0)
+    while longest >> kinds > 0:
+        kinds += 1
+    n = entries[0]
+    fill = numbers.shape[0] > 0
+    for i in range(settled.shape[0]):
+        x0, x1, in_x0, in_x1, y0, y1, in_y0, in_y1 = spans[8 * i : 8 * i + 8]
+        inner = in_x0 <= in_x1 and in_y0 <= in_y1
+        for part in range(5):
+            proven = False
+            if not inner:
+                if part > 0:
+                    break
+                ax, zx, ay, zy = x0, x1, y0, y1
+            elif part == 0:
+                ax, zx, ay, zy = in_x0, in_x1, in_y0, in_y1
+                proven = settled[i] != 0
+            elif part == 1:
+                ax, zx, ay, zy = x0, x1, y0, in_y0 - 1
+            elif part == 2:
+                ax, zx, ay, zy = x0, x1, in_y1 + 1, y1
+            elif part == 3:
+                ax, zx, ay, zy = x0, in_x0 - 1, in_y0, in_y1
+            else:
+                ax, zx, ay, zy = in_x1 + 1, x1, in_y0, in_y1
+            if ax > zx or ay > zy:
+                continue
+            id_ = np.int32(i if proven else ~i)
+            end_x, end_y = zx + 1, zy + 1
+            wide, high = longest, longest
+            while wide > end_x - ax:
+                wide >>= 1
+            while high > end_y - ay:
+                high >>= 1
+            y = ay
+            while y < end_y:
+                from_y, size_y, j = next_piece(y, end_y, longest, high, overlapped)
+                x = ax
+                while x < end_x:
+                    from_x, size_x, k = next_piece(x, end_x, longest, wide, overlapped)
+                    if fill:
+                        numbers[n] = kinds * kinds * (from_x + from_y * across) + j * kinds + k
+                        ids[n] = id_
+                    n += 1
+                    x += size_x
+                y += size_y
+    entries[0] = n
+
+
+@kernel
+def distribute(numbers: Int64s, ids: Int32s, start: Int64Out, listed: Int32Out) -> None:
+    """Put ids into their lists; `start` is where each list's next goes."""
+    for i in range(numbers.shape[0]):
+        listed[start[numbers[i]]] = ids[i]
+        start[numbers[i]] += 1
+
+
+@kernel
+def fill_hash(activated: Int64s, table: Int64Out, list_of: Int32Out) -> None:
+    """Put the numbers of activated constructs into a hash table, open addressed."""
+    mask = np.uint64(table.shape[0] - 1)
+    for i in range(activated.shape[0]):
+        at = mixed(activated[i]) & mask
+        while table[at] >= 0:
+            at = (at + np.uint64(1)) & mask
+        table[at] = activated[i]
+        list_of[at] = i
