@@ -34,7 +34,9 @@ _MADE = ("rules", "events", "matches", "checkpoint", "demo.png", "spark.log")
     show_default=True,
     help="How many events to stream.",
 )
-@click.option("--seed", type=int, default=7, show_default=True, help="Another city.")
+@click.option(
+    "--seed", type=click.IntRange(min=0), default=7, show_default=True, help="Another city."
+)
 def demo(out: Path, events: int, seed: int) -> None:
     """Stream a city's traffic past thousands of rules, and change one on the way.
 
@@ -68,18 +70,19 @@ def _run(out: Path, events: int, seed: int) -> None:
     )
     with screen.step("traffic and a rule store"):
         pings = traffic.drive(city, events, seed)
+        parts = stream.split(pings, stream.BATCHES)
         store = stream.publish(out / "rules", rules)
-    with screen.step("Spark starts (the very first time, kernels are compiled: a minute)"):
+    with screen.step("Spark starts (the first time, kernels are compiled as well)"):
         spark = _session(tocsin.spark, out / "spark.log")
     with screen.live():
-        for moment in stream.play(spark, out, store, pings):
+        for moment in stream.play(spark, out, store, parts):
             screen.show(moment)
     with screen.step("check: all events again in this process, at the versions recorded"):
-        verdict = stream.check(store, stream.split(pings, stream.BATCHES), screen.batches)
+        verdict = stream.check(store, parts, screen.batches)
     with screen.step("picture"):
         matches = pa.concat_tables(b.matches for b in screen.batches)
-        change_at = int(sum(b.events for b in screen.batches[: stream.BATCHES // 2]))
-        picture.paint(out / "demo.png", city, rules, pings, matches, change_at)
+        first_after = parts[stream.half(parts)]["ping"][0].as_py()
+        picture.paint(out / "demo.png", city, rules, pings, matches, first_after)
     screen.summary(verdict)
     if not verdict.equal:
         raise click.ClickException("the stream's matches are NOT those of one process: a bug")

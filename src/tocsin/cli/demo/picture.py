@@ -36,9 +36,9 @@ def paint(
     rules: list[fences.Fence],
     events: pa.Table,
     matches: pa.Table,
-    change_at: int,
+    first_after: int,
 ) -> None:
-    """Write the picture; `change_at` is the first ping after the change."""
+    """Write the picture; `first_after` is the first ping after the change."""
     figure = Figure(figsize=(PIXELS[0] / 100, PIXELS[1] / 100), dpi=100, facecolor=NIGHT)
     canvas = FigureCanvasAgg(figure)
     axes = figure.add_axes((0, 0, 1, 1), facecolor=NIGHT)
@@ -51,9 +51,9 @@ def paint(
     _frame(axes, (0, WIDTH, 0, HEIGHT))
     _words(axes, len(rules), events, matches)
     _where_we_zoom(axes)
-    first = pc.less(events["ping"], change_at)
+    first = pc.less(events["ping"], first_after)
     rang = pc.equal(matches["rule"], fences.ALARM)
-    early = pc.less(matches["ping"], change_at)
+    early = pc.less(matches["ping"], first_after)
     for bottom, fence, when, seen, hits in (
         (0.497, fences.before(), "7 to 8", first, pc.and_(rang, early)),
         (0.055, fences.after(), "8 to 9", pc.invert(first), pc.and_not(rang, early)),
@@ -71,7 +71,8 @@ def _small(image: Image.Image) -> Image.Image:
     """
     image = image.convert("RGB")
     exact = [NIGHT, WATER, PARK, STREET, TEXT, FAINT, ALARM, *fences.FAMILIES.values()]
-    chosen = image.quantize(128 - len(exact), method=Image.Quantize.MAXCOVERAGE).getpalette() or []
+    few = image.reduce(2).quantize(128 - len(exact), method=Image.Quantize.MAXCOVERAGE)
+    chosen = few.getpalette() or []
     ours = [round(255 * part) for colour in exact for part in to_rgb(colour)]
     palette = Image.new("P", (1, 1))
     palette.putpalette([*chosen[: 3 * (128 - len(exact))], *ours])
@@ -135,6 +136,7 @@ def _density(points: pa.Table, radius: float) -> np.ndarray:
         points["y"].to_numpy(), points["x"].to_numpy(),
         bins=(high, wide), range=((0, HEIGHT), (0, WIDTH)),
     )  # fmt: skip
+    counts = counts.astype(np.float32)
     for axis in (0, 1):  # a Gaussian is one along x and one along y; wrapping round is harmless
         offsets = range(-int(3 * radius), int(3 * radius) + 1)
         counts = sum(np.exp(-((o / radius) ** 2) / 2) * np.roll(counts, o, axis) for o in offsets)

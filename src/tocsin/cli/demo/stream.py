@@ -65,9 +65,12 @@ def publish(path: Path, rules: list[fences.Fence]) -> RuleStore:
 
 
 def play(
-    spark: Any, folder: Path, store: RuleStore, events: pa.Table, batches: int = BATCHES
+    spark: Any, folder: Path, store: RuleStore, parts: list[pa.Table]
 ) -> Iterator[Batch | Change]:
-    """Run the stream and yield what happens, as it happens: micro-batches, and the change."""
+    """Run the stream and yield what happens, as it happens: micro-batches, and the change.
+
+    `parts` are the events of each micro-batch.
+    """
     inbox = folder / "events"
     inbox.mkdir()
     reader = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
@@ -82,19 +85,18 @@ def play(
         .start()
     )
     try:
-        half = batches // 2
-        parts = split(events, batches)
-        for number in range(half):
+        middle = half(parts)
+        for number in range(middle):
             _feed(inbox, number, parts[number])
-        yield from _batches(query, folder, store, range(half))
+        yield from _batches(query, folder, store, range(middle))
         began = time.perf_counter()
         alarm = fences.after()
         payload = {"family": alarm.family, "says": alarm.says}
         version = store.replace(alarm.id, alarm.where, payload=payload)
-        yield Change(version, time.perf_counter() - began, half)
-        for number in range(half, batches):
+        yield Change(version, time.perf_counter() - began, middle)
+        for number in range(middle, len(parts)):
             _feed(inbox, number, parts[number])
-        yield from _batches(query, folder, store, range(half, batches))
+        yield from _batches(query, folder, store, range(middle, len(parts)))
     finally:
         query.stop()
 
@@ -103,6 +105,11 @@ def split(events: pa.Table, batches: int) -> list[pa.Table]:
     """Return the events of each micro-batch."""
     ends = [len(events) * n // batches for n in range(batches + 1)]
     return [events.slice(a, b - a) for a, b in itertools.pairwise(ends)]
+
+
+def half(parts: list[pa.Table]) -> int:
+    """Return the number of the first micro-batch after the change."""
+    return len(parts) // 2
 
 
 def check(store: RuleStore, parts: list[pa.Table], batches: list[Batch]) -> Verdict:
