@@ -19,6 +19,7 @@ COMMANDS = {
     "match": "tocsin.cli.match:match",
     "explain": "tocsin.cli.explain:explain",
     "plan": "tocsin.cli.explain:plan",
+    "demo": "tocsin.cli.demo.command:demo",
 }
 
 
