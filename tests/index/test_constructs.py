@@ -1,0 +1,207 @@
+"""Virtual constructs: the papers' numbers, cuts and covers, and indexes with every option."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.conformance import boxes as shapes
+from tocsin.index import intervals, rectangles
+from tocsin.index.intervals import Intervals
+from tocsin.index.rectangles import Rectangles
+
+LENGTHS = [1, 2, 4, 8, 16]
+
+
+# ------------------------------------------------------------ one dimension
+
+
+@pytest.mark.parametrize("longest", LENGTHS)
+def test_numbers_of_intervals_are_consecutive(longest):
+    simple = [
+        intervals.simple_number(a, a + length, longest)
+        for a in range(5)
+        for length in range(1, longest + 1)
+    ]
+    assert simple == list(range(5 * longest))
+    logarithmic = [
+        intervals.logarithmic_number(a, a + (1 << i), longest)
+        for a in range(5)
+        for i in range(longest.bit_length())
+    ]
+    assert logarithmic == list(range(5 * longest.bit_length()))
+
+
+def test_a_remnant_of_seven_is_four_two_and_one():
+    assert [b - a for a, b in intervals.decomposed(0, 23, 16, True)] == [16, 4, 2, 1]
+
+
+@given(x=st.integers(0, 50), length=st.integers(0, 90), k=st.integers(0, 5), log=st.booleans())
+def test_pieces_of_an_interval_are_constructs_and_leave_no_gap(x, length, k, log):
+    longest = 1 << k
+    pieces = intervals.decomposed(x, x + length, longest, log)
+    assert [a for a, _ in pieces] == [x, *(b for _, b in pieces)][: len(pieces)]
+    assert not pieces or pieces[-1][1] == x + length
+    for a, b in pieces:
+        assert 1 <= b - a <= longest
+        assert not log or (b - a) & (b - a - 1) == 0
+    assert sum(b - a == longest for a, b in pieces) == length // longest
+    if not log:
+        assert len(pieces) == -(-length // longest)
+
+
+@pytest.mark.parametrize("longest", LENGTHS)
+@pytest.mark.parametrize("log", [False, True])
+def test_covers_have_the_papers_size_minimum_and_gaps(longest, log):
+    k = longest.bit_length() - 1
+    each = k + 1 if log else longest
+    between = 2 * longest - 1 if log else longest * (longest + 1) // 2
+    on = 2 * longest + k if log else between + longest
+    for j in range(longest, longest + 7):
+        cover = intervals.cover(j, longest, log, on_lattice=True)
+        assert len(cover) == on
+        least = (j - longest) * each + (k if log else longest - 1)
+        assert cover[0] == least, "V_min of section 2.4"
+        assert len(intervals.cover(j, longest, log, on_lattice=False)) == between
+        gaps = np.diff(cover).tolist()
+        first = intervals.cover(longest, longest, log, on_lattice=True)
+        assert gaps == np.diff(first).tolist(), "identical differences"
+
+
+@pytest.mark.parametrize("longest", LENGTHS)
+@pytest.mark.parametrize("log", [False, True])
+def test_runs_are_the_cover_between_lattice_points(longest, log):
+    each = longest.bit_length() if log else longest
+    skip = intervals.too_short(longest, log)
+    for j in range(longest + 4):
+        numbers = [
+            number
+            for d in range(min(longest, j + 1))
+            for number in range((j - d) * each + skip[d], (j - d + 1) * each)
+        ]
+        assert sorted(numbers) == intervals.cover(j, longest, log, on_lattice=False)
+
+
+@pytest.mark.parametrize("longest", [None, 1, 4, 16])
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize(
+    "shape",
+    [shapes.one_attribute, shapes.all_sizes, shapes.half_planes, shapes.integers, shapes.outliers],
+    ids=lambda s: s.__name__,
+)
+def test_intervals_with_every_option(shape, longest, log):
+    work = shape(np.random.default_rng(3))
+    index = Intervals.build(work.conjunctions, work.floats, longest=longest, logarithmic=log)
+    shapes.check_equal_to_numpy(index, work)
+
+
+def test_intervals_of_all_lengths_lie_on_several_lattices():
+    rng = np.random.default_rng(2)
+    side = 10.0 ** rng.uniform(-5, 0, (1, 4000))
+    low = rng.random((1, 4000)) - side / 2
+    work = shapes.floats(low, low + side, rng.random((1, 500)))
+    index = Intervals.build(work.conjunctions, work.floats)
+    assert len(index.layout.first) > 1
+    assert index.proven
+    shapes.check_equal_to_numpy(index, work)
+
+
+# ------------------------------------------------------------ two dimensions
+
+
+def test_the_nine_constructs_of_the_papers_figure():
+    numbers = [
+        rectangles.number_of(x, y, 1 << i, 1 << j, 4, 7)
+        for y in range(3)
+        for x in range(7)
+        for j in range(3)
+        for i in range(3)
+    ]
+    assert numbers == list(range(9 * 7 * 3))
+
+
+def test_the_papers_box_is_eight_pieces_or_six():
+    simple = rectangles.decomposed(3, 3, 11, 6, 4, overlapped=False)
+    assert len(simple) == 8
+    assert {(w, h) for _, _, w, h in simple} == {(4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (1, 2)}
+    overlapped = rectangles.decomposed(3, 3, 11, 6, 4, overlapped=True)
+    assert len(overlapped) == 6
+    assert {(w, h) for _, _, w, h in overlapped} == {(4, 4)}
+    assert {x for x, _, _, _ in overlapped} == {3, 7, 10}
+
+
+@given(width=st.integers(1, 40), height=st.integers(1, 40), k=st.integers(0, 4), over=st.booleans())
+def test_pieces_of_a_box_cover_it_and_nothing_else(width, height, k, over):
+    times = np.zeros((60, 60), int)
+    for x, y, w, h in rectangles.decomposed(9, 7, width, height, 1 << k, over):
+        times[x : x + w, y : y + h] += 1
+    inside = np.zeros_like(times, bool)
+    inside[9 : 9 + width, 7 : 7 + height] = True
+    assert (times[~inside] == 0).all()
+    assert (times[inside] >= 1).all()
+    assert over or (times[inside] == 1).all()
+
+
+def covering(x, y, longest, across, on_x, on_y):
+    """Return the numbers of all constructs around a point, one by one."""
+    sizes = [1 << i for i in range(longest.bit_length())]
+
+    def reaches(a, at, size, on):
+        return a <= at and (a + size > at or (on and a + size == at))
+
+    return sorted(
+        rectangles.number_of(a, b, w, h, longest, across)
+        for b in range(max(y - longest, 0), y + 1)
+        for a in range(max(x - longest, 0), x + 1)
+        for h in sizes
+        for w in sizes
+        if reaches(a, x, w, on_x) and reaches(b, y, h, on_y)
+    )
+
+
+@pytest.mark.parametrize("longest", [1, 2, 4, 8])
+@pytest.mark.parametrize(("on_x", "on_y"), [(True, True), (True, False), (False, False)])
+def test_covers_have_constant_size_and_identical_gaps(longest, on_x, on_y):
+    first = covering(longest, longest, longest, 50, on_x, on_y)
+    assert len(first) == rectangles.cover_size(longest, on_x, on_y)
+    for x, y in ((20, 9), (31, 40), (longest + 1, 30)):
+        cover = covering(x, y, longest, 50, on_x, on_y)
+        assert np.diff(cover).tolist() == np.diff(first).tolist()
+
+
+@pytest.mark.parametrize("longest", [1, 2, 4, 8])
+def test_runs_are_the_cover_of_a_cell(longest):
+    kinds = longest.bit_length()
+    back_x, back_y, first, size = rectangles.runs(longest, 50)
+    for x, y in ((20, 9), (0, 0), (1, 30), (30, 2)):
+        pivot = kinds * kinds * (x + 50 * y)
+        numbers = [
+            pivot + number
+            for a, b, begin, count in zip(back_x, back_y, first, size, strict=True)
+            if a <= x and b <= y
+            for number in range(begin, begin + count)
+        ]
+        assert sorted(numbers) == covering(x, y, longest, 50, False, False)
+    assert len(first) <= longest * (2 * longest - 1)
+
+
+@pytest.mark.parametrize("overlapped", [False, True])
+@pytest.mark.parametrize("hashed", [False, True])
+@pytest.mark.parametrize("longest", [None, 1, 4])
+@pytest.mark.parametrize(
+    "shape",
+    [shapes.integers, shapes.squares, shapes.with_nulls, shapes.half_planes, shapes.elongated],
+    ids=lambda s: s.__name__,
+)
+def test_rectangles_with_every_option(shape, longest, hashed, overlapped):
+    work = shape(np.random.default_rng(3))
+    index = Rectangles.build(
+        work.conjunctions, work.floats, longest=longest, overlapped=overlapped, hashed=hashed
+    )
+    assert bool(len(index.layout.hashed)) == hashed
+    shapes.check_equal_to_numpy(index, work)
+
+
+def test_boxes_on_whole_numbers_need_no_accept():
+    work = shapes.integers(np.random.default_rng(3))
+    assert Rectangles.build(work.conjunctions, work.floats).proven

@@ -1,0 +1,81 @@
+"""The grid and the tree beyond what every index must pass."""
+
+import numpy as np
+import pytest
+
+from tests.conformance import boxes as shapes
+from tocsin.index.grid import Grid, cell_side, resolution
+from tocsin.index.ntree import NTree
+
+
+def built(index, shape, **options):
+    work = shape(np.random.default_rng(5))
+    return index.build(work.conjunctions, work.floats, **options), work
+
+
+def test_the_paper_asks_for_a_thousand_by_a_thousand():
+    assert 1 / cell_side(25_000, 0.01) == pytest.approx(1000)
+    assert resolution(25_000, 0.01, 0.01, np.inf) == (1000, 1000)
+
+
+def test_both_cases_of_the_formula_meet_where_they_should():
+    m = 10_000
+    q = 0.5 / m**0.5
+    assert cell_side(m, q * 1.000001) == pytest.approx(cell_side(m, q * 0.999999), rel=1e-4)
+    assert cell_side(m, 0.0) == pytest.approx(1 / m**0.5)
+
+
+def test_a_budget_makes_it_coarser():
+    fine, coarse = resolution(25_000, 0.01, 0.01, np.inf), resolution(25_000, 0.01, 0.01, 300_000)
+    assert coarse[0] < fine[0]
+    assert 25_000 * (0.01 * coarse[0] + 1) * (0.01 * coarse[1] + 1) <= 330_000
+
+
+def test_cells_have_the_shape_of_boxes():
+    nx, ny = resolution(10_000, 0.1, 0.001, 100_000)
+    assert ny / nx == pytest.approx(100, rel=0.3)
+
+
+def test_a_crowded_cell_has_a_grid_of_its_own():
+    index, work = built(Grid, shapes.half_in_a_corner)
+    assert len(index.cells.base) > index.cells.roots[0]
+    shapes.check_equal_to_numpy(index, work)
+
+
+def test_large_boxes_have_a_grid_of_their_own():
+    index, work = built(Grid, shapes.all_sizes)
+    assert index.cells.roots[0] > 1
+    shapes.check_equal_to_numpy(index, work)
+
+
+def test_on_whole_numbers_nothing_is_left_to_accept():
+    index, _ = built(Grid, shapes.integers)
+    assert index.proven
+    assert (index.cells.gap > 0).all()
+
+
+def test_more_than_two_attributes_are_left_to_accept():
+    index, _ = built(Grid, shapes.three_attributes)
+    assert not index.proven
+    assert (index.cells.ids < 0).all()
+
+
+@pytest.mark.parametrize("n", [2, 4, 32])
+@pytest.mark.parametrize("shape", shapes.SHAPES, ids=lambda s: s.__name__)
+def test_trees_of_every_width(shape, n):
+    index, work = built(NTree, shape, n=n)
+    shapes.check_equal_to_numpy(index, work)
+
+
+def test_a_quad_tree_is_deep_where_it_is_crowded():
+    index, _ = built(NTree, shapes.half_in_a_corner, n=2)
+    assert (index.cells.across == 2).all()
+    assert len(index.cells.base) > 100
+
+
+def test_full_lists_stand_in_inner_nodes():
+    index, _ = built(NTree, shapes.all_sizes, n=4)
+    heads = index.cells.heads.reshape(-1, 4)[:-1]
+    inner = heads[heads[:, 3] >= 0]
+    assert len(inner)
+    assert (inner[:, 1] > inner[:, 0]).any()
