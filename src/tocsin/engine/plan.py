@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,21 +13,15 @@ from tocsin.index.exhaustive import Exhaustive
 from tocsin.index.grid import Grid
 from tocsin.index.intervals import Intervals
 from tocsin.index.ntree import NTree
-from tocsin.index.plane import boxes_over, chosen_axes, met_share
+from tocsin.index.plane import boxes_over, chosen_axes, sides
 from tocsin.index.protocol import Index
-from tocsin.index.rectangles import Rectangles
+from tocsin.index.rectangles import Rectangles, suits
 from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.line import HIGHEST, NULL
 
 INDEXES: dict[str, Any] = {
     each.name: each for each in (Exhaustive, Grid, NTree, Intervals, Rectangles)
 }
-
-
-# What an event costs, in nanoseconds: roughly, and only to choose by (measured on one core).
-_LOOK = 0.4  # at one conjunction, exhaustively
-_CELL = 40.0  # to find its cell
-_TEST = 1.2  # of one box in its cell
-_ACCEPT = 10.0  # of one candidate that the box does not settle
 
 
 def check_index(name: Any) -> None:
@@ -37,25 +32,45 @@ def check_index(name: Any) -> None:
         )
 
 
+# What an event costs, in nanoseconds: roughly, measured on one core, and only to choose by.
+_LOOK = 0.4  # at one conjunction, exhaustively
+_FIND = 40.0  # its cell, in a grid or on a lattice
+_TEST = 2.0  # the boxes in its cell, for each that matches
+_COPY = 0.15  # one id
+_RUN = 5.0  # of constructs
+_ACCEPT = 10.0  # one candidate that the index does not settle
+
+
 def built_index(name: str, conjunctions: Conjunctions, floats: np.ndarray) -> tuple[Index, str]:
     """Build the index of that name, or the one that suits best, and say why in a sentence."""
     if name != "auto":
         return INDEXES[name].build(conjunctions, floats), "it was asked for"
-    n = conjunctions.size
-    look = _LOOK * n
-    if look <= _CELL:
-        return Exhaustive.build(conjunctions), f"looking at {_counted(n, 'conjunction')} is fastest"
-    x, y = chosen_axes(conjunctions, floats)
-    share, settled = met_share(boxes_over(conjunctions, x, y, floats))
-    walk = _CELL + n * share * (_TEST + _ACCEPT * (1 - settled))
-    if walk < look:
-        return Grid.build(conjunctions, floats), (
-            f"on its two best attributes an event meets about {share:.2%} of the conjunctions, "
-            f"so a grid needs about {walk / look:.1%} of the time that looking at all takes"
-        )
-    return Exhaustive.build(conjunctions), (
-        f"on its two best attributes an event still meets {share:.0%} of the conjunctions"
-    )
+    cost, chosen, why = min(_costs(conjunctions, floats), key=lambda each: each[0])
+    return chosen.build(conjunctions, floats), f"{why}, about {cost / 1000:,.2f} microseconds"
+
+
+def _costs(c: Conjunctions, floats: np.ndarray) -> Iterator[tuple[float, Any, str]]:
+    """Yield what an event would cost under each index that could be chosen, and in what words."""
+    n = c.size
+    yield _LOOK * n, Exhaustive, f"an event looks at all {_counted(n, 'conjunction')}"
+    if _LOOK * n <= _FIND:
+        return
+    x, y = chosen_axes(c, floats)
+    boxes = boxes_over(c, x, y, floats)
+    side_x, side_y = sides(boxes, 0)[2], sides(boxes, 1)[2]
+    settled = float(boxes.settled.mean())
+    met = float((side_x * side_y).sum())
+    words = f"an event meets about {met:,.0f} of {_counted(n, 'conjunction')}"
+    left = met * (1 - settled) * _ACCEPT
+    yield _FIND + met * _TEST + left, Grid, f"{words} on the two attributes of the grid"
+    if suits(boxes):
+        cost = 30 * _RUN + met * _COPY + left
+        yield cost, Rectangles, f"{words}, which overlap much on a lattice of whole numbers"
+    alone = boxes.settled & (boxes.low[n:] == NULL) & (boxes.high[n:] == HIGHEST)
+    met = float(side_x.sum())
+    words = f"an event meets about {met:,.0f} of {_counted(n, 'conjunction')}"
+    left = met * (1 - float(alone.mean())) * _ACCEPT
+    yield 2 * _FIND + met * _COPY + left, Intervals, f"{words} on the one attribute that counts"
 
 
 @dataclass(frozen=True)

@@ -53,17 +53,6 @@ def boxes_over(c: Conjunctions, x: int, y: int, floats: np.ndarray) -> Boxes:
     )  # fmt: skip
 
 
-def met_share(boxes: Boxes) -> tuple[float, float]:
-    """Return what share of the boxes an event meets, about, and what share of them is settled."""
-    n = boxes.size
-    if n == 0:
-        return 0.0, 1.0
-    met = np.ones(n)
-    for axis in (0, 1):
-        met *= sides(boxes, axis)[2]
-    return float(met.mean()), float(boxes.settled.mean())
-
-
 def sides(boxes: Boxes, axis: int) -> tuple[float, float, np.ndarray]:
     """Return the domain of an axis, and each box's side as a share of it."""
     mine = slice(axis * boxes.size, (axis + 1) * boxes.size)
@@ -73,7 +62,8 @@ def sides(boxes: Boxes, axis: int) -> tuple[float, float, np.ndarray]:
         return begin, end, np.ones(boxes.size)
     side = np.clip(values(high, is_float), begin, end)
     side -= np.clip(values(low, is_float), begin, end)
-    return begin, end, side / (end - begin)
+    one = 0.0 if is_float else 1.0  # of whole numbers a box has one more than its ends are apart
+    return begin, end, (side + one) / (end - begin + one)
 
 
 def values(keys: np.ndarray, is_float: bool) -> np.ndarray:

@@ -396,6 +396,13 @@ class Lattice(NamedTuple):
     whole: UInt8s  # [2] whether a cell is one whole number
 
 
+def suits(boxes: Boxes) -> bool:
+    """Tell whether both axes have whole numbers, few enough for a lattice with one to a cell."""
+    spans = [sides(boxes, axis) for axis in (0, 1)]
+    few = all(span[1] - span[0] < _MOST_CELLS**0.5 for span in spans)
+    return few and not boxes.floats.any() and bool(boxes.settled.all())
+
+
 def _lattice(boxes: Boxes) -> Lattice:
     """Return a lattice: of whole numbers if they are few, else a few cells to a box."""
     spans = [sides(boxes, axis) for axis in (0, 1)]
