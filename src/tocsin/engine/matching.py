@@ -8,6 +8,7 @@ than finding what is written to it.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,15 +29,39 @@ from tocsin.model.schema import Schema
 from tocsin.model.weights import checked_weight
 
 _ROOM = 1 << 20  # candidates a buffer holds beyond one event's most: 4 MiB
+_MOST_KEPT = 1 << 24  # candidates of a buffer that a thread may keep: 64 MiB
+
+
+class _Kept(threading.local):
+    """Buffers that a thread keeps from one match to the next: a fresh one costs more to touch
+    than a single event takes to match.
+    """
+
+    def __init__(self) -> None:
+        self.buffers: list[np.ndarray] = []
+
+    def at_least(self, number: int, size: int) -> np.ndarray:
+        while len(self.buffers) <= number:
+            self.buffers.append(np.empty(0, np.int32))
+        if len(self.buffers[number]) < size:
+            self.buffers[number] = np.empty(size, np.int32)
+        kept = self.buffers[number]
+        if size > _MOST_KEPT:
+            self.buffers[number] = np.empty(0, np.int32)
+        return kept
+
+
+_kept = _Kept()
 
 
 class _Buffer:
     """Where one segment's candidates go, and what has been counted."""
 
-    def __init__(self, segment: Segment, events: int):
+    def __init__(self, segment: Segment, events: int, kept: int | None = None):
         self.segment = segment
         # One event needs a place per conjunction; a single event gets no more.
-        self.out = np.empty(segment.conjunctions.size + (_ROOM if events > 1 else 0), np.int32)
+        size = segment.conjunctions.size + (_ROOM if events > 1 else 0)
+        self.out = np.empty(size, np.int32) if kept is None else _kept.at_least(kept, size)
         self.offsets = np.empty(0, np.int64)
         self.candidates = 0
         self.evaluated = 0
@@ -93,9 +118,14 @@ class Run:
                 first = stop
             before += keys.size
 
-    def blocks(self) -> Iterator[Matches]:
-        """Yield matches of successive events; a block's arrays are valid until the next."""
-        buffers = [_Buffer(s, len(self.events)) for s in self.segments]
+    def blocks(self, kept: bool = False) -> Iterator[Matches]:
+        """Yield matches of successive events; a block's arrays are valid until the next.
+
+        If `kept`, in buffers of this thread, and nothing else may match before the last block.
+        """
+        buffers = [
+            _Buffer(s, len(self.events), i if kept else None) for i, s in enumerate(self.segments)
+        ]
         joined = np.empty(0, np.int32)
         matched = 0
         seen = (0, 0)
@@ -126,7 +156,7 @@ class Run:
         offsets = np.zeros(n + 1, np.int64)
         rules = np.empty(0, np.int32)
         size = candidates = evaluated = 0
-        for block in self.blocks():
+        for block in self.blocks(kept=True):
             events = len(block.offsets) - 1
             if size + len(block) > len(rules):
                 # What these events ask for, scaled to all, since what is never touched costs
@@ -150,7 +180,7 @@ class Run:
         counts = np.zeros(len(self.events), np.int64)
         plain = all(s.single and s.index.proven and not len(s.removed) for s in self.segments)
         if not plain:
-            for block in self.blocks():
+            for block in self.blocks(kept=True):
                 events = len(block.offsets) - 1
                 counts[block.first : block.first + events] = np.diff(block.offsets)
             return counts
@@ -168,7 +198,7 @@ class Run:
         n = len(self.events)
         k = max(1, min(k, sum(s.size for s in self.segments)))
         at_once = max(1, _ROOM // k)  # events whose lists are held together
-        buffers = [_Buffer(s, n) for s in self.segments]
+        buffers = [_Buffer(s, n, i) for i, s in enumerate(self.segments)]
         offsets = np.zeros(n + 1, np.int64)
         rules, scores = [np.empty(0, np.int32)], [np.empty(0)]
         for begun, answered in self._rounds(buffers):

@@ -217,7 +217,7 @@ class Rules:
     def tested(self) -> list[str]:
         """Return the names of the attributes that some rule tests, in the schema's order."""
         with self._lock:
-            used = {int(a) for s in self._rules.segments() for a in s.attributes}
+            used = {a for s in self._rules.segments() for a in s.attributes}
         return [self.schema.name(a) for a in sorted(used)]
 
     def copy(self) -> Rules:
@@ -319,7 +319,7 @@ class Rules:
                 segments = self._rules.segments()
             codes = self._rules.codes
             ids = Rosters(segments, self._rules.id_type or pa.string())
-        used = sorted({int(a) for s in segments for a in s.attributes})
+        used = sorted({a for s in segments for a in s.attributes})
         return Run(segments, ids, self.schema, Events.read(events, self.schema, used, codes))
 
     def _checked(self, id: Any, where: str, weights: Any, payload: Any) -> tuple[Any, Any, Any]:

@@ -72,7 +72,7 @@ class Segment:
         # Several conjunctions of one rule stand together.
         self.single = not bool((c.rule[1:] == c.rule[:-1]).any())
         self.numbered = self.single and bool((c.rule == np.arange(c.size)).all())
-        self.attributes = np.unique(c.attribute)
+        self.attributes = np.unique(c.attribute).tolist()
         # A flag per conjunction and one per rule, or empty where no rule was removed.
         self.removed = np.empty(0, np.uint8)
         self.alive = np.empty(0, bool)

@@ -28,6 +28,7 @@ from tocsin.model.schema import ARTICLE, Kind, Schema
 
 BLOCK = 1 << 16
 _CELLS = 1 << 22  # keys of one block, so that wide events come in smaller blocks
+_FEW = 8  # attributes, and dicts become columns
 _MANY = 64  # columns from which events that are mostly null become compressed rows
 
 
@@ -144,7 +145,7 @@ class Events:
         offsets = [0]
         attributes: list[int] = []
         keys: list[int] = []
-        used = frozenset(self._used)
+        used = {attribute: row for row, attribute in enumerate(self._used)}
         find = self._schema.find
         for number in range(start, stop):
             event = self._dicts[number]
@@ -162,6 +163,12 @@ class Events:
                     attributes.append(attribute)  # type: ignore[arg-type]
                     keys.append(key)
             offsets.append(len(keys))
+        if len(used) <= _FEW:
+            columns = np.full((len(used), stop - start), line.NULL)
+            for place in range(stop - start):
+                for i in range(offsets[place], offsets[place + 1]):
+                    columns[used[attributes[i]], place] = keys[i]
+            return dense(columns, np.array(self._used, np.int32))
         return sparse(
             np.array(offsets, np.int64), np.array(attributes, np.int32), np.array(keys, np.int64)
         )

@@ -62,9 +62,9 @@ def sparse(offsets: np.ndarray, attribute: np.ndarray, key: np.ndarray) -> Keys:
 
 def key_column(keys: Keys, attribute: int) -> np.ndarray:
     """Return every event's key of one attribute, null where it has none."""
-    at = np.flatnonzero(keys.column_attribute == attribute)
-    if len(at):
-        return keys.columns[at[0]]
+    for row, known in enumerate(keys.column_attribute.tolist()):
+        if known == attribute:
+            return keys.columns[row]
     column = np.full(keys.size, NULL)
     if len(keys.offsets):
         gather(keys, attribute, column)
