@@ -10,7 +10,7 @@ from tocsin.index.accept import accept
 from tocsin.model.condition import Conditions
 from tocsin.model.conjunctions import Builder
 from tocsin.model.events import Events
-from tocsin.model.keys import dense
+from tocsin.model.keys import dense, sparse
 from tocsin.model.schema import Schema
 
 NULL = -(2**63)
@@ -114,8 +114,27 @@ def check_batch_equals_single(index, work):
 
 
 def check_sparse_equals_dense(index, work):
+    apart = proposed(index, work.sparse_keys, work.width)
     together = proposed(index, work.keys, work.width)
-    assert proposed(index, work.sparse_keys, work.width) == together
+    assert list(map(sorted, apart)) == list(map(sorted, together))
+
+
+def check_of_two_values_the_last_counts(index, work):
+    keys = work.sparse_keys
+    pairs = [[(a, 5) for a in range(work.width)] for _ in range(keys.size)]
+    for event, mine in enumerate(pairs):
+        own = range(keys.offsets[event], keys.offsets[event + 1])
+        present = {int(keys.attribute[i]) for i in own}
+        mine += [(a, NULL) for a in range(work.width) if a not in present]
+        mine += [(int(keys.attribute[i]), int(keys.key[i])) for i in own]
+    flat = [pair for mine in pairs for pair in mine]
+    doubled = sparse(
+        np.cumsum([0, *map(len, pairs)]),
+        np.array([a for a, _ in flat], np.int32),
+        np.array([k for _, k in flat]),
+    )
+    apart = proposed(index, doubled, work.width)
+    assert list(map(sorted, apart)) == list(map(sorted, proposed(index, keys, work.width)))
 
 
 def check_small_buffers(index, work):

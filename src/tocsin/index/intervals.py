@@ -127,10 +127,11 @@ class Intervals:
         settled = np.empty(n, np.uint8)
         intervals_of(conjunctions, attribute, low, high, settled)
         is_float = attribute >= 0 and bool(floats[attribute])
-        levels, level = _levels(low, high, is_float, longest)
-        filed = _filed(levels, level, low, high, settled, is_float, logarithmic)
+        levels, level = levels_of(low, high, is_float, longest)
+        ids = np.where(settled != 0, np.arange(n), ~np.arange(n)).astype(np.int32)
+        fields = filed(levels, level, low, high, ids, is_float, logarithmic)
         head = [np.array([attribute]), np.array([is_float]), np.array([bool(settled.all())])]
-        return cls(conjunctions, _layout([*head, *filed]))
+        return cls(conjunctions, _layout([*head, *fields]))
 
     def candidates(
         self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
@@ -401,7 +402,7 @@ class Level(NamedTuple):
     longest: int
 
 
-def _levels(
+def levels_of(
     low: np.ndarray, high: np.ndarray, is_float: bool, longest: int | None
 ) -> tuple[list[Level], np.ndarray]:
     """Return lattices for intervals of different lengths, and which one each interval is on."""
@@ -431,16 +432,16 @@ def _levels(
             return levels, level
 
 
-def _filed(
+def filed(
     levels: list[Level],
     level: np.ndarray,
     low: np.ndarray,
     high: np.ndarray,
-    settled: np.ndarray,
+    ids: np.ndarray,
     is_float: bool,
     logarithmic: bool,
 ) -> list[np.ndarray]:
-    """Return the fields of a layout from `first` on."""
+    """Return the fields of a layout from `first` on; `ids` is what to propose for each."""
     begin, end = np.array([v.begin for v in levels]), np.array([v.end for v in levels])
     count = np.array([v.cells for v in levels])
     longest = np.array([v.longest for v in levels])
@@ -451,7 +452,7 @@ def _filed(
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         scale = count / (end - begin)
     scale[~np.isfinite(scale)] = 0.0
-    lattice = _Lattice(
+    lattice = Lattice(
         frozen(np.array([is_float]), np.uint8),
         frozen(keys_of(begin, is_float), np.int64),
         frozen(keys_of(end, is_float), np.int64),
@@ -465,7 +466,6 @@ def _filed(
     n = len(low)
     first, last = np.empty(n, np.int64), np.empty(n, np.int64)
     place(lattice, level, low, high, first, last)
-    ids = np.where(settled != 0, np.arange(n), ~np.arange(n)).astype(np.int32)
     lists = []
     for chosen, cell, order in (
         (first < last, first, np.argsort(low, kind="stable")),
@@ -493,7 +493,7 @@ def _filed(
     ]  # fmt: skip
 
 
-class _Lattice(NamedTuple):
+class Lattice(NamedTuple):
     """The levels while they are filled."""
 
     floats: UInt8s
@@ -509,7 +509,7 @@ class _Lattice(NamedTuple):
 
 @kernel
 def place(
-    g: _Lattice, level: Int32s, low: Int64s, high: Int64s, first: Int64Out, last: Int64Out
+    g: Lattice, level: Int32s, low: Int64s, high: Int64s, first: Int64Out, last: Int64Out
 ) -> None:
     """Write the cells of intervals' ends."""
     is_float, least, greatest, origin, scale = g.floats[0], g.first, g.last, g.origin, g.scale
@@ -527,7 +527,7 @@ def place(
 
 @kernel
 def cut(
-    g: _Lattice,
+    g: Lattice,
     level: Int32s,
     first: Int64s,
     last: Int64s,

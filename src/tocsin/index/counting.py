@@ -1,0 +1,264 @@
+"""Two-phase matching: an interval index for each attribute, and a counter for each conjunction.
+
+The classic engine for conjunctions (Wu, Chen, Yu, section 2.1, after Fabret and others). First
+the predicates that an event satisfies are found, attribute by attribute, with virtual construct
+intervals (`intervals`, which reads first); each takes one from its conjunction's counter. A
+conjunction whose counter comes to zero has all its predicates satisfied.
+
+In memory: the lists of `intervals` once for each predicate, about 50 bytes, and 8 bytes a
+conjunction for its counter. An event costs a few nanoseconds for every *predicate* it satisfies,
+however few conjunctions come of it, and that is its weakness: where ranges overlap, most of the
+work is for conjunctions that some other attribute rules out. It needs no choice of axes and no
+statistics, so it is the peer that `keyed` is measured against.
+
+Sets count by the interval around them, and complements not at all: both are left to accept. A
+conjunction without any interval is always a candidate. A counter is for the event whose number
+stands beside it; so none is ever reset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from tocsin.index.intervals import at_least, at_most, cell_of, filed, levels_of
+from tocsin.jit import (
+    Float64s,
+    Int32Out,
+    Int32s,
+    Int64Out,
+    Int64s,
+    UInt8s,
+    frozen,
+    kernel,
+    step,
+)
+from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.keys import Keys
+from tocsin.model.line import NULL
+from tocsin.model.predicates import INTERVAL, NOT_SET, SET
+
+
+class Layout(NamedTuple):
+    """v lattices with c cells and p constructs over a attributes; see `intervals.Layout`."""
+
+    lattice: Int64s  # [a + 1] the lattices of an attribute
+    floats: UInt8s  # [a]
+    of_null: Int32s  # [z] attributes that some predicate wants, or allows, to be null
+    first: Int64s  # [v]
+    last: Int64s
+    origin: Float64s
+    scale: Float64s
+    cells: Int64s  # [v + 1]
+    constructs: Int64s  # [v + 1]
+    start: Int32s  # [c + 1]
+    start_id: Int32s
+    start_key: Int64s
+    end: Int32s  # [c + 1]
+    end_id: Int32s
+    end_key: Int64s
+    inside: Int32s  # [c + 1]
+    inside_id: Int32s
+    inside_low: Int64s
+    inside_high: Int64s
+    piece: Int64s  # [p + 1]
+    piece_id: Int32s
+    needed: Int32s  # [n] predicates that are counted
+    candidate: Int32s  # [n] c, or ~c if there is more to it
+    always: Int32s  # conjunctions with nothing to count, as they are proposed
+
+
+_TYPES = (
+    *(np.int64, np.uint8, np.int32, np.int64, np.int64, np.float64, np.float64),
+    *(np.int64, np.int64),
+    *([np.int32, np.int32, np.int64] * 2),
+    *(np.int32, np.int32, np.int64, np.int64, np.int64),
+    *([np.int32] * 4),
+)
+
+
+class Counting:
+    """An interval index per attribute, and counters."""
+
+    name: ClassVar[str] = "counting"
+
+    def __init__(self, conjunctions: Conjunctions, layout: Layout):
+        self.conjunctions = conjunctions
+        self.layout = layout
+        self.proven = bool((layout.candidate >= 0).all())
+
+    @classmethod
+    def build(cls, conjunctions: Conjunctions, floats: np.ndarray) -> Self:
+        """File every predicate under its attribute."""
+        c = conjunctions
+        owner = np.repeat(np.arange(c.size), np.diff(c.offsets))
+        counted = np.flatnonzero(c.kind != NOT_SET)
+        low, high = c.low[counted].copy(), c.high[counted].copy()
+        sets = c.kind[counted] == SET
+        low[sets], high[sets] = c.points[low[sets]], c.points[high[sets] - 1]
+        attributes = c.attribute[counted]
+        order = np.argsort(attributes, kind="stable")
+        groups = np.searchsorted(attributes[order], np.arange(len(floats) + 1))
+        parts, lattices = [], np.zeros(len(floats) + 1, np.int64)
+        for attribute in range(len(floats)):
+            mine = order[groups[attribute] : groups[attribute + 1]]
+            if len(mine):
+                is_float = bool(floats[attribute])
+                levels, level = levels_of(low[mine], high[mine], is_float, 1)
+                ids = owner[counted[mine]].astype(np.int32)
+                parts.append(filed(levels, level, low[mine], high[mine], ids, is_float, True))
+                lattices[attribute + 1] = len(levels)
+        settled = np.ones(c.size, bool)
+        settled[owner[c.kind != INTERVAL]] = False
+        needed = np.bincount(owner[counted], minlength=c.size)
+        candidate = np.where(settled, np.arange(c.size), ~np.arange(c.size))
+        of_null = np.unique(attributes[low == NULL])
+        return cls(
+            conjunctions,
+            _layout(
+                [
+                    np.cumsum(lattices), floats, of_null, *_joined(parts), needed, candidate,
+                    candidate[needed == 0],
+                ]
+            ),
+        )  # fmt: skip
+
+    def candidates(
+        self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
+    ) -> int:
+        """Propose the conjunctions whose counters come to zero; see `Index.candidates`."""
+        return propose(self.layout, keys, first, stop, offsets, out)
+
+    def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
+        """Add the number of matches to `counts`; see `Index.count`."""
+        offsets = np.zeros(keys.size + 1, np.int64)
+        out = np.empty(self.conjunctions.size + (1 << 20), np.int32)
+        first = 0
+        while first < keys.size:
+            stop = propose(self.layout, keys, first, keys.size, offsets, out)
+            counts[first:stop] += np.diff(offsets[: stop - first + 1])
+            first = stop
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of lists and counters' beginnings."""
+        return sum(array.nbytes for array in self.layout)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the layout's arrays by name."""
+        return self.layout._asdict()
+
+    @classmethod
+    def from_arrays(cls, conjunctions: Conjunctions, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Return the index whose arrays these are."""
+        return cls(conjunctions, _layout([arrays[name] for name in Layout._fields]))
+
+
+def _layout(parts) -> Layout:
+    return Layout(*(frozen(np.asarray(p), d) for p, d in zip(parts, _TYPES, strict=True)))
+
+
+# Where the fields of `filed` are that are used here, and of what later fields they are offsets.
+_OFFSETS = {4: None, 5: None, 9: 10, 12: 13, 15: 16, 19: 20}
+_TAKEN = (0, 1, 2, 3, 4, 5, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20)
+
+
+def _joined(parts: list[list[np.ndarray]]) -> list[np.ndarray]:
+    """Put the lattices of all attributes one after the other."""
+    made = []
+    for field in _TAKEN:
+        if field not in _OFFSETS:
+            made.append(np.concatenate([p[field] for p in parts]) if parts else np.empty(0))
+            continue
+        # Offsets go on where those of the attribute before have ended.
+        joined, before = [np.zeros(1, np.int64)], 0
+        for part in parts:
+            joined.append(np.asarray(part[field][1:], np.int64) + before)
+            before = int(joined[-1][-1])
+        made.append(np.concatenate(joined))
+    return made
+
+
+@step
+def take_one(left, needed, candidate, c, event, out, n):
+    """Count one satisfied predicate of a conjunction; write the conjunction if it was the last."""
+    if left[2 * c] != event:
+        left[2 * c] = event
+        left[2 * c + 1] = needed[c]
+    left[2 * c + 1] -= 1
+    out[n] = candidate[c]
+    return n + np.int64(left[2 * c + 1] == 0)
+
+
+@kernel
+def propose(g: Layout, keys: Keys, first: int, stop: int, offsets: Int64Out, out: Int32Out) -> int:
+    """Write candidates event by event while there is room for all conjunctions and one more."""
+    # Fields into variables first: see the remark in `cells`.
+    lattice, floats, of_null = g.lattice, g.floats, g.of_null
+    least, last, origin, scale = g.first, g.last, g.origin, g.scale
+    cells, constructs, piece, piece_id = g.cells, g.constructs, g.piece, g.piece_id
+    start, start_id, start_key = g.start, g.start_id, g.start_key
+    end, end_id, end_key = g.end, g.end_id, g.end_key
+    inside, inside_id, inside_low, inside_high = g.inside, g.inside_id, g.inside_low, g.inside_high
+    needed, candidate, always = g.needed, g.candidate, g.always
+    columns, column_attribute = keys.columns, keys.column_attribute
+    sparse, attributes, values = keys.offsets, keys.attribute, keys.key
+    left = np.full(2 * needed.shape[0], -1, np.int32)
+    given = np.zeros(floats.shape[0], np.uint8)  # attributes that the event has
+    n = offsets[0]
+    room = out.shape[0] - needed.shape[0]
+    event = first
+    while event < stop and n <= room:
+        out_of = np.int32(event - first)
+        for i in range(always.shape[0]):
+            out[n + i] = always[i]
+        n += always.shape[0]
+        dense = column_attribute.shape[0]
+        begin, after = np.int64(0), np.int64(0)
+        if sparse.shape[0] > 0:
+            begin, after = sparse[event], sparse[event + 1]
+        total = dense + (after - begin) + of_null.shape[0]
+        for i in range(total):
+            # Of several values for an attribute the last counts: from the last to the first.
+            if i < after - begin:
+                attribute, key = attributes[after - 1 - i], values[after - 1 - i]
+            elif i < dense + after - begin:
+                attribute = column_attribute[i - (after - begin)]
+                key = columns[i - (after - begin), event]
+            else:
+                attribute, key = of_null[i - dense - (after - begin)], np.int64(NULL)
+            # Attributes that came later than the rules are beyond the lattices.
+            if attribute >= floats.shape[0] or given[attribute] != 0:
+                continue
+            given[attribute] = 1
+            for v in range(lattice[attribute], lattice[attribute + 1]):
+                cell = cell_of(
+                    key, floats[attribute], least[v], last[v], origin[v], scale[v],
+                    cells[v + 1] - cells[v],
+                )  # fmt: skip
+                at = cells[v] + cell
+                number = constructs[v] + cell
+                for j in range(piece[number], piece[number + 1]):
+                    n = take_one(left, needed, candidate, piece_id[j], out_of, out, n)
+                from_, until = np.int64(start[at]), np.int64(start[at + 1])
+                for j in range(from_, from_ + at_most(start_key, from_, until, key)):
+                    n = take_one(left, needed, candidate, start_id[j], out_of, out, n)
+                from_, until = np.int64(end[at]), np.int64(end[at + 1])
+                for j in range(from_, from_ + at_least(end_key, from_, until, key)):
+                    n = take_one(left, needed, candidate, end_id[j], out_of, out, n)
+                for j in range(inside[at], inside[at + 1]):
+                    if inside_low[j] <= key <= inside_high[j]:
+                        n = take_one(left, needed, candidate, inside_id[j], out_of, out, n)
+        for i in range(dense):
+            if column_attribute[i] < floats.shape[0]:
+                given[column_attribute[i]] = 0
+        for i in range(begin, after):
+            if attributes[i] < floats.shape[0]:
+                given[attributes[i]] = 0
+        for i in range(of_null.shape[0]):
+            given[of_null[i]] = 0
+        event += 1
+        offsets[event - first] = n
+    return event
