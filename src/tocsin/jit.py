@@ -183,7 +183,7 @@ def _home(function: Callable[..., Any]) -> Iterator[Path]:
     for directory in cache_directories():
         try:
             directory.mkdir(parents=True, exist_ok=True)
-            lock = os.open(directory / "lock", os.O_WRONLY | os.O_CREAT)
+            lock = os.open(directory / "lock", os.O_WRONLY | os.O_CREAT, 0o666)
         except OSError:
             # Numba writes a kernel's code last.
             if any((directory / name).glob("*.nbc")):
