@@ -36,6 +36,7 @@ def changing_rules(spark, place):
 
 def main(folder):
     with connect_session(folder / "server.log") as spark:
+        assert type(spark).__module__ == "pyspark.sql.connect.session"
         assert tocsin.spark.session() is spark
         (folder / "answers").mkdir()
         for way, question, table in answers.on_spark(spark, folder / "data"):

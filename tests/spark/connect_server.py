@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pyspark
 
+import tocsin.spark
+
 _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 
@@ -33,8 +35,6 @@ def connect_session(log, cores=2):
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.ui.enabled": "false",
         "spark.log.level": "ERROR",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": "2",
     }
     command = [Path(pyspark.__file__).parent / "bin" / "spark-submit", "--class", _SERVER]
     command += ["--master", f"local[{cores}]"]
@@ -49,9 +49,8 @@ def connect_session(log, cores=2):
         )
     try:
         _wait_for(port, server, Path(log))
-        from pyspark.sql import SparkSession
-
-        spark = SparkSession.builder.remote(f"sc://localhost:{port}").getOrCreate()
+        os.environ["SPARK_REMOTE"] = f"sc://localhost:{port}"
+        spark = tocsin.spark.session()
         yield spark
         spark.stop()
     finally:
