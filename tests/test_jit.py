@@ -1,7 +1,10 @@
+import ctypes
 import os
+import shutil
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -60,25 +63,111 @@ def test_threads_compile_once():
     assert [out.tolist() for out in outs] == [[0, 3]] * 4
 
 
-CODE = """
+# ------------------------------------------------------------ the cache
+
+LONG = os.environ.get("TOCSIN_PROFILE") == "long"
+
+MATCH = """
 import tocsin
 rules = tocsin.Rules({"x": "number", "tier": "category"})
 rules.add("a", "x > 5 OR tier IN ('g', 's')")
 print(rules.match([{"x": 6}, {"tier": "s"}, {"x": 1}]).to_arrow().to_pydict())
 """
+MATCHED = "{'event': [0, 1], 'rule': ['a', 'a']}"
+
+ALL_KERNELS = """
+import tocsin.engine.rules
+tocsin.jit.compile_all()
+"""
 
 
-def test_cold_processes_share_an_empty_cache(tmp_path):
-    """Processes that compile at once, into one empty cache, all get the right answer."""
-    environment = os.environ | {"TOCSIN_CACHE_DIR": str(tmp_path)}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", CODE], env=environment, stdout=subprocess.PIPE, text=True
-        )
-        for _ in range(3)
-    ]
-    answers = [process.communicate()[0].strip() for process in processes]
-    assert answers == ["{'event': [0, 1], 'rule': ['a', 'a']}"] * 3
-    assert [process.returncode for process in processes] == [0, 0, 0]
+def started(code, cache, **options):
+    """Start Python with a cache of its own; nothing outside of `cache` is read or written."""
+    places = {n: str(cache) for n in ("TOCSIN_CACHE_DIR", "XDG_CACHE_HOME", "TMPDIR")}
+    environment = os.environ | places | options.pop("environment", {})
+    command = [sys.executable, "-c", code]
+    return subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def answered(process):
+    out, err = process.communicate()
+    assert process.returncode == 0, err
+    return out.strip()
+
+
+@pytest.mark.parametrize("repetition", range(20 if LONG else 2))
+def test_cold_processes_share_an_empty_cache(tmp_path, repetition):
+    """Four processes that compile at once, into one empty cache, all get the right answer.
+
+    The long profile compiles every kernel, the quick one those that a match needs.
+    """
+    code = ALL_KERNELS + MATCH if LONG else MATCH
+    processes = [started(code, tmp_path) for _ in range(4)]
+    assert [answered(process) for process in processes] == [MATCHED] * 4
     (digest,) = tmp_path.iterdir()
-    assert any(f.suffix == ".nbi" for f in digest.rglob("*"))
+    compiled = [len(list(folder.glob("*.nbc"))) for folder in digest.iterdir() if folder.is_dir()]
+    assert set(compiled) == {1}, "each kernel is compiled once"
+    assert not list(digest.rglob("*.tmp.*")), "no process was cut off"
+
+
+def without_override():
+    """Let root obey the modes of files: drop CAP_DAC_OVERRIDE for good, before the program runs."""
+    if os.getuid() == 0:
+        ctypes.CDLL(None).prctl(24, 1, 0, 0, 0)  # PR_CAPBSET_DROP
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """A cache with what a match needs."""
+    cache = tmp_path_factory.mktemp("compiled")
+    assert answered(started(MATCH, cache)) == MATCHED
+    return cache
+
+
+def test_a_read_only_cache_is_read(compiled, tmp_path):
+    """A complete one needs no other place; of an incomplete one the rest is compiled elsewhere."""
+    cache, other = tmp_path / "cache", tmp_path / "other"
+    shutil.copytree(compiled, cache)
+    other.mkdir()
+    elsewhere = {"XDG_CACHE_HOME": str(other), "TMPDIR": str(other)}
+
+    def matched_without_writing():
+        entries = [cache, *sorted(cache.rglob("*"))]
+        for entry in entries:
+            entry.chmod(0o555 if entry.is_dir() else 0o444)
+        try:
+            write = f"open({str(cache / 'new')!r}, 'w')"
+            writer = started(write, cache, preexec_fn=without_override)
+            if "PermissionError" not in writer.communicate()[1]:
+                pytest.skip("this user may write everywhere")
+            process = started(MATCH, cache, environment=elsewhere, preexec_fn=without_override)
+            assert answered(process) == MATCHED
+        finally:
+            for entry in entries:
+                entry.chmod(0o755)
+        assert [cache, *sorted(cache.rglob("*"))] == entries
+
+    matched_without_writing()
+    assert list(other.iterdir()) == []
+
+    (fold,) = cache.glob("*/*.fold-*")
+    shutil.rmtree(fold)
+    matched_without_writing()
+    assert [f.name for f in other.glob("tocsin/*/*") if f.is_dir()] == [fold.name]
+
+
+def test_a_cache_is_found_wherever_the_package_lies(compiled, tmp_path):
+    """What was compiled from one copy of the package is read by another."""
+    shutil.copytree(Path(jit.__file__).parent, tmp_path / "tocsin")
+    before = {f: f.stat().st_mtime_ns for f in compiled.rglob("*.nb?")}
+    code = MATCH + "print(tocsin.__file__)"
+    out = answered(started(code, compiled, environment={"PYTHONPATH": str(tmp_path)}))
+    assert out == f"{MATCHED}\n{tmp_path / 'tocsin' / '__init__.py'}"
+    assert {f: f.stat().st_mtime_ns for f in compiled.rglob("*.nb?")} == before

@@ -12,11 +12,15 @@ behind the caller's back, and two processes never compile different signatures
 of one function.
 
 A kernel compiles at its first call, holding a file lock, into a cache that is
-keyed by the package's sources, Numba's version and the CPU. Numba alone looks
-only at the file in which a function stands, so an edited `step` in another file
-would leave a stale kernel behind; and several processes that write one Numba
-cache can corrupt it. Hence the digest and the lock. `compile_all` fills the
-cache before workers start.
+keyed by the package's sources, the versions of Python and Numba, and the CPU.
+Numba alone looks only at the file in which a function stands, so an edited
+`step` in another file would leave a stale kernel behind; and several processes
+that write one Numba cache can corrupt it. Hence the digest and the lock.
+`compile_all` fills the cache before workers start.
+
+A cache that cannot be written, made when an image was built and mounted read-only
+say, is read without a lock: nobody changes it. Numba by itself insists on writing,
+and looks for kernels by the path where the package lies; so we tell it where they are.
 
 No fastmath anywhere: nnan and ninf would break the order of keys.
 """
@@ -29,6 +33,7 @@ import functools
 import hashlib
 import inspect
 import os
+import sys
 import tempfile
 import threading
 import typing
@@ -134,16 +139,8 @@ class Kernel:
                 hints = typing.get_type_hints(self.function, include_extras=True)
                 parameters = inspect.signature(self.function).parameters
                 signature = tuple(_numba_type(hints[name]) for name in parameters)
-                with _cache() as directory:
-                    settings: Any = numba.config
-                    before = settings.CACHE_DIR
-                    settings.CACHE_DIR = str(directory)
-                    try:
-                        self._compiled = numba.njit(signature, cache=True, **_OPTIONS)(
-                            self.function
-                        )
-                    finally:
-                        settings.CACHE_DIR = before
+                with _home(self.function) as folder, _located(self.function, folder):
+                    self._compiled = numba.njit(signature, cache=True, **_OPTIONS)(self.function)
             assert self._compiled is not None
             return self._compiled
 
@@ -172,36 +169,108 @@ def _numba_type(hint: Any) -> Any:
     raise TypeError(f"a kernel cannot take a parameter annotated {hint!r}")
 
 
+# ------------------------------------------------------------ where compiled kernels lie
+
+
 @functools.cache
-def cache_directory() -> Path:
-    """Return where compiled kernels lie: `$TOCSIN_CACHE_DIR` or the user's cache, by digest."""
+def cache_directories() -> list[Path]:
+    """Return where compiled kernels may lie, the first choice first.
+
+    These are `$TOCSIN_CACHE_DIR`, the user's cache and the folder for temporary files; in each
+    the folder that is named by the digest. They need not exist, nor be writable.
+    """
     digest = hashlib.sha256()
     package = Path(__file__).parent
     for source in sorted(package.rglob("*.py")):
         digest.update(str(source.relative_to(package)).encode())
         digest.update(source.read_bytes())
-    digest.update(numba.__version__.encode())
-    digest.update(llvmlite.binding.get_host_cpu_name().encode())
-    digest.update(llvmlite.binding.get_host_cpu_features().flatten().encode())
+    settings: Any = numba.config
+    made_for = [
+        sys.implementation.cache_tag,
+        numba.__version__,
+        settings.CPU_NAME or llvmlite.binding.get_host_cpu_name(),
+        settings.CPU_FEATURES or llvmlite.binding.get_host_cpu_features().flatten(),
+    ]
+    digest.update(repr(made_for).encode())
     roots = [
         os.environ.get("TOCSIN_CACHE_DIR"),
         os.environ.get("XDG_CACHE_HOME", "~/.cache") + "/tocsin",
         f"{tempfile.gettempdir()}/tocsin-{os.getuid()}",
     ]
-    for root in filter(None, roots):
-        directory = Path(root).expanduser() / digest.hexdigest()[:16]
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-            (directory / "lock").touch()
-        except OSError:
-            continue
-        return directory
-    raise OSError("no writable place for compiled kernels; set TOCSIN_CACHE_DIR to one")
+    return [Path(root).expanduser() / digest.hexdigest()[:16] for root in roots if root]
 
 
 @contextlib.contextmanager
-def _cache() -> Iterator[Path]:
-    directory = cache_directory()
-    with open(directory / "lock", "wb") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield directory
+def _home(function: Callable[..., Any]) -> Iterator[Path]:
+    """Give the folder of one kernel: locked, or in a cache that is read-only and has it."""
+    name = f"{function.__module__}.{function.__qualname__}-{_stamp(function)[:16]}"
+    for directory in cache_directories():
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            lock = os.open(directory / "lock", os.O_WRONLY | os.O_CREAT, 0o666)
+        except OSError:
+            # Numba writes a kernel's code last.
+            if any((directory / name).glob("*.nbc")):
+                yield directory / name
+                return
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield directory / name
+        finally:
+            os.close(lock)
+        return
+    raise OSError("no writable place for compiled kernels; set TOCSIN_CACHE_DIR to one")
+
+
+def _stamp(function: Callable[..., Any]) -> str:
+    """Return what the source says; kernels that are not of this package are not in the digest."""
+    return hashlib.sha256(Path(inspect.getfile(function)).read_bytes()).hexdigest()
+
+
+_folders: dict[Callable[..., Any], Path] = {}  # of kernels that are being compiled or loaded
+
+
+class KernelLocator:
+    """Tells Numba where a kernel's code is; a folder for each, wherever the package lies."""
+
+    def __init__(self, function: Callable[..., Any], file: str):
+        self._py_file = file  # Numba names it in a warning
+        self.folder = _folders[function]
+        self.stamp = _stamp(function)
+
+    @classmethod
+    def from_function(cls, function: Callable[..., Any], file: str) -> KernelLocator | None:
+        """Return the locator of a kernel, None for what is not ours."""
+        return cls(function, file) if function in _folders else None
+
+    def get_cache_path(self) -> str:
+        """Return the folder of index and code."""
+        return str(self.folder)
+
+    def get_source_stamp(self) -> str:
+        """Return what must be unchanged for the code to be fresh."""
+        return self.stamp
+
+    def get_disambiguator(self) -> str:
+        """Return what tells functions of one name apart; here their folders do."""
+        return "kernel"
+
+    def ensure_cache_path(self) -> None:
+        """Make the folder; called before code is written."""
+        self.folder.mkdir(exist_ok=True)
+
+
+@contextlib.contextmanager
+def _located(function: Callable[..., Any], folder: Path) -> Iterator[None]:
+    settings: Any = numba.config
+    before = settings.CACHE_LOCATOR_CLASSES
+    # Another thread may be compiling what is not ours: Numba's own come after.
+    own = "UserProvidedCacheLocator,InTreeCacheLocator,UserWideCacheLocator,IPythonCacheLocator"
+    _folders[function] = folder
+    settings.CACHE_LOCATOR_CLASSES = f"{__name__}.KernelLocator,{before or own}"
+    try:
+        yield
+    finally:
+        settings.CACHE_LOCATOR_CLASSES = before
+        del _folders[function]

@@ -190,6 +190,7 @@ def test_no_rules_and_no_events(case):
     rules = tocsin.Rules(generate.SCHEMA)
     rules.add(1, "TRUE")
     assert tocsin.spark.match(frame.where("row < 0"), rules).count() == 0
+    assert tocsin.spark.match(frame, rules, keep=[]).count() == 500, "no column is looked at"
 
 
 def test_one_pass_over_the_events(case):
@@ -198,6 +199,11 @@ def test_one_pass_over_the_events(case):
     assert plan.count("MapInArrow") == 1
     assert "Exchange" not in plan
     assert "Join" not in plan
+
+
+def test_a_running_session_is_returned_as_it_is(spark):
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
+    assert tocsin.spark.session().conf.get("spark.sql.shuffle.partitions") == "2"
 
 
 def test_bad_input(case, spark, tmp_path):

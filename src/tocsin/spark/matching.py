@@ -5,8 +5,10 @@ and a version; each worker process maps the rules once and keeps them, so that i
 batch costs nothing for them and all workers of a machine share one copy of the pages.
 
 A `Rules` object is frozen at the call and travels as an archive. A store's path is taken
-as it is: the folder must be reachable from the workers. A DataFrame of rules is read,
-checked and frozen at the call.
+as it is: the folder must be reachable from the caller and from the workers. A DataFrame of
+rules is read, checked and frozen at the call.
+
+Nothing here asks whether the session is Classic or Connect, and only what both have is used.
 
 In a stream the rules of a store are live. A worker knows its query and its micro-batch;
 the first task of a batch writes the version it finds into a log in the store, put-if-absent,
@@ -28,8 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from pyspark import SparkFiles, TaskContext
-from pyspark.sql import functions
+from pyspark import TaskContext
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 
@@ -122,14 +123,16 @@ def match(
             f"the kept column {taken.pop()!r} has the name of a column that matching adds; "
             "rename it, or leave it out of keep"
         )
-    columns = list(dict.fromkeys([*kept, *needed]))
+    # A batch without columns would not say how many rows it has.
+    columns = list(dict.fromkeys([*kept, *needed])) or list(fields)[:1]
     compile_kernels()
     question = _Question(how, k, columns, len(kept), output, weights, extra, rules_version)
     mapped = functools.partial(_match_batches, source, question)
     schema = st.StructType([*(fields[name] for name in kept), *added])
-    # mapInArrow stumbles over names with dots, and binds by position anyway.
-    numbered = [functions.col(_quoted(name)).alias(f"c{i}") for i, name in enumerate(columns)]
-    return events.select(numbered).mapInArrow(mapped, schema)
+    # mapInArrow stumbles over names with dots, and binds by position anyway. Texts, since
+    # `functions.col` makes a column of Classic or of Connect by the process, not by the frame.
+    numbered = [f"{_quoted(name)} AS c{i}" for i, name in enumerate(columns)]
+    return events.selectExpr(*numbered).mapInArrow(mapped, schema)
 
 
 # ------------------------------------------------------------ in the driver
@@ -276,10 +279,31 @@ class _Question(NamedTuple):
 @functools.lru_cache(maxsize=4)
 def _opened(source: _Source) -> Rules:
     """Map the rules, once in the life of a worker process; checked when they were sent."""
-    path = source.path
     if source.archive:
-        path = os.path.join(SparkFiles.getRootDirectory(), source.path)
-    return Rules.open(path, source.version, verify=False)
+        return _unpacked(source)
+    return Rules.open(source.path, source.version, verify=False)
+
+
+def _unpacked(source: _Source) -> Rules:
+    """Map the rules of an archive that Spark has fetched and unpacked for this task.
+
+    On Classic it lies in the root of Spark's files, on Connect in the folder of the session
+    below that. There a worker of a batch query is told the session's folder as its root, but
+    one of a streaming query the root of all (seen in Spark 4.3), so it has to look around. A
+    name is given once, so whichever folder has it has the same rules; only another session's
+    may still be in the middle of unpacking.
+    """
+    from pyspark import SparkFiles  # which a client without Spark itself does not have
+
+    root = Path(SparkFiles.getRootDirectory())
+    trouble = StoreError(f"the rules, sent as archive {source.path}, did not arrive in {root}")
+    for folder in [root / source.path, *root.glob(f"*/{source.path}")]:
+        if folder.is_dir():
+            try:
+                return Rules.open(folder, source.version, verify=False)
+            except StoreError as error:
+                trouble = error
+    raise trouble
 
 
 def _in_force(source: _Source) -> _Source:

@@ -6,6 +6,7 @@ import os
 import sys
 from typing import Any
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
 from tocsin.spark.kernels import compile_kernels
@@ -14,27 +15,42 @@ from tocsin.spark.kernels import compile_kernels
 def session(
     name: str = "tocsin", cores: int | str = "*", config: dict[str, Any] | None = None
 ) -> SparkSession:
-    """Return a local Spark session for matching.
+    """Return a Spark session for matching: the running one as it is, or a new local one.
 
-    Workers run this Python, times are UTC, the console is quiet, and kernels are compiled
-    before the first worker asks. `config` adds to, or overrides, what is set here. If a
-    session is running already, it is returned as it is.
+    In a new one workers run this Python, times are UTC, the console is quiet, and kernels are
+    compiled before the first worker asks. `config` adds to, or overrides, what is set here.
+
+    Where `SPARK_REMOTE` (or `spark.remote` in `config`) names a Spark Connect server, the
+    session is one of that server's. Its master is its own, so `cores` says nothing there, and
+    only settings of the session are made.
     """
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        pass  # none is running
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     settings = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.log.level": "ERROR",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
         # Kernels like whole batches; 10,000 rows, the default, leave a third of the speed unused.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
-    } | (config or {})
-    builder = SparkSession.builder.appName(name).master(f"local[{cores}]")
-    for key, value in settings.items():
+    }
+    builder = SparkSession.builder
+    remote = (config or {}).get("spark.remote", os.environ.get("SPARK_REMOTE"))
+    if remote is None:
+        builder = builder.master(f"local[{cores}]")
+    if remote is None or remote.startswith("local"):
+        builder = builder.appName(name)
+        settings |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.log.level": "ERROR",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+        }
+    for key, value in (settings | (config or {})).items():
         builder = builder.config(key, value)
     compile_kernels()
     return builder.getOrCreate()

@@ -1,0 +1,236 @@
+"""One data set and the questions about it, to be asked in every way there is.
+
+An answer is an Arrow table in an order that does not depend on who gave it.
+"""
+
+import datetime
+import decimal
+import random
+import string
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import tocsin
+import tocsin.spark
+from tests import generate, naive
+from tests.properties.test_meaning import attributes
+
+EVENTS = 3000
+SCHEMA = generate.SCHEMA
+
+# The arguments of tocsin.spark.match, besides the events and the rules.
+QUESTIONS = {
+    "all": {"keep": ["row"], "payload": ["team", "rank"]},
+    "top": {"keep": ["row"], "how": "top", "k": 4, "weights": {"visits": 3.0, "tier": 0.5}},
+    "count": {"keep": ["row"], "how": "count"},
+    "lists": {"keep": ["row"], "output": "lists"},
+    "best": {"keep": ["row"], "how": "top", "k": 3, "output": "lists"},
+}
+KEPT = {"kept": {}}
+
+
+def rules():
+    """A few hundred rules: texts with weights and payload, boxes, and rows of predicates."""
+    rng = random.Random(2024)
+    made = tocsin.Rules(SCHEMA)
+    for number in range(200):
+        condition = generate.condition(rng, 2)
+        weights = {
+            name: rng.choice((0.0, 1.0, rng.random())) for name in sorted(attributes(condition))
+        }
+        payload = {"team": rng.choice(("red", "blue")), "rank": number} if number % 3 else None
+        made.add(f"text {number}", naive.sql(condition, rng), weights, payload)
+    visits = [_ends(rng, "integer") for _ in range(80)]
+    prices = [_ends(rng, "number") for _ in range(80)]
+    made.add_many(
+        pa.table(
+            {
+                "id": [f"box {n}" for n in range(80)],
+                "visits_low": pa.array([low for low, _ in visits], pa.int64()),
+                "visits_high": pa.array([high for _, high in visits], pa.int64()),
+                "price_low": pa.array([low for low, _ in prices], pa.float64()),
+                "price_high": pa.array([high for _, high in prices], pa.float64()),
+                "team": ["green"] * 80,
+            }
+        )
+    )
+    made.add_many(
+        pa.table(
+            {
+                "id": [f"long {n // 2}" for n in range(60)],
+                "attribute": ["ratio", "price"] * 30,
+                "low": [rng.choice((-1.0, 0.0, 0.5, 5.0)) for _ in range(60)],
+                "high": [rng.choice((5.0, 6.0, 1e300, None)) for _ in range(60)],
+                "weight": [rng.choice((0.5, 2.0)) for _ in range(60)],
+            }
+        )
+    )
+    return made
+
+
+def _ends(rng, kind):
+    """The ends of an interval, either of them open; NaN is for events and for texts."""
+    low, high = (generate.value(rng, kind) for _ in range(2))
+    low, high = (None if end != end else end for end in (low, high))
+    return (low, high) if None in (low, high) else tuple(sorted((low, high)))
+
+
+def events():
+    """Several thousand events with null, NaN and integers beyond 2^53, numbered by `row`."""
+    rng = random.Random(7)
+    table = generate.arrow_table([generate.event(rng) for _ in range(EVENTS)])
+    return table.append_column("row", pa.array(range(EVENTS)))
+
+
+def in_process(rules, events, question):
+    """What `Rules` itself answers, in the columns that Spark gives."""
+    asked = QUESTIONS[question]
+    if asked.get("how") == "count":
+        return pa.table({"row": events["row"], "matches": rules.count(events)})
+    if asked.get("how") == "top":
+        found = rules.top(events, asked["k"], weights=asked.get("weights"))
+    else:
+        found = rules.match(events)
+    ids = found.ids().cast(pa.string())
+    if asked.get("output") == "lists":
+        offsets = pa.array(found.offsets, pa.int32())
+        columns = {"row": events["row"], "rules": pa.ListArray.from_arrays(offsets, ids)}
+        if found.scores is not None:
+            columns["scores"] = pa.ListArray.from_arrays(offsets, pa.array(found.scores))
+        return pa.table(columns)
+    columns = {"row": events["row"].take(pa.array(found.events)), "rule": ids}
+    if found.scores is not None:
+        columns["score"] = pa.array(found.scores)
+    carried = found.payload(
+        pa.schema([rules.payload_schema.field(name) for name in asked.get("payload", ())])
+    )
+    return pa.table(columns | {name: carried[name] for name in carried.column_names})
+
+
+def canonical(table, question):
+    """An answer in the one order and the one type; which order a list has is part of "best"."""
+    if question == "lists":
+        lists = [sorted(ids) for ids in table["rules"].to_pylist()]
+        table = table.set_column(1, "rules", pa.array(lists, pa.list_(pa.string())))
+    keys = [n for n in ("row", "rule") if n in table.column_names]
+    plain = {"rules": pa.list_(pa.string()), "scores": pa.list_(pa.float64())}
+    schema = pa.schema([(f.name, plain.get(f.name, f.type)) for f in table.schema])
+    return table.cast(schema).sort_by([(n, "ascending") for n in keys]).combine_chunks()
+
+
+# ------------------------------------------------------------ columns that only pass through
+
+
+def awkward():
+    """Events whose columns have the types that are easily spoiled on the way."""
+    rng = random.Random(5)
+    utc = datetime.UTC
+    pools = {
+        "money": [decimal.Decimal("12.50"), decimal.Decimal("-99999999999999999999999999.99")],
+        "at": [
+            datetime.datetime(1969, 12, 31, 23, 59, 59, 999_999, utc),
+            datetime.datetime(2024, 5, 1, 12, tzinfo=utc),
+            datetime.datetime(1582, 10, 10, tzinfo=utc),
+        ],
+        "clock": [datetime.datetime(2024, 3, 31, 2, 30), datetime.datetime(9999, 12, 31, 23, 59)],
+        "day": [datetime.date(2024, 2, 29), datetime.date(1, 1, 1)],
+        "raw": [b"", b"\x00\xff", bytes(range(256))],
+        "nested": [
+            {"p": "q", "r": [1.5, None, float("nan")], "s": None},
+            {"p": None, "r": [], "s": {"t": 1}},
+        ],
+        "array": [[1, None], [], [2**53 + 1]],
+        "map": [[("a", 1), ("b", None)], []],
+        "small": [-128, 127],
+        "single": [1.5, float("inf")],
+        "big": [2**63 - 1, -(2**63)],
+        "text": ["", "Zürich 🔔", string.punctuation],
+        "flag": [True, False],
+    }
+    types = {
+        "money": pa.decimal128(38, 2),
+        "at": pa.timestamp("us", tz="UTC"),
+        "clock": pa.timestamp("us"),
+        "day": pa.date32(),
+        "raw": pa.binary(),
+        "nested": pa.struct(
+            {"p": pa.string(), "r": pa.list_(pa.float64()), "s": pa.struct({"t": pa.int32()})}
+        ),
+        "array": pa.list_(pa.int64()),
+        "map": pa.map_(pa.string(), pa.int64()),
+        "small": pa.int8(),
+        "single": pa.float32(),
+        "big": pa.int64(),
+        "text": pa.string(),
+        "flag": pa.bool_(),
+    }
+    columns = {
+        name: pa.array([rng.choice([None, *pool]) for _ in range(60)], types[name])
+        for name, pool in pools.items()
+    }
+    return pa.table({"row": pa.array(range(60)), "x": [float(n % 10) for n in range(60)]} | columns)
+
+
+def awkward_rules():
+    made = tocsin.Rules({"x": "number"})
+    made.add("any", "x >= 0")
+    made.add("high", "x > 5")
+    return made
+
+
+# ------------------------------------------------------------ on Spark
+
+WAYS = ["batch-1", "batch-3", "stream-1", "stream-3"]  # and how many partitions
+
+
+def on_spark(spark, place):
+    """Ask everything on Spark, Classic or Connect; yield the way, the question and the answer.
+
+    Rules travel as an archive for the first question and for `KEPT`, otherwise as a store's path.
+    """
+    made = rules()
+    made.copy().save(place / "store")
+    sent = {"all": made, "kept": awkward_rules()}
+    for name, table, questions in (("e", events(), QUESTIONS), ("a", awkward(), KEPT)):
+        folder = place / name
+        folder.mkdir()
+        pq.write_table(table, folder / "0.parquet")
+        still = spark.read.parquet(str(folder))
+        moving = spark.readStream.schema(still.schema).parquet(str(folder))
+        for way in WAYS:
+            kind, partitions = way.split("-")
+            frame = (still if kind == "batch" else moving).repartition(int(partitions))
+            for question, asked in questions.items():
+                asked_of = sent.get(question, place / "store")
+                found = tocsin.spark.match(frame, asked_of, **asked)
+                if found.isStreaming:
+                    found = streamed(spark, found, place / f"{way}-{question}")
+                yield way, question, found.toArrow()
+
+
+def streamed(spark, found, place):
+    """The rows of a stream, run to its end. (A memory sink shifts times before 1582-10-15.)"""
+    writer = found.writeStream.option("checkpointLocation", str(place / "checkpoint"))
+    writer = writer.trigger(availableNow=True).format("parquet").option("path", str(place / "out"))
+    writer.start().awaitTermination()
+    return spark.read.parquet(str(place / "out"))
+
+
+def errors(spark, place):
+    """Yield what is raised for something that only a worker can notice."""
+    frame = spark.sql("SELECT 7D AS x, map('x', -1D) AS w")
+    try:
+        tocsin.spark.match(frame, awkward_rules(), how="top", k=1, weights="w").collect()
+    except Exception as error:
+        yield "batch", error
+    store = tocsin.RuleStore.create(place / "store", {"x": "number", "z": "number"})
+    (place / "events").mkdir()
+    pq.write_table(pa.table({"x": [1.0]}), place / "events" / "0.parquet")
+    frame = spark.readStream.schema("x DOUBLE").parquet(str(place / "events"))
+    found = tocsin.spark.match(frame, store.path)
+    store.add("late", "z > 1")
+    try:
+        streamed(spark, found, place)
+    except Exception as error:
+        yield "stream", error

@@ -1,0 +1,68 @@
+"""A Spark Connect server of our own: on loopback, on a free port, ended by its process id."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from pathlib import Path
+
+import pyspark
+
+import tocsin.spark
+
+_SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
+
+
+@contextlib.contextmanager
+def connect_session(log, cores=2):
+    """Start a server, give a session on it, and end both.
+
+    A process can have Classic or Connect, not both: whoever asks for this must have no other.
+    """
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # Whoever may use the server may run code here, so it has a password. It is taken from the
+    # environment by both sides, and sent without TLS only to a host that is named localhost.
+    os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = uuid.uuid4().hex
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": port,
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.log.level": "ERROR",
+    }
+    command = [Path(pyspark.__file__).parent / "bin" / "spark-submit", "--class", _SERVER]
+    command += ["--master", f"local[{cores}]"]
+    for key, value in settings.items():
+        command += ["--conf", f"{key}={value}"]
+    with open(log, "wb") as out:
+        server = subprocess.Popen(
+            [*command, "spark-internal"],
+            env=os.environ | {"PYSPARK_PYTHON": sys.executable},
+            stdout=out,
+            stderr=out,
+        )
+    try:
+        _wait_for(port, server, Path(log))
+        os.environ["SPARK_REMOTE"] = f"sc://localhost:{port}"
+        spark = tocsin.spark.session()
+        yield spark
+        spark.stop()
+    finally:
+        server.terminate()
+        server.wait()
+
+
+def _wait_for(port, server, log):
+    for _ in range(600):
+        if server.poll() is not None:
+            raise RuntimeError(f"the Connect server ended:\n{log.read_text()}")
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+            return
+        time.sleep(0.2)
+    raise RuntimeError(f"the Connect server does not listen:\n{log.read_text()}")
