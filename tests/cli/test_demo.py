@@ -96,9 +96,7 @@ def test_it_runs_again_over_its_own_folder(ran, spark, monkeypatch):
     mine = folder / "mine.txt"
     mine.write_text("keep")
     monkeypatch.setattr(stream, "BATCHES", 2)
-    # The same seed: within one Spark session workers keep the rules of a path and version, and
-    # would not see that another store has taken its place. A command has its own session.
-    result = run(folder, "--events", "1000")
+    result = run(folder, "--events", "1000", "--seed", "5")
     assert result.exit_code == 0, result.output
     assert "1,000 events" in result.output
     assert mine.read_text() == "keep"

@@ -3,6 +3,7 @@
 import datetime
 import decimal
 import random
+import shutil
 
 import pyarrow as pa
 import pytest
@@ -238,3 +239,14 @@ def test_wrong_types_are_told_before_the_job_runs(spark):
         tocsin.spark.match(spark.sql("SELECT 'a' AS x"), rules)
     with pytest.raises(tocsin.EventError, match="decimal"):
         tocsin.spark.match(spark.sql("SELECT 1.5BD AS x"), rules)
+
+
+def test_a_store_made_anew_at_the_same_path_is_another(spark, tmp_path):
+    frame = spark.range(10)
+    for condition, expected in (("id < 3", [0, 1, 2]), ("id >= 8", [8, 9])):
+        rules = tocsin.Rules({"id": "integer"})
+        rules.add("one", condition)
+        rules.save(tmp_path / "store")
+        found = tocsin.spark.match(frame, tmp_path / "store", keep=["id"])
+        assert sorted(row.id for row in found.collect()) == expected
+        shutil.rmtree(tmp_path / "store")

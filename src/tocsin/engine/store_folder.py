@@ -104,6 +104,14 @@ class StoreFolder:
     def _version_path(self, number: int) -> Path:
         return self._versions / f"{number:08d}.json"
 
+    def stamp(self, number: int) -> tuple[int, int] | None:
+        """Return what tells a version from one of the same number in a store made anew."""
+        try:
+            found = os.stat(self._version_path(number))
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_mtime_ns
+
     def _read_version(self, number: int) -> dict[str, Any]:
         if type(number) is not int:
             raise StoreError(f"a version is a number, got {type(number).__name__} {number!r}")

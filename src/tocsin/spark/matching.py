@@ -276,9 +276,17 @@ class _Question(NamedTuple):
     rules_version: bool
 
 
-@functools.lru_cache(maxsize=4)
 def _opened(source: _Source) -> Rules:
     """Map the rules, once in the life of a worker process; checked when they were sent."""
+    # A store may have been deleted and made anew at the same path: its version is another file.
+    made = None
+    if not source.archive and source.version is not None:
+        made = StoreFolder(source.path).stamp(source.version)
+    return _mapped(source, made)
+
+
+@functools.lru_cache(maxsize=4)
+def _mapped(source: _Source, made: tuple[int, int] | None) -> Rules:
     if source.archive:
         return _unpacked(source)
     return Rules.open(source.path, source.version, verify=False)
