@@ -59,7 +59,7 @@ class GeoindexJoinTiles(GeoindexJoin):
 class GeoindexSearch(GeoindexJoin):
     name = "geoindex-rs search, a call a point"
     first_step = ""
-    bytes_a_pair = 24
+    bytes_a_pair = 6
     remark = "ids alone, an array a point"
 
     def native(self, points: Points) -> Any:
@@ -79,8 +79,8 @@ class GeoindexSearch(GeoindexJoin):
 class GeoindexRange(Peer):
     name, package = "geoindex-rs KDTree over the points, a call a box", "geoindex_rs"
     first_step = "the index over the points"
-    bytes_a_pair = 24
-    remark = "ids alone, an array a box"
+    bytes_a_pair = 6
+    remark = "ids alone, an array a box: by rule, not by event"
 
     def __init__(self, workload: Workload):
         from geoindex_rs import kdtree
