@@ -26,6 +26,7 @@ format: $(READY)
 
 bench: $(READY) java
 	$(BIN)/python -m benchmarks.spine --out docs/benchmarks.md
+	$(BIN)/python -m benchmarks.range_matching --out docs/benchmarks-range.md
 	$(BIN)/python -m benchmarks.spark_matching --out docs/benchmarks-spark.md
 
 # Five minutes with Tocsin: a city's traffic on Spark, and a picture in tocsin-demo/.

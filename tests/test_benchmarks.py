@@ -20,6 +20,13 @@ def test_the_spine():
     assert "blocked NumPy" in output
 
 
+def test_range_matching():
+    output = output_of("range_matching")
+    for name in ("W1", "W2", "W3", "W4", "W5", "W6", "tree_join", "superintervals", "p99"):
+        assert name in output
+    assert "failed" not in output
+
+
 def test_spark_matching():
     output = output_of("spark_matching")
     assert "identity" in output

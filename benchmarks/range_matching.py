@@ -1,0 +1,486 @@
+"""Range matching against the peers a user would pick instead, on six workloads.
+
+    python -m benchmarks.range_matching [--size tiny|full] [--only W1,W5] [--out FILE]
+
+Rules are indexed beforehand; all that a new batch of points needs is counted, also a peer's
+objects for the points and its index over them. One thread, one core. Every result is checked:
+the number of pairs and the sum of a hash of each. What would take a peer longer than a minute
+is estimated from fewer points, and said to be. Times are the best of several, all in turn;
+results are let go of off the clock. Also: what choosing an index by itself costs against the
+best choice, build, growth from 10 thousand to 10 million rules, one event at a time.
+`tiny` only shows that it runs; its figures mean nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import importlib
+import importlib.metadata
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numba
+import numpy as np
+
+import tocsin
+from benchmarks.range_peers import PEERS
+from benchmarks.range_peers.peer import Pairs, Peer, alone, runs_as_pairs
+from benchmarks.range_report import Document, milli
+from benchmarks.range_workloads import (
+    SIZES,
+    WORKLOADS,
+    Workload,
+    point_table,
+    uniform_boxes,
+)
+from tocsin import jit
+
+LIMIT = 60.0  # seconds: what would take longer is estimated
+ROOM = 4 << 30  # bytes that a peer may take for its pairs; more comes in batches
+PAIRS_ROOM = 8 << 30  # bytes up to which we make event numbers besides ids
+REGRET = 1.3
+INDEXES = ("grid", "ntree", "rectangles", "intervals", "exhaustive")
+GROWTH = {  # numbers of boxes, of events; boxes and events asked one at a time
+    "tiny": ((100, 1_000), 1_000, 1_000, 200),
+    "full": ((10_000, 100_000, 1_000_000, 10_000_000), 1_000_000, 1_000_000, 50_000),
+}
+clock = time.perf_counter
+
+
+def say(text: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+def touch(nbytes: int) -> None:
+    """Touch memory once: in a virtual machine the very first time is several times slower."""
+    np.empty(nbytes, np.uint8)[::4096] = 1
+
+
+# ------------------------------------------------------------ checking
+
+
+@numba.njit("uint64(int64[::1], int64[::1], int64)")
+def hashed(events, rules, first):
+    """Return the sum of a hash of each pair: no order, and no two pairs are alike."""
+    total = np.uint64(0)
+    for i in range(events.shape[0]):
+        z = (np.uint64(events[i] + first) << np.uint64(32)) + np.uint64(rules[i])
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        total += z ^ (z >> np.uint64(31))
+    return total
+
+
+@dataclass
+class Digest:
+    """The number of pairs, and the sum of their hashes."""
+
+    pairs: int = 0
+    total: int = 0
+
+    def add(self, pairs: Iterable[Pairs], first: int = 0) -> None:
+        for events, rules in pairs:
+            for at in range(0, len(events), 1 << 22):
+                part = slice(at, at + (1 << 22))
+                both = (np.ascontiguousarray(a[part], np.int64) for a in (events, rules))
+                self.total = (self.total + int(hashed(*both, first))) % 2**64
+            self.pairs += len(events)
+
+
+def check(what: str, found: Any, expected: Any) -> None:
+    if found != expected:
+        raise AssertionError(f"{what}: {found} instead of {expected}")
+
+
+# ------------------------------------------------------------ timing
+
+
+@dataclass
+class Runner:
+    """Something to be timed; `once` returns the seconds of taking the points and of joining."""
+
+    name: str
+    once: Callable[[], tuple[float, float]]
+    taken: tuple[float, float] = (0.0, float("inf"))
+    remarks: list[str] = field(default_factory=list)
+    peer: Peer | None = None
+    build: float = 0.0
+    estimated: bool = False
+    counts: bool = False
+
+    @property
+    def seconds(self) -> float:
+        return sum(self.taken)
+
+    @property
+    def by_hand(self) -> bool:
+        return self.peer is not None and self.peer.by_hand
+
+    def run(self) -> None:
+        """Run once more, and keep the best."""
+        self.taken = min(self.taken, self.once(), key=sum)
+
+
+def in_turn(runners: list[Runner], most: int = 6) -> None:
+    """Run each as often as five seconds allow, one after the other and then again.
+
+    What is quick runs twice each time: the first finds the caches full of what ran before.
+    """
+    for done in range(1, most + 1):
+        for runner in runners:
+            if runner.seconds * done < 5 or runner.seconds == float("inf"):
+                runner.run()
+                if runner.seconds < 0.5:
+                    runner.run()
+
+
+def timed(call: Callable[[], Any]) -> tuple[float, float]:
+    start = clock()
+    result = call()
+    seconds = clock() - start
+    del result
+    return 0.0, seconds
+
+
+def timed_blocks(blocks: Callable[[], Iterator[Any]]) -> tuple[float, float]:
+    start = clock()
+    for _ in blocks():
+        pass
+    return 0.0, clock() - start
+
+
+# ------------------------------------------------------------ a peer on a workload
+
+
+@dataclass
+class Batches:
+    """A peer's points, in as many batches as its pairs need."""
+
+    peer: Peer
+    given: list[tuple[int, Any]]  # the number of the first point, and the points as it wants them
+    large: bool
+
+    @classmethod
+    def of(cls, peer: Peer, points: list[np.ndarray], pairs: int) -> Batches:
+        n = len(points[0])
+        batches = max(1, -(-peer.bytes_needed(points, pairs) // ROOM))
+        large = batches > 1
+        step = n if peer.streams else -(-n // batches)
+        given = [
+            (first, peer.native([axis[first : first + step] for axis in points]))
+            for first in range(0, n, step)
+        ]
+        return cls(peer, given, large)
+
+    def run(self, digest: Digest | None = None) -> tuple[float, float]:
+        """Return seconds of taking and of joining; what is found is let go of off the clock."""
+        taking = joining = 0.0
+        for first, points in self.given:
+            start = clock()
+            taken = self.peer.take(points)
+            taking += clock() - start
+            results = self.peer.join(taken, self.large)
+            while True:
+                start = clock()
+                result = next(results, None)
+                joining += clock() - start
+                if result is None:
+                    break
+                if digest is not None:
+                    digest.add(self.peer.pairs(result), first)
+                del result
+        return taking, joining
+
+    def count(self) -> int:
+        return sum(int(np.sum(self.peer.count(points))) for _, points in self.given)
+
+
+class Ours:
+    """Our rules on a workload, and what they find among the first so many points."""
+
+    def __init__(self, workload: Workload):
+        self.workload = workload
+        self.known: dict[int, Digest] = {}
+        self.build = float("inf")
+        for _ in range(3):
+            self.rules = None
+            start = clock()
+            self.rules = tocsin.Rules(workload.schema)
+            self.rules.add_many(workload.rule_table())
+            took = clock() - start
+            self.build = min(self.build, took)
+            if took > 5:
+                break
+
+    def digest(self, n: int) -> Digest:
+        if n not in self.known:
+            found = self.rules.match(point_table(self.workload.first(n)))
+            self.known[n] = Digest()
+            self.known[n].add(runs_as_pairs(found.offsets, found.rules))
+        return self.known[n]
+
+    def check(self) -> None:
+        """Compare blocks and counts with what `match` found."""
+        events, expected = point_table(self.workload.points), self.digest(self.workload.events)
+        digest = Digest()
+        for block in self.rules.match_blocks(events):
+            digest.add(runs_as_pairs(block.offsets, block.rules), block.first)
+        check("blocks", digest, expected)
+        check("counts", int(self.rules.count(events).sum()), expected.pairs)
+
+
+def seconds_expected(run: Callable[[int], float], points: int, limit: float) -> tuple[float, int]:
+    """Return what all points would take, from runs with few, and how many it is estimated from.
+
+    A bound that is low enough will do. Else a line through two runs tells what every run costs
+    from what every point does, and the longer the runs the better.
+    """
+    few, more = max(min(points, 64), points // 100), max(min(points, 64), points // 10)
+    run(few)  # the first has to warm up
+    took = run(few)
+    if took * points / few <= limit:
+        return took * points / few, few
+    fewer = max(1, few // 4)
+    rough = on_a_line((fewer, run(fewer)), (few, took), points)
+    if rough > 2 * limit or more == few:
+        return rough, few
+    return on_a_line((few, took), (more, run(more)), points), more
+
+
+def on_a_line(one: tuple[int, float], other: tuple[int, float], points: int) -> float:
+    slope = max(0.0, (other[1] - one[1]) / (other[0] - one[0]))
+    return other[1] + slope * (points - other[0])
+
+
+def peer_runners(kind: type[Peer], ours: Ours) -> list[Runner]:
+    """Return the peer checked and ready to be timed, or what is to be said instead."""
+    refusal = kind.refusal(ours.workload)
+    if refusal.endswith("only"):
+        return []
+    say(f"  {kind.name}")
+    try:
+        if not refusal:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of what it could use besides
+                importlib.import_module(kind.package)
+            return checked_runners(kind, ours)
+    except AssertionError:
+        raise
+    except Exception as error:
+        refusal = f"failed: {type(error).__name__}: {str(error).splitlines()[0]}"
+        say(f"    {refusal}")
+    return [Runner(kind.name, never, remarks=[refusal], estimated=True)]
+
+
+def never() -> tuple[float, float]:
+    return 0.0, float("inf")
+
+
+def checked_runners(kind: type[Peer], ours: Ours) -> list[Runner]:
+    workload, n = ours.workload, ours.workload.events
+    start = clock()
+    peer = kind(workload)
+    build = clock() - start
+
+    def run_few(few: int) -> float:
+        digest = Digest()
+        seconds = Batches.of(peer, workload.first(few), ours.digest(few).pairs).run(digest)
+        check(f"{kind.name}, {workload.name}, {few} points", digest, ours.digest(few))
+        return sum(seconds)
+
+    remarks = [peer.remark] if peer.remark else []
+    runners = []
+    expected, few = seconds_expected(run_few, n, LIMIT)
+    if expected > LIMIT:
+        remarks.append(f"estimated from {few:,} points")
+        say(f"    {expected:,.0f} s, estimated from {few:,} points")
+        runner = Runner(kind.name, never, (0.0, expected), remarks, peer, build, True)
+    else:
+        batches = Batches.of(peer, workload.points, ours.digest(n).pairs)
+        digest = Digest()
+        seconds = batches.run(digest)
+        check(f"{kind.name}, {workload.name}", digest, ours.digest(n))
+        say(f"    {sum(seconds):,.3f} s")
+        if len(batches.given) > 1:
+            remarks.append(f"in {len(batches.given)} batches of points, each let go of at once")
+        elif batches.large and peer.streams:
+            remarks.append("read in pieces, each let go of at once")
+        runner = Runner(kind.name, batches.run, seconds, remarks, peer, build)
+    runners.append(runner)
+    if kind.counts:
+        runners += count_runners(peer, ours)
+    return runners
+
+
+def count_runners(peer: Peer, ours: Ours) -> list[Runner]:
+    workload, n = ours.workload, ours.workload.events
+
+    def run_few(few: int) -> float:
+        some = Batches(peer, [(0, peer.native(workload.first(few)))], False)
+        start = clock()
+        counted = some.count()
+        seconds = clock() - start
+        check(f"{peer.name}, {workload.name}, counts", counted, ours.digest(few).pairs)
+        return seconds
+
+    name = f"{peer.name}: counts"
+    expected, few = seconds_expected(run_few, n, LIMIT)
+    if expected > LIMIT:
+        said = [f"estimated from {few:,} points"]
+        return [Runner(name, never, (0.0, expected), said, peer, 0.0, True, True)]
+    whole = Batches(peer, [(0, peer.native(workload.points))], False)
+    check(f"{peer.name}, {workload.name}, counts", whole.count(), ours.digest(n).pairs)
+    return [Runner(name, lambda: timed(whole.count), peer=peer, counts=True)]
+
+
+# ------------------------------------------------------------ measurements
+
+
+def measure_workload(document: Document, workload: Workload) -> None:
+    say(f"{workload.name}: {workload.words}")
+    ours = Ours(workload)
+    rules, events = ours.rules, point_table(workload.points)
+    pairs = ours.digest(workload.events).pairs
+    ours.check()
+    say(f"  {pairs:,} pairs; built in {ours.build:.3f} s; {rules.plan()}")
+    match = Runner("match", lambda: timed(lambda: rules.match(events)))
+    blocks = Runner("blocks", lambda: timed_blocks(lambda: rules.match_blocks(events)))
+    counts = Runner("counts", lambda: timed(lambda: rules.count(events)))
+    mine = [match, blocks, counts]
+    both = Runner("match, with event numbers", lambda: timed(lambda: rules.match(events).pairs()))
+    if pairs * 12 <= PAIRS_ROOM:
+        mine.append(both)
+    peers = [runner for kind in PEERS for runner in peer_runners(kind, ours)]
+    say("  in turn")
+    in_turn(mine + [p for p in peers if not p.estimated])
+    document.workload(workload, ours.build, rules, pairs, mine, peers)
+    say(f"  match {match.seconds:.4f} s, blocks {blocks.seconds:.4f}, counts {counts.seconds:.4f}")
+    del peers
+    gc.collect()
+    measure_regret(document, workload, rules)
+
+
+def measure_regret(document: Document, workload: Workload, auto: tocsin.Rules) -> None:
+    """Time each of our indexes on a workload, and the one that is chosen."""
+    say("  each index")
+    runners, said = [], {}
+    events = point_table(workload.points)
+    for name in INDEXES:
+        rules = tocsin.Rules(workload.schema, index=name)
+        rules.add_many(workload.rule_table())
+
+        def run_few(few: int, rules=rules) -> float:
+            some = point_table(workload.first(few))
+            return sum(timed(lambda: rules.match(some)))
+
+        limit = LIMIT / 3
+        expected, few = seconds_expected(run_few, workload.events, limit)
+        if expected > limit:
+            said[name] = f"{milli(expected)}, estimated from {few:,} points"
+        else:
+            runners.append(Runner(name, lambda rules=rules: timed(lambda: rules.match(events))))
+    chosen = Runner("auto", lambda: timed(lambda: auto.match(events)))
+    in_turn([chosen, *runners], 5)
+    said |= {runner.name: milli(runner.seconds) for runner in runners}
+    best = min([chosen, *runners], key=lambda runner: runner.seconds)
+    index = " and ".join(part.index for part in auto.plan().parts)
+    regret = chosen.seconds / best.seconds
+    document.regret.row(
+        workload.name, *[said[name] for name in INDEXES], index, milli(chosen.seconds),
+        f"{regret:.2f}", f"at most {REGRET}", regret <= REGRET,
+    )  # fmt: skip
+
+
+def measure_growth(document: Document, size: str) -> None:
+    """Build, time per event as the rules grow, and one event at a time."""
+    numbers, events, asked_of, asked = GROWTH[size]
+    each = {}
+    for n in numbers:
+        say(f"growth: {n:,} boxes")
+        workload = uniform_boxes(n, 4, events)
+        ours = Ours(workload)
+        given = point_table(workload.points)
+        match = Runner(
+            "match", lambda ours=ours, given=given: timed(lambda: ours.rules.match(given))
+        )
+        in_turn([match])
+        each[n] = match.seconds / events
+        found = len(ours.rules.match(given)) / events
+        bytes_each = ours.rules.nbytes / n
+        document.growth.row(
+            f"{n:,}", f"{found:.2f}", f"{ours.build:.3f} s", f"{bytes_each:.0f}",
+            f"{each[n] * 1e9:,.0f} ns", f"{each[n] / each[numbers[0]]:.2f}",
+        )  # fmt: skip
+        if n == asked_of:
+            target = document.targets.at_most
+            target(f"build of {n:,} uniform boxes", ours.build, 2, "s")
+            target("  memory besides ids", bytes_each, 150, "bytes a box")
+            measure_one_at_a_time(document, ours.rules, workload, asked)
+    target = document.targets.at_most
+    what = f"growth of the time per event, {numbers[0]:,} to {numbers[-1]:,} boxes"
+    target(what, each[numbers[-1]] / each[numbers[0]], 3, "times")
+
+
+def measure_one_at_a_time(
+    document: Document, rules: tocsin.Rules, workload: Workload, asked: int
+) -> None:
+    say("  one event at a time")
+    events = [{"x": x, "y": y} for x, y in zip(*(a[:asked].tolist() for a in workload.points))]
+    for event in events[:100]:
+        rules.match(event)
+    took = np.empty(len(events))
+    for i, event in enumerate(events):
+        start = clock()
+        rules.match(event)
+        took[i] = clock() - start
+    what = f"one event at a time against {workload.rules:,} boxes, from Python"
+    document.targets.at_most(f"{what}, p99", np.percentile(took, 99) * 1e6, 100, "microseconds")
+    document.targets.plain("  p50", f"{np.percentile(took, 50) * 1e6:.1f} microseconds")
+
+
+def versions() -> str:
+    names = "geoindex-rs shapely scipy duckdb polars sedonadb ncls superintervals numpy numba"
+    found = []
+    for name in names.split():
+        try:
+            found.append(f"{name} {importlib.metadata.version(name)}")
+        except importlib.metadata.PackageNotFoundError:
+            found.append(f"{name} (not installed)")
+    return ", ".join(found)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", choices=SIZES, default="full")
+    parser.add_argument("--out", type=Path, help="also write the tables as Markdown")
+    parser.add_argument("--only", help="some of W1 to W6 and growth, with commas between")
+    arguments = parser.parse_args()
+    known = [*WORKLOADS, "growth"]
+    only = arguments.only.split(",") if arguments.only else known
+    if unknown := set(only) - set(known):
+        parser.error(f"there is no workload {', '.join(sorted(unknown))} ({', '.join(known)})")
+    alone()
+    tocsin.Rules({"x": "number"})  # imports all kernels
+    jit.compile_all()
+    full = arguments.size == "full"
+    touch((8 if {"W5", "W6"} & set(only) else 2) << (30 if full else 20))
+    document = Document(arguments.size, versions())
+    for name, make in WORKLOADS.items():
+        if name in only:
+            measure_workload(document, make(*SIZES[arguments.size][name]))
+            gc.collect()
+    if "growth" in only:
+        measure_growth(document, arguments.size)
+    document.show()
+    if arguments.out:
+        document.write(arguments.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+"""What a user would take instead for range matching, each at its best known settings."""
+
+from benchmarks.range_peers.by_hand import ListPerCell
+from benchmarks.range_peers.engines import DuckDB, Polars, PolarsStreaming, SedonaDB
+from benchmarks.range_peers.lines import Ncls, SortedNumPy, SuperIntervals
+from benchmarks.range_peers.peer import Peer
+from benchmarks.range_peers.trees import (
+    GeoindexJoin,
+    GeoindexJoinTiles,
+    GeoindexRange,
+    GeoindexSearch,
+    Scipy,
+    ShapelyBoxes,
+    ShapelyPoints,
+)
+
+PEERS: tuple[type[Peer], ...] = (
+    GeoindexJoin,
+    GeoindexJoinTiles,
+    GeoindexSearch,
+    GeoindexRange,
+    ShapelyBoxes,
+    ShapelyPoints,
+    Scipy,
+    DuckDB,
+    Polars,
+    PolarsStreaming,
+    SedonaDB,
+    Ncls,
+    SuperIntervals,
+    SortedNumPy,
+    ListPerCell,
+)

@@ -1,0 +1,164 @@
+"""The tables of the range benchmark: on the console, and as Markdown."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.range_workloads import Workload
+
+
+def milli(seconds: float) -> str:
+    return f"{seconds * 1e3:,.1f} ms" if seconds < 10 else f"{seconds:,.1f} s"
+
+
+class Section:
+    """A table under a title; the last cell of a row may be whether its target is met."""
+
+    def __init__(self, title: str, *headings: str, note: str = ""):
+        self.title, self.headings, self.note = title, headings, note
+        self.rows: list[tuple[str, ...]] = []
+
+    def row(self, *cells: Any) -> None:
+        words = {True: "yes", False: "**no**", None: ""}
+        self.rows.append(tuple(c if isinstance(c, str) else words[c] for c in cells))
+        assert len(cells) == len(self.headings)
+
+    def at_most(self, what: str, ours: float, target: float, unit: str) -> None:
+        self.row(what, f"{ours:,.3g} {unit}", f"at most {target:g}", bool(ours <= target))
+
+    def plain(self, what: str, ours: str) -> None:
+        self.row(what, ours, "", None)
+
+    def show(self, console: Console) -> None:
+        table = Table(title=self.title, title_justify="left")
+        for i, name in enumerate(self.headings):
+            table.add_column(name, justify="left" if i == 0 else "right")
+        for row in self.rows:
+            table.add_row(*(cell.replace("*", "") for cell in row))
+        console.print(table)
+
+    def lines(self) -> list[str]:
+        head = ["", f"## {self.title}", ""] + ([self.note, ""] if self.note else [])
+        ruler = "|---|" + "---:|" * (len(self.headings) - 1)
+        rows = (" | ".join(cell.strip() for cell in row) for row in self.rows)
+        return [*head, "| " + " | ".join(self.headings) + " |", ruler, *(f"| {r} |" for r in rows)]
+
+
+class Document:
+    def __init__(self, size: str, versions: str):
+        self.size, self.versions = size, versions
+        self.summary = Section(
+            "Against the best peer", "workload", "pairs", "build", "bytes a rule", "index",
+            "match, fresh", "best peer, fresh", "ratio", "target", "met",
+            note="Fresh: ids and offsets in fresh memory on our side, pairs or ids on theirs.",
+        )  # fmt: skip
+        self.reuse = Section(
+            "Blocks and counts", "workload", "match, fresh", "match and event numbers", "blocks",
+            "fresh / blocks", "counts", "fresh / counts", "target", "met", "best peer's counts",
+            "ratio",
+        )  # fmt: skip
+        self.peers: list[Section] = []
+        self.regret = Section(
+            "The planner's regret", "workload", "grid", "ntree", "rectangles", "intervals",
+            "exhaustive", "auto chose", "auto", "auto / best", "target", "met",
+        )  # fmt: skip
+        self.targets = Section("Build and single events", "what", "ours", "target", "met")
+        self.growth = Section(
+            "Growth: uniform squares, about 4 matches an event", "boxes", "matches an event",
+            "build", "bytes a box", "time an event", "times the first",
+        )  # fmt: skip
+
+    def workload(self, workload: Workload, build: float, rules, pairs, mine, peers) -> None:
+        """Add a workload: our runners (match, blocks, counts and perhaps pairs), and the peers'."""
+        name = workload.name
+        match, blocks, counts = mine[:3]
+        whole = milli(mine[3].seconds) if len(mine) > 3 else "not made, for memory"
+        best = nearest([p for p in peers if not p.counts])
+        ratio = best.seconds / match.seconds if best else 0.0
+        index = " and ".join(part.index for part in rules.plan().parts)
+        self.summary.row(
+            name, f"{pairs:,}", f"{build:.3f} s", f"{rules.nbytes / workload.rules:.0f}", index,
+            milli(match.seconds), described(best), f"{ratio:.1f} x",
+            f"at least {workload.target:g} x", ratio >= workload.target,
+        )  # fmt: skip
+        faster = [match.seconds / each.seconds for each in (blocks, counts)]
+        counting = nearest([p for p in peers if p.counts])
+        self.reuse.row(
+            name, milli(match.seconds), whole, milli(blocks.seconds), f"{faster[0]:.1f} x",
+            milli(counts.seconds), f"{faster[1]:.1f} x",
+            f"at least {workload.reused:g} x" if workload.reused else "",
+            min(faster) >= workload.reused if workload.reused else None,
+            described(counting), f"{counting.seconds / counts.seconds:.1f} x" if counting else "",
+        )  # fmt: skip
+        section = Section(
+            f"{name}: {workload.words}", "who", "index over the rules", "the points", "join",
+            "total", "times ours", "remark",
+        )  # fmt: skip
+        for runner in mine:
+            section.row(f"tocsin {runner.name}", f"{build:.3f} s" if runner is match else "", "",
+                        "", milli(runner.seconds), "", "")  # fmt: skip
+        for p in peers:
+            ours = counts if p.counts else match
+            known = p.seconds < float("inf")
+            steps = [milli(t) if known and not p.estimated else "" for t in p.taken]
+            if p.counts or not (p.peer and p.peer.first_step):
+                steps[0] = ""
+            remarks = [*p.remarks, "no peer: nobody ships it"] if p.by_hand else list(p.remarks)
+            if steps[0]:
+                remarks.insert(0, f"{milli(p.taken[1])} without {p.peer.first_step}")
+            section.row(
+                p.name, f"{p.build:.3f} s" if p.build else "", *steps,
+                milli(p.seconds) if known else "", f"{p.seconds / ours.seconds:.1f} x"
+                if known else "", "; ".join(remarks),
+            )  # fmt: skip
+        self.peers.append(section)
+
+    @property
+    def sections(self) -> list[Section]:
+        all_of_them = [
+            self.summary, self.reuse, self.regret, self.targets, self.growth, *self.peers
+        ]  # fmt: skip
+        return [section for section in all_of_them if section.rows]
+
+    def show(self) -> None:
+        console = Console(width=200)
+        console.print(f"Range matching, size {self.size}")
+        for section in self.sections:
+            section.show(console)
+
+    def write(self, path: Path) -> None:
+        lines = [
+            "# Benchmark: range matching",
+            "",
+            "Written by `make bench` (benchmarks/range_matching.py), where the workloads and the",
+            "peers' settings are. Rules are indexed beforehand; all that a new batch of points",
+            "needs is counted, also a peer's own objects and its index over the points. One",
+            "thread on one core; the best of several repetitions, all in turn. The pairs of",
+            "every peer were checked against ours by number and hash, those of an estimate on",
+            "the points that it was estimated from. A ratio above 1 is in our favour.",
+            "",
+            f"Size {self.size}; {platform.machine()}, Python {platform.python_version()},",
+            f"{self.versions}.",
+            "DuckDB's spatial extension is not in its package, and is not used.",
+        ]
+        for section in self.sections:
+            lines += section.lines()
+        path.write_text("\n".join(lines) + "\n")
+
+
+def nearest(peers: list[Any]) -> Any:
+    """Return the fastest that was measured; or that was estimated, if none was."""
+    real = [p for p in peers if not p.by_hand and p.seconds < float("inf")]
+    return min(real, key=lambda p: (p.estimated, p.seconds), default=None)
+
+
+def described(runner: Any) -> str:
+    if runner is None:
+        return "none"
+    name = runner.name.removesuffix(": counts")
+    return f"{name} {milli(runner.seconds)}" + (", estimated" if runner.estimated else "")
