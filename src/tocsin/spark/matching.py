@@ -24,6 +24,7 @@ import os
 import shutil
 import tempfile
 import uuid
+import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -160,10 +161,13 @@ def _source(rules: Any, events: Any) -> tuple[_Source, Rules]:
 def _frozen(rules: Rules, spark: Any) -> _Source:
     """Send rules, as they are now, to the workers as an archive of a store of one version."""
     name = f"tocsin-{uuid.uuid4().hex}"
-    archive = str(_archives() / name)
+    archive = _archives() / f"{name}.zip"
     with tempfile.TemporaryDirectory() as folder:
-        rules.copy().save(Path(folder) / "store")
-        archive = shutil.make_archive(archive, "zip", Path(folder) / "store")
+        rules.copy().save(folder)
+        # Not compressed: that would take longer than all the rest.
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as file:
+            for each in sorted(Path(folder).rglob("*")):
+                file.write(each, each.relative_to(folder))
     spark.addArtifacts(f"{archive}#{name}", archive=True)
     return _Source(name, 1, True)
 

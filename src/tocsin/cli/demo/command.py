@@ -98,13 +98,16 @@ def _next_steps(out: Path, matches: Any) -> Iterator[str]:
     yield f"picture: {out / 'demo.png'}"
     yield ""
     yield "Go on from here:"
-    yield f"  tocsin rules list {out / 'rules'} --limit 5"
-    yield f"  tocsin rules diff {out / 'rules'} 2 3"
+    # `make demo` has its command in an environment that need not be active.
+    own = Path(sys.executable).with_name("tocsin")
+    name = "tocsin" if shutil.which("tocsin") or not own.exists() else os.path.relpath(own)
+    yield f"  {name} rules list {out / 'rules'} --limit 5"
+    yield f"  {name} rules diff {out / 'rules'} 2 3"
     if event:
-        explain = f"tocsin explain --rules {out / 'rules'} {fences.ALARM}"
+        explain = f"{name} explain --rules {out / 'rules'} {fences.ALARM}"
         yield f"  {explain} --event '{json.dumps(event)}'"
         yield f"  {explain} --event '{json.dumps(event)}' --version 2"
-    yield f"  tocsin match --rules {out / 'rules'} --events {out / 'events'} --out hits.parquet"
+    yield f"  {name} match --rules {out / 'rules'} --events {out / 'events'} --out hits.parquet"
 
 
 def _session(spark: Any, log: Path) -> Any:
