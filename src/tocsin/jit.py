@@ -181,7 +181,9 @@ def cache_directories() -> list[Path]:
     """
     digest = hashlib.sha256()
     package = Path(__file__).parent
-    for source in sorted(package.rglob("*.py")):
+    # Layers above the engine have no kernels, and none below depends on them.
+    above = {package / "cli", package / "spark"}
+    for source in sorted(p for p in package.rglob("*.py") if not above & set(p.parents)):
         digest.update(str(source.relative_to(package)).encode())
         digest.update(source.read_bytes())
     settings: Any = numba.config
