@@ -131,7 +131,7 @@ def bars(
     axes.set_yscale("log")
     low, high = min(known), max(known)
     bottom = low / 2
-    axes.set_ylim(bottom, high * (high / bottom) ** 0.75)
+    axes.set_ylim(bottom, high * (high / bottom) ** 0.55)
     axes.set_xticks(range(len(groups)), groups)
     axes.grid(visible=False, axis="x")
     _log_ticks(axes)
@@ -141,7 +141,7 @@ def point(axes: Any, x: float, y: float, name: str) -> None:
     """Mark one more point."""
     axes.plot([x], [y], color=_RED, marker="*", markersize=13, linestyle="none")
     axes.annotate(
-        name, (x, y), xytext=(0, -12), textcoords="offset points", ha="center", va="top",
+        name, (x, y), xytext=(9, -9), textcoords="offset points", ha="left", va="top",
         fontsize=9, color=_RED, fontweight="bold",
     )  # fmt: skip
 
@@ -170,14 +170,23 @@ def _name_ends(axes: Any, xs: list[float], series: dict[str, list[float]]) -> No
     transform = axes.transData
     ends = sorted((transform.transform((xs[0], v[-1]))[1], name) for name, v in series.items())
     least = 13.0 * axes.figure.dpi / 72
-    places: list[float] = []
-    for height, _ in ends:
-        places.append(max(height, places[-1] + least) if places else height)
-    shift = np.mean([p - e[0] for p, e in zip(places, ends, strict=True)])
-    for place, (height, name) in zip(places, ends, strict=True):
+    for place, (height, name) in zip(_apart([e[0] for e in ends], least), ends, strict=True):
         values = series[name]
         axes.annotate(
-            name, (xs[len(values) - 1], values[-1]), xytext=(9, (place - shift - height) * 72
+            name, (xs[len(values) - 1], values[-1]), xytext=(9, (place - height) * 72
             / axes.figure.dpi), textcoords="offset points", va="center", fontsize=9,
             color=LOOKS[name][0], fontweight="bold", annotation_clip=False,
         )  # fmt: skip
+
+
+def _apart(heights: list[float], least: float) -> list[float]:
+    """Return ascending heights, moved as little as can be until they are `least` apart."""
+    pools: list[list[float]] = []  # sum and number of those that move together
+    for i, height in enumerate(heights):
+        pools.append([height - i * least, 1])
+        while len(pools) > 1 and pools[-2][0] / pools[-2][1] > pools[-1][0] / pools[-1][1]:
+            total, count = pools.pop()
+            pools[-1][0] += total
+            pools[-1][1] += count
+    level = [total / count for total, count in pools for _ in range(int(count))]
+    return [height + i * least for i, height in enumerate(level)]

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.index.intervals import too_short
+from tocsin.index.rectangles import distribute
 from tocsin.jit import Float64s, Int32Out, Int32s, Int64Out, Int64s, frozen, kernel
 
 _FANOUT = 16
@@ -192,9 +193,10 @@ class Lists(NamedTuple):
 
 
 def _lists(numbers: np.ndarray, ids: np.ndarray, possible: int) -> Lists:
-    order = np.argsort(numbers, kind="stable")
     start = np.concatenate([[0], np.cumsum(np.bincount(numbers, minlength=possible))])
-    return Lists(frozen(start, np.int32), frozen(ids[order], np.int32))
+    listed = np.empty(len(ids), np.int32)
+    distribute(numbers, ids.astype(np.int32), start[:-1].copy(), listed)
+    return Lists(frozen(start, np.int32), frozen(listed, np.int32))
 
 
 class Constructs:

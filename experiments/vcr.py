@@ -19,7 +19,7 @@ _SIZES = {
     ),
     "full": dict(
         counts=[32_000, 64_000, 128_000, 256_000], side=(300, 200), large=(2000, 1500),
-        length_count=64_000, events=20_000, few=2_000, checked=300, seconds=0.5,
+        length_count=64_000, events=20_000, few=2_000, checked=300, seconds=0.7,
     ),
 }  # fmt: skip
 _LENGTHS = [1, 2, 4, 8, 16, 32]
@@ -140,16 +140,19 @@ def against_r_tree(size: str) -> Finding:
         drawing.lines(ax, title, (_PREDICATES, s["counts"]), "microseconds", times[case])
     drawing.lines(axes[2], "storage", (_PREDICATES, s["counts"]), "megabytes", storage)
     trees = ("R*-tree", "packed R-tree", "shapely")
+    constructs = ("VCR, L = 16", "VCR, L chosen")
     gain = {
         case: [
-            min(series[t][i] for t in trees) / series["VCR, L = 16"][i]
+            min(series[t][i] for t in trees) / min(series[v][i] for v in constructs)
             for i in range(len(s["counts"]))
         ]
         for case, series in times.items()
     }
     more = [
-        a / b for a, b in zip(storage["VCR, L = 16"], storage["packed R-tree"], strict=True)
-    ]  # fmt: skip
+        storage[min(constructs, key=lambda v: times["90-10"][v][i])][i]
+        / storage["packed R-tree"][i]
+        for i in range(len(s["counts"]))
+    ]
     return Finding(
         "vcr-r-tree",
         "Against R-trees",
@@ -160,7 +163,8 @@ def against_r_tree(size: str) -> Finding:
         f"Predicates of 1 to 40 by 1 to 20 on {side[0]} x {side[1]} values, simple decomposition. "
         "R*-tree: leaves as libspatialindex's insertion makes them, searched, like the packed "
         "R-tree, by a kernel in flat arrays with reused buffers; shapely: `STRtree.query` of all "
-        "points at once, fresh pairs. The gain is over the fastest of the three.",
+        "points at once, fresh pairs. Of the three R-trees the fastest counts, of the two VCR "
+        "indexes (L = 16, and L as Tocsin chooses it) the faster, for storage too.",
         [
             at_least(
                 "uniform, fewest predicates: faster than an R-tree, in the paper 5.1 times",
@@ -178,7 +182,8 @@ def against_r_tree(size: str) -> Finding:
                 min(g[-1] / g[0] for g in gain.values()),
                 1.1,
             ),
-            at_most("the increase in storage is modest", max(more), 3),
+            at_most("the fewest predicates: the increase in storage is modest", more[0], 2),
+            at_most("the most predicates: the increase in storage is modest", more[-1], 2),
         ],
         picture,
     )
