@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: test test-long check format bench demo clean java
+.PHONY: test test-long check format bench experiments demo clean java
 
 test: $(READY) java
 	$(BIN)/python -m pytest
@@ -28,6 +28,10 @@ bench: $(READY) java
 	$(BIN)/python -m benchmarks.spine --out docs/benchmarks.md
 	$(BIN)/python -m benchmarks.range_matching --out docs/benchmarks-range.md
 	$(BIN)/python -m benchmarks.spark_matching --out docs/benchmarks-spark.md
+
+# The papers' own figures, measured again: PNGs and docs/experiments.md. About five minutes.
+experiments: $(READY)
+	$(BIN)/python -m experiments
 
 # Five minutes with Tocsin: a city's traffic on Spark, and a picture in tocsin-demo/.
 demo: $(READY) java

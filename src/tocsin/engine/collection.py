@@ -1,9 +1,9 @@
 """Rules that change: base, delta, removals and merge, once for all indexes.
 
-The base is immutable under its index. What was added since lies in two small segments
-under the exhaustive index, which costs next to nothing to build: the *delta*, and the
-*recent* rules, at most 1,024 of them, so that a single addition never rebuilds a large
-delta. What was removed is flagged. A merge makes one base of all when what was added has
+The base is immutable under its index. What was added since lies in two small segments:
+the *delta*, under an index too, and the *recent* rules, at most 1,024 of them, under the
+exhaustive one, which costs next to nothing to build; so a single addition never rebuilds
+a large delta. What was removed is flagged. A merge makes one base of all when what was added has
 reached an eighth of the base, or half of the base is gone: so a rule takes part in few
 merges, and memory returns. This is the combined scheme of the thesis (2.6.5), for
 everything.
@@ -80,7 +80,7 @@ class Collection:
         self.schema = schema
         self.index = index
         check_index(index)
-        self.why = ""  # the base has the index that it has
+        self.why = "there was nothing to choose"  # the base's index
         self.codes: dict[str, int] = {}
         self.next_position = 0
         self.id_type: pa.DataType | None = None
@@ -106,7 +106,7 @@ class Collection:
         """Return the same rules, to be changed apart."""
         self._freeze()
         twin = Collection(self.schema, self.index)
-        twin.codes = dict(self.codes)
+        twin.codes, twin.why = dict(self.codes), self.why
         twin.restore(
             [part.copy() if part else None for part in self._parts],
             self.next_position,
@@ -289,9 +289,12 @@ class Collection:
         """Return what delta and recent become with a further segment."""
         delta, recent = self._parts[_DELTA], self._parts[_RECENT]
         recent = _one_of([recent, fresh])
-        if recent is not None and len(recent.roster.positions) > _SMALL:
-            return [_one_of([delta, recent]), None]
-        return [delta, recent]
+        if recent is None or len(recent.roster.positions) <= _SMALL:
+            return [delta, recent]
+        # A delta can be an eighth of the base, too much to look at one by one.
+        roster, conjunctions = _survivors([s for s in (delta, recent) if s is not None])
+        index, _ = built_index(self.index, conjunctions, self.schema.floats())
+        return [Segment(roster, index), None]
 
     # ------------------------------------------------------------ checks
 

@@ -1,0 +1,1 @@
+"""The papers' own figures, measured again: one module a paper, one command for all."""

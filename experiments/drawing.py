@@ -1,0 +1,192 @@
+"""One look for all pictures: a colour for each structure, labels beside lines, no legends.
+
+Colours are Okabe and Ito's, which the colour-blind tell apart; markers differ besides.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
+
+_BLUE, _ORANGE, _GREEN, _RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
+_PURPLE, _SKY, _BLACK, _GREY = "#CC79A7", "#56B4E9", "#222222", "#8A8A8A"
+
+LOOKS = {  # name: colour, marker, line
+    "W = 20": (_BLUE, "o", "-"),
+    "W = 40": (_RED, "s", "-"),
+    "VCR, L = 16": (_BLUE, "o", "-"),
+    "VCR, L chosen": (_SKY, "o", "--"),
+    "R*-tree": (_RED, "s", "-"),
+    "packed R-tree": (_ORANGE, "D", "-"),
+    "shapely": (_GREY, "^", "--"),
+    "direct": (_BLUE, "o", "-"),
+    "hashed": (_RED, "s", "-"),
+    "simple": (_RED, "s", "-"),
+    "overlapped": (_BLUE, "o", "-"),
+    "LCI": (_BLUE, "o", "-"),
+    "SCI": (_SKY, "v", "-"),
+    "direct list": (_GREEN, "s", "-"),
+    "segment tree": (_RED, "D", "-"),
+    "ncls": (_GREY, "^", "--"),
+    "intervals (Tocsin)": (_PURPLE, "P", "-"),
+    "grid": (_BLUE, "o", "-"),
+    "grid 1000 x 1000": (_SKY, "o", "--"),
+    "32-tree": (_GREEN, "v", "-"),
+    "quad-tree": (_PURPLE, "P", "-"),
+    "n x n cells": (_BLUE, "o", "-"),
+    "unsorted": (_RED, "s", "-"),
+    "Z-sorted": (_BLUE, "o", "-"),
+    "add": (_BLUE, "o", "-"),
+    "remove": (_RED, "s", "-"),
+}
+
+plt.rcParams.update(
+    {
+        "font.family": "DejaVu Sans",
+        "font.size": 10,
+        "axes.titlesize": 11,
+        "axes.titlelocation": "left",
+        "axes.titlepad": 10,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.edgecolor": "#666666",
+        "axes.labelcolor": "#333333",
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": "#E4E4E4",
+        "grid.linewidth": 0.8,
+        "xtick.color": "#444444",
+        "ytick.color": "#444444",
+        "lines.linewidth": 2.0,
+        "lines.markersize": 6,
+        "savefig.dpi": 110,
+        "savefig.bbox": "tight",
+        "figure.constrained_layout.use": True,
+    }
+)
+
+
+def panels(count: int, title: str, height: float = 3.9) -> tuple[Any, list[Any]]:
+    """Return a picture with panels side by side."""
+    picture, axes = plt.subplots(1, count, figsize=(5.4 * count, height), squeeze=False)
+    picture.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
+    return picture, list(axes[0])
+
+
+def lines(
+    axes: Any,
+    title: str,
+    x: tuple[str, list[float]],
+    y_label: str,
+    series: dict[str, list[float]],
+    powers: bool = True,
+    zero: bool = False,
+) -> None:
+    """Draw one line a structure, with its name at its end."""
+    x_label, xs = x
+    for name, values in series.items():
+        colour, marker, style = LOOKS[name]
+        axes.plot(xs[: len(values)], values, color=colour, marker=marker, linestyle=style)
+    axes.set_title(title)
+    axes.set_xlabel(x_label)
+    axes.set_ylabel(y_label)
+    if powers:
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(xs, [short(v) for v in xs])
+        axes.xaxis.set_minor_locator(NullLocator())
+    if zero:
+        axes.set_ylim(0, 1.08 * max(max(v) for v in series.values()))
+    else:
+        axes.set_yscale("log")
+        _log_ticks(axes)
+    _name_ends(axes, xs, series)
+
+
+def bars(
+    axes: Any, title: str, groups: list[str], y_label: str, series: dict[str, list[float]]
+) -> None:
+    """Draw groups of bars on a logarithmic scale, names over the first group's bars."""
+    names = list(series)
+    width = 0.84 / len(names)
+    known = [v for values in series.values() for v in values if np.isfinite(v)]
+    for i, name in enumerate(names):
+        at = np.arange(len(groups)) + (i - (len(names) - 1) / 2) * width
+        colour = LOOKS[name][0]
+        hatch = "///" if LOOKS[name][2] == "--" else None
+        axes.bar(at, series[name], width * 0.92, color=colour, hatch=hatch, edgecolor="white")
+        for x, value in zip(at, series[name], strict=True):
+            if np.isfinite(value):
+                axes.annotate(
+                    f" {name}  {short(value)}", (x, value), rotation=90, ha="center", va="bottom",
+                    fontsize=7.5, color="#333333",
+                )  # fmt: skip
+    axes.set_title(title)
+    axes.set_ylabel(y_label)
+    axes.set_yscale("log")
+    low, high = min(known), max(known)
+    bottom = low / 2
+    axes.set_ylim(bottom, high * (high / bottom) ** 0.55)
+    axes.set_xticks(range(len(groups)), groups)
+    axes.grid(visible=False, axis="x")
+    _log_ticks(axes)
+
+
+def point(axes: Any, x: float, y: float, name: str) -> None:
+    """Mark one more point."""
+    axes.plot([x], [y], color=_RED, marker="*", markersize=13, linestyle="none")
+    axes.annotate(
+        name, (x, y), xytext=(9, -9), textcoords="offset points", ha="left", va="top",
+        fontsize=9, color=_RED, fontweight="bold",
+    )  # fmt: skip
+
+
+def short(value: float) -> str:
+    """Return a number in few signs."""
+    for unit, sign in ((1e6, "M"), (1e3, "k")):
+        if abs(value) >= unit:
+            return f"{value / unit:.3g}{sign}"
+    return f"{value:.2g}" if abs(value) < 10 else f"{value:.3g}"
+
+
+def _log_ticks(axes: Any) -> None:
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: short(v)))
+    low, high = axes.get_ylim()
+    if high / low < 30:  # too few powers of ten to read from
+        ticks = [m * 10.0**e for e in range(-9, 10) for m in (1, 2, 5)]
+        axes.set_yticks([t for t in ticks if low <= t <= high])
+        axes.set_ylim(low, high)
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.yaxis.set_minor_locator(NullLocator())
+
+
+def _name_ends(axes: Any, xs: list[float], series: dict[str, list[float]]) -> None:
+    """Write names at the ends of lines, moved apart where they would overlap."""
+    transform = axes.transData
+    ends = sorted((transform.transform((xs[0], v[-1]))[1], name) for name, v in series.items())
+    least = 13.0 * axes.figure.dpi / 72
+    for place, (height, name) in zip(_apart([e[0] for e in ends], least), ends, strict=True):
+        values = series[name]
+        axes.annotate(
+            name, (xs[len(values) - 1], values[-1]), xytext=(9, (place - height) * 72
+            / axes.figure.dpi), textcoords="offset points", va="center", fontsize=9,
+            color=LOOKS[name][0], fontweight="bold", annotation_clip=False,
+        )  # fmt: skip
+
+
+def _apart(heights: list[float], least: float) -> list[float]:
+    """Return ascending heights, moved as little as can be until they are `least` apart."""
+    pools: list[list[float]] = []  # sum and number of those that move together
+    for i, height in enumerate(heights):
+        pools.append([height - i * least, 1])
+        while len(pools) > 1 and pools[-2][0] / pools[-2][1] > pools[-1][0] / pools[-1][1]:
+            total, count = pools.pop()
+            pools[-1][0] += total
+            pools[-1][1] += count
+    level = [total / count for total, count in pools for _ in range(int(count))]
+    return [height + i * least for i, height in enumerate(level)]

@@ -1,0 +1,343 @@
+"""What the papers compare with, so that it can be asked in the same way.
+
+* `RTree`: an R-tree in flat arrays. Its leaves are packed (sort-tile-recursive), or are those of
+  an R*-tree that libspatialindex has grown by insertion; the levels above are packed. Both are
+  searched by a kernel of the same make as Tocsin's own, so that no library's call, visitor or
+  fresh output stands between the paper's claim and what is measured.
+* `ShapelyTree`: GEOS' packed R-tree by shapely's query of many points at once: the fastest
+  R-tree that Python has as a library.
+* `Constructs`: virtual construct intervals on a lattice of whole numbers, to the letter of the
+  paper. With L = 1 it is the direct list (Dlist).
+* `SegmentTree`: an id in the O(log n) nodes that an interval is made of, and a path of nodes for
+  a point: what an interval skip list does by its markers, without being random.
+* `NestedList`: a library's interval index, asked with many points at once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tocsin.index.intervals import too_short
+from tocsin.index.rectangles import distribute
+from tocsin.jit import Float64s, Int32Out, Int32s, Int64Out, Int64s, frozen, kernel
+
+_FANOUT = 16
+
+# ------------------------------------------------------------ R-trees
+
+
+class Tree(NamedTuple):
+    """n boxes, then the nodes over them, level by level, the root last."""
+
+    bounds: Float64s  # [4 m] low x, high x, low y, high y
+    first: Int64s  # [m] its children, where it is a node
+    stop: Int64s  # [m]
+    ids: Int32s  # [n]
+
+
+class RTree:
+    """An R-tree in flat arrays."""
+
+    def __init__(self, groups: np.ndarray, low: np.ndarray, high: np.ndarray, points: np.ndarray):
+        """`groups` tells which leaf each box is in."""
+        self.size, self.events = low.shape[1], points.shape[1]
+        self.x, self.y = (np.ascontiguousarray(p, np.float64) for p in points)
+        order = np.argsort(groups, kind="stable")
+        bounds = np.stack([low[0], high[0], low[1], high[1]], axis=1).astype(np.float64)[order]
+        level, starts = bounds, np.flatnonzero(np.diff(groups[order], prepend=-1))
+        made, done = [bounds], 0
+        firsts, stops = [np.zeros(self.size, np.int64)], [np.zeros(self.size, np.int64)]
+        while True:
+            stop = np.append(starts[1:], len(level))
+            nodes = np.empty((len(starts), 4))
+            nodes[:, 0::2] = np.minimum.reduceat(level[:, 0::2], starts)
+            nodes[:, 1::2] = np.maximum.reduceat(level[:, 1::2], starts)
+            order_above = tiles(nodes[:, 0::2].T, nodes[:, 1::2].T)
+            above = np.argsort(order_above, kind="stable")
+            made.append(nodes[above])
+            firsts.append(starts[above] + done)
+            stops.append(stop[above] + done)
+            done += len(level)
+            if len(nodes) == 1:
+                break
+            level = nodes[above]
+            starts = np.flatnonzero(np.diff(order_above[above], prepend=-1))
+        self.tree = Tree(
+            frozen(np.concatenate(made).reshape(-1), np.float64),
+            frozen(np.concatenate(firsts), np.int64),
+            frozen(np.concatenate(stops), np.int64),
+            frozen(order, np.int32),
+        )
+        # Children's ranges are kept for boxes too, only to be simple; they are not counted.
+        self.nbytes = self.tree.bounds.nbytes + self.tree.ids.nbytes
+        self.nbytes += 16 * (len(self.tree.first) - self.size)
+
+    def ask(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
+        return descend(self.tree, self.x, self.y, first, stop, offsets, out)
+
+
+def tiles(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return which node of about 16 each box is packed into, sort-tile-recursive."""
+    n = low.shape[1]
+    nodes = -(-n // _FANOUT)
+    slices = int(np.ceil(np.sqrt(nodes)))
+    x, y = (low + high) / 2
+    in_slice = np.empty(n, np.int64)
+    in_slice[np.argsort(x, kind="stable")] = np.arange(n) // (slices * _FANOUT)
+    order = np.lexsort((y, in_slice))
+    number = np.empty(n, np.int64)
+    # A slice is a whole number of nodes, but for the last.
+    number[order] = np.arange(n) // _FANOUT
+    return number
+
+
+def packed(low: np.ndarray, high: np.ndarray, points: np.ndarray) -> RTree:
+    """Return a packed R-tree."""
+    return RTree(tiles(low, high), low, high, points)
+
+
+def grown(low: np.ndarray, high: np.ndarray, points: np.ndarray) -> RTree:
+    """Return a tree with the leaves of an R*-tree grown by insertion (libspatialindex)."""
+    from rtree import index
+
+    settings = index.Property()
+    settings.variant = index.RT_Star
+    settings.leaf_capacity = settings.index_capacity = _FANOUT
+    settings.near_minimum_overlap_factor = _FANOUT // 2
+    tree = index.Index(properties=settings)
+    rows = np.concatenate([low, high]).T.tolist()
+    for number, box in enumerate(rows):
+        tree.insert(number, box)
+    groups = np.empty(low.shape[1], np.int64)
+    for number, (_, members, _) in enumerate(tree.leaves()):
+        groups[members] = number
+    return RTree(groups, low, high, points)
+
+
+@kernel
+def descend(
+    g: Tree,
+    xs: Float64s,
+    ys: Float64s,
+    first: int,
+    stop: int,
+    offsets: Int64Out,
+    out: Int32Out,
+) -> int:
+    """Write the boxes around each point, while there is room for all."""
+    bounds, firsts, stops, ids = g.bounds, g.first, g.stop, g.ids
+    size = ids.shape[0]
+    room = out.shape[0] - size
+    stack = np.empty(1 << 16, np.int64)
+    n = offsets[0]
+    event = first
+    while event < stop and n <= room:
+        x, y = xs[event], ys[event]
+        stack[0], depth = firsts.shape[0] - 1, 1
+        while depth > 0:
+            depth -= 1
+            node = stack[depth]
+            begin, end = firsts[node], stops[node]
+            if begin < size:
+                for i in range(begin, end):
+                    b = 4 * i
+                    hit = (bounds[b] <= x) & (x <= bounds[b + 1])
+                    hit &= (bounds[b + 2] <= y) & (y <= bounds[b + 3])
+                    out[n] = ids[i]
+                    n += np.int64(hit)
+            else:
+                for i in range(begin, end):
+                    b = 4 * i
+                    hit = (bounds[b] <= x) & (x <= bounds[b + 1])
+                    hit &= (bounds[b + 2] <= y) & (y <= bounds[b + 3])
+                    stack[depth] = i
+                    depth += np.int64(hit)
+        event += 1
+        offsets[event - first] = n
+    return event
+
+
+class ShapelyTree:
+    """GEOS' packed R-tree; fresh pairs."""
+
+    nbytes = 0  # it does not tell
+
+    def __init__(self, low: np.ndarray, high: np.ndarray, points: np.ndarray):
+        import shapely
+
+        self.size, self.events = low.shape[1], points.shape[1]
+        self.tree = shapely.STRtree(shapely.box(low[0], low[1], high[0], high[1]))
+        self.points = shapely.points(points[0], points[1])
+
+    def ask_whole(self, events: int) -> np.ndarray:
+        return self.tree.query(self.points[:events])
+
+    def ask(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
+        stop = min(stop, first + max((len(out) - self.size) // self.size, 1))
+        asked, found = self.tree.query(self.points[first:stop])
+        out[: len(found)] = found
+        offsets[1 : stop - first + 1] = np.cumsum(np.bincount(asked, minlength=stop - first))
+        return stop
+
+
+# ------------------------------------------------------------ intervals
+
+
+class Lists(NamedTuple):
+    """Lists of ids, one after the other."""
+
+    start: Int32s
+    ids: Int32s
+
+
+def _lists(numbers: np.ndarray, ids: np.ndarray, possible: int) -> Lists:
+    start = np.concatenate([[0], np.cumsum(np.bincount(numbers, minlength=possible))])
+    listed = np.empty(len(ids), np.int32)
+    distribute(numbers, ids.astype(np.int32), start[:-1].copy(), listed)
+    return Lists(frozen(start, np.int32), frozen(listed, np.int32))
+
+
+class Constructs:
+    """Virtual construct intervals, a cell for each of the values 0..R - 1."""
+
+    def __init__(
+        self, low: np.ndarray, high: np.ndarray, points: np.ndarray, longest: int, logarithmic: bool
+    ):
+        self.size, self.events = len(low), len(points)
+        self.longest, self.logarithmic = longest, logarithmic
+        self.each = longest.bit_length() if logarithmic else longest
+        self.values = np.ascontiguousarray(points, np.int64)
+        at, end, rest = low.astype(np.int64), high.astype(np.int64) + 1, np.arange(len(low))
+        numbers, ids = [], []
+        while len(rest):
+            length = np.minimum(end[rest] - at[rest], longest)
+            kind = np.log2(length).astype(np.int64) if logarithmic else length - 1
+            numbers.append(at[rest] * self.each + kind)
+            ids.append(rest)
+            at[rest] += 1 << kind if logarithmic else length
+            rest = rest[at[rest] < end[rest]]
+        cells = int(max(high.max(), points.max())) + 1
+        self.lists = _lists(np.concatenate(numbers), np.concatenate(ids), cells * self.each)
+        self.nbytes = sum(a.nbytes for a in self.lists)
+        self.skip = frozen(np.array(too_short(longest, logarithmic)), np.int64)
+
+    def ask(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
+        return cover(
+            *self.lists, self.skip, self.each, self.values, self.size, first, stop, offsets, out
+        )
+
+
+@kernel
+def cover(
+    start: Int32s,
+    ids: Int32s,
+    skip: Int64s,
+    each: int,
+    values: Int64s,
+    size: int,
+    first: int,
+    stop: int,
+    offsets: Int64Out,
+    out: Int32Out,
+) -> int:
+    """Write the lists of the constructs that cover each value: one run for each start."""
+    room = out.shape[0] - size
+    n = np.uint64(offsets[0])
+    event = first
+    while event < stop and np.int64(n) <= room:
+        value = values[event]
+        for back in range(min(skip.shape[0], value + 1)):
+            cell = (value - back) * each
+            begin = np.uint64(start[cell + skip[back]])
+            length = np.uint64(start[cell + each]) - begin
+            for j in range(length):
+                out[n + j] = ids[begin + j]
+            n += length
+        event += 1
+        offsets[event - first] = n
+    return event
+
+
+class SegmentTree:
+    """Ids in the nodes of a binary tree over the values."""
+
+    def __init__(self, low: np.ndarray, high: np.ndarray, points: np.ndarray):
+        self.size, self.events = len(low), len(points)
+        self.values = np.ascontiguousarray(points, np.int64)
+        self.leaves = 1 << int(max(high.max(), points.max())).bit_length()
+        a, z = low.astype(np.int64) + self.leaves, high.astype(np.int64) + 1 + self.leaves
+        numbers, ids, rest = [], [], np.arange(len(low))
+        while len(rest):
+            odd = rest[a[rest] & 1 == 1]
+            numbers.append(a[odd].copy())
+            ids.append(odd)
+            a[odd] += 1
+            odd = rest[z[rest] & 1 == 1]
+            z[odd] -= 1
+            numbers.append(z[odd].copy())
+            ids.append(odd)
+            a, z = a >> 1, z >> 1
+            rest = rest[a[rest] < z[rest]]
+        self.lists = _lists(np.concatenate(numbers), np.concatenate(ids), 2 * self.leaves)
+        self.nbytes = sum(array.nbytes for array in self.lists)
+
+    def ask(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
+        return climb(*self.lists, self.leaves, self.values, self.size, first, stop, offsets, out)
+
+
+@kernel
+def climb(
+    start: Int32s,
+    ids: Int32s,
+    leaves: int,
+    values: Int64s,
+    size: int,
+    first: int,
+    stop: int,
+    offsets: Int64Out,
+    out: Int32Out,
+) -> int:
+    """Write the lists of a leaf and of all nodes above it."""
+    room = out.shape[0] - size
+    n = np.uint64(offsets[0])
+    event = first
+    while event < stop and np.int64(n) <= room:
+        node = leaves + values[event]
+        while node > 0:
+            begin = np.uint64(start[node])
+            length = np.uint64(start[node + 1]) - begin
+            for j in range(length):
+                out[n + j] = ids[begin + j]
+            n += length
+            node >>= 1
+        event += 1
+        offsets[event - first] = n
+    return event
+
+
+class NestedList:
+    """The nested containment list of the library ncls; fresh pairs."""
+
+    nbytes = 0  # it does not tell
+
+    def __init__(self, low: np.ndarray, high: np.ndarray, points: np.ndarray):
+        from ncls import NCLS
+
+        self.size, self.events = len(low), len(points)
+        self.points = np.ascontiguousarray(points, np.int64)
+        ends = np.asarray(high, np.int64) + 1  # half open there
+        self.list = NCLS(np.ascontiguousarray(low, np.int64), ends, np.arange(len(low)))
+
+    def ask_whole(self, events: int) -> tuple[np.ndarray, np.ndarray]:
+        points = self.points[:events]
+        return self.list.all_overlaps_both(points, points + 1, np.arange(events))
+
+    def ask(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
+        stop = min(stop, first + max((len(out) - self.size) // self.size, 1))
+        points = self.points[first:stop]
+        asked, found = self.list.all_overlaps_both(points, points + 1, np.arange(stop - first))
+        out[: len(found)] = found
+        offsets[1 : stop - first + 1] = np.cumsum(np.bincount(asked, minlength=stop - first))
+        return stop

@@ -1,0 +1,119 @@
+"""Every figure can be regenerated, and verdicts follow from numbers; at this size they mean
+nothing."""
+
+import json
+
+import numpy as np
+import pytest
+
+from experiments.__main__ import FIGURES, main
+from experiments.grid import z_order
+from experiments.measuring import check_equal
+from experiments.rivals import Constructs, SegmentTree, grown, packed
+from experiments.verdicts import Check, Finding, at_least, at_most, near_power, verdict
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    out = tmp_path_factory.mktemp("experiments")
+    main(["--size", "tiny", "--out", str(out)])
+    return out
+
+
+def test_every_figure_has_a_picture_and_a_verdict(made):
+    records = json.loads((made / "experiments" / "findings.json").read_text())
+    page = (made / "experiments.md").read_text()
+    assert list(records) == list(FIGURES)
+    for name, record in records.items():
+        assert (made / "experiments" / f"{name}.png").stat().st_size > 10_000
+        assert record["name"] == name
+        assert record["verdict"] in ("holds", "partly", "does not hold")
+        assert f"experiments/{name}.png" in page
+        assert record["line"] in page
+
+
+def test_one_figure_alone_keeps_the_others(made):
+    before = json.loads((made / "experiments" / "findings.json").read_text())
+    main(["--size", "tiny", "--only", "vcr-hashing", "--out", str(made)])
+    after = json.loads((made / "experiments" / "findings.json").read_text())
+    assert list(after) == list(before)
+    del before["vcr-hashing"], after["vcr-hashing"]
+    assert after == before
+
+
+YES, NO = Check("a", "1", True), Check("b", "2", False)
+
+
+@pytest.mark.parametrize(
+    ("checks", "expected"),
+    [([YES, YES], "holds"), ([YES, NO], "partly"), ([NO], "does not hold")],
+)
+def test_verdicts(checks, expected):
+    assert verdict(checks) == expected
+    finding = Finding("n", "t", "s", "c", "h", checks)
+    assert finding.line.startswith(expected)
+    assert ("against it: b: 2" in finding.line) == (NO in checks)
+    assert finding.record()["verdict"] == expected
+
+
+def test_no_verdict_without_checks():
+    with pytest.raises(ValueError, match="without checks"):
+        verdict([])
+
+
+def test_limits():
+    assert at_least("faster", 2.0, 2).true
+    assert not at_least("faster", 1.99, 2).true
+    assert at_most("smaller", 3.0, 3).true
+    assert not at_most("smaller", 3.01, 3).true
+    assert [near_power("L", v, 8).true for v in (2, 4, 8, 16, 32)] == [
+        False,
+        True,
+        True,
+        True,
+        False,
+    ]
+    assert at_least("faster", 1234.5, 2).measured == "1,234x (asked: at least 2x)"
+
+
+class Plainly:
+    """Boxes tested one by one."""
+
+    nbytes = 0
+
+    def __init__(self, low, high, points):
+        self.low, self.high, self.points = low, high, points
+        self.size, self.events = low.shape[1], points.shape[1]
+
+    def ask(self, first, stop, offsets, out):
+        at = self.points[:, first : first + 1]
+        found = np.flatnonzero(((self.low <= at) & (at <= self.high)).all(axis=0))
+        out[: len(found)] = found
+        offsets[1] = len(found)
+        return first + 1
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 700])
+def test_rivals_find_what_is_there(n):
+    rng = np.random.default_rng(n)
+    low, points = rng.integers(0, 50, (2, n)), rng.integers(0, 60, (2, 200))
+    high = low + rng.integers(0, 20, (2, n))
+    plain = {"plainly": Plainly(low, high, points)}
+    check_equal(plain | {"a": packed(low, high, points), "b": grown(low, high, points)}, 200)
+    low, high, points = low[0], high[0], points[0]
+    lists = {f"{i}": Constructs(low, high, points, 1 << i, i % 2 == 0) for i in range(6)}
+    plain = {"plainly": Plainly(low[None], high[None], points[None])}
+    check_equal(plain | lists | {"tree": SegmentTree(low, high, points)}, 200)
+
+
+def test_what_differs_is_told():
+    low = np.zeros((2, 3))
+    points = np.full((2, 4), 0.5)
+    one, other = Plainly(low, low + 1, points), Plainly(low, low + 0.1, points)
+    with pytest.raises(AssertionError, match="other finds other rules than one"):
+        check_equal({"one": one, "other": other}, 4)
+
+
+def test_z_order():
+    points = np.array([[0.1, 0.9, 0.1, 0.9], [0.9, 0.9, 0.1, 0.1]])
+    assert z_order(points).tolist() == [2, 3, 0, 1]
