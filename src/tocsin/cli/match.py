@@ -145,7 +145,7 @@ def _imported() -> Any:
 def _session(tocsin_spark: Any, log: Path) -> Any:
     from tocsin.cli.progress import stderr_into
 
-    settings = tocsin_spark.files.SETTINGS | {
+    settings = {
         # Errors come as exceptions; the log would say them again, as pages of Java.
         "spark.log.level": "OFF",
         # Small tasks: the bar moves, and the last core does not keep the others waiting.
@@ -154,7 +154,10 @@ def _session(tocsin_spark: Any, log: Path) -> Any:
     }
     try:
         with stderr_into(log), tocsin_spark.files.telling("Spark did not start"):
-            return tocsin_spark.session(config=settings)
+            spark = tocsin_spark.session(config=settings)
+            for name, value in tocsin_spark.files.SETTINGS.items():
+                spark.conf.set(name, value)  # also where a session was running already
+            return spark
     except TocsinError as error:
         said = log.read_text(errors="replace").strip().splitlines()[-3:]
         raise TocsinError("\n  ".join([f"{error}; it needs Java 17 or newer", *said])) from None
