@@ -170,6 +170,32 @@ def huge_integers(rng):
     return Boxes(low, high, events, [0, 0])
 
 
+def beyond_2_62(rng):
+    """Domains that lie wholly where neither floats nor differences of integers are exact."""
+    low = 2**63 - 1 - rng.integers(1, 10**6, (2, 3000))
+    low[1] = -low[1]
+    events = np.array(
+        [[2**62, -(2**62), 2**63 - 1, NULL + 2, 0], [-(2**62), 2**62, NULL + 2, 0, 0]]
+    )
+    inside = low[:, :400] + rng.integers(-2, 12, (2, 400))
+    return Boxes(low, low + 10, np.concatenate([events, inside], axis=1), [0, 0])
+
+
+def a_city_in_a_country(rng):
+    """Small fences in one place, a few over all of it, some far away."""
+    low = rng.normal(0.5, 0.001, (2, 5000))
+    side = np.full(5000, 1e-5)
+    low[:, :50], side[:50] = 0.495, 0.01
+    low[:, 50:150] = rng.random((2, 100))
+    return floats(low, low + side, rng.normal(0.5, 0.001, (2, 500)))
+
+
+def large_on_pixels(rng):
+    corners = np.sort(rng.integers(0, [[[1920]], [[1080]]], (2, 2, 3000)), axis=1)
+    events = np.stack([rng.integers(0, 1920, 300), rng.integers(0, 1080, 300)])
+    return Boxes(corners[:, 0], corners[:, 1], events, [0, 0])
+
+
 def times(rng):
     start = 1_700_000_000_000_000
     low = start + rng.integers(0, 10**12, (1, 3000))
@@ -203,7 +229,8 @@ def one_each(rng):
 SHAPES = [
     squares, points_on_bounds, clusters, half_in_a_corner, corner_in_a_corner, identical, one_giant,
     all_sizes, elongated, half_planes, degenerate, outliers, with_nulls, integers, huge_integers,
-    times, three_attributes, one_attribute, one_each,
+    beyond_2_62, a_city_in_a_country, large_on_pixels, times, three_attributes, one_attribute,
+    one_each,
 ]  # fmt: skip
 
 

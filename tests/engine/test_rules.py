@@ -521,3 +521,17 @@ def test_matching_while_another_thread_changes_rules():
     thread.join()
     assert errors == []
     assert len(rules.match({"n": 1})) == 5_000
+
+
+def test_a_match_within_a_match_has_memory_of_its_own():
+    """A signal handler may match while its thread does."""
+    rules = tocsin.Rules({"x": "number"})
+    rules.add_many(pa.table({"id": range(2000), "x_low": [float(i) for i in range(2000)]}))
+    outer, inner = [{"x": 1500.0}] * 3, [{"x": 3.0}] * 50
+    run = rules._run(outer)
+    found = []
+    for block in run.blocks(kept=True):
+        assert len(rules.match(inner)) == 200
+        found.append(block.rules.copy())
+    assert np.concatenate(found).size == 3 * 1501
+    assert len(rules.match(outer)) == 3 * 1501

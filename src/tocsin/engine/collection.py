@@ -1,12 +1,12 @@
 """Rules that change: base, delta, removals and merge, once for all indexes.
 
 The base is immutable under its index. What was added since lies in two small segments:
-the *delta*, under an index too, and the *recent* rules, at most 1,024 of them, under the
-exhaustive one, which costs next to nothing to build; so a single addition never rebuilds
-a large delta. What was removed is flagged. A merge makes one base of all when what was added has
-reached an eighth of the base, or half of the base is gone: so a rule takes part in few
-merges, and memory returns. This is the combined scheme of the thesis (2.6.5), for
-everything.
+the *delta*, under an index too, and the *recent* rules, at most 1,024 of them or an eighth
+of the delta, under the exhaustive one, which costs next to nothing to build; so additions
+seldom rebuild a large delta. What was removed is flagged. A merge makes one base of all
+when what was added has reached an eighth of the base, or half of the base is gone: so a
+rule takes part in few merges, and memory returns. This is the combined scheme of the
+thesis (2.6.5), for everything.
 
 Rules added one at a time wait in lists until someone looks (`segments`), then join the
 recent ones; adding n rules between two looks costs n.
@@ -229,13 +229,20 @@ class Collection:
         roster = Roster(positions, read.ids, read.where, read.payload)
         self._freeze()
         fresh = Segment(roster, Exhaustive.build(read.conjunctions), index)
-        added = self._added(fresh)
+        base, delta, recent = (len(p.roster.positions) if p else 0 for p in self._parts)
+        # A table is most often all there is. If there is to be a merge, nothing needs an index
+        # before it.
+        merging = base == 0 or delta + recent + n > max(_SMALL, base // _SHARE)
+        if merging:
+            added = [_one_of([*self._parts[_DELTA:], fresh]), None]
+        else:
+            added = self._added(fresh)
         # From here on nothing can fail but a merge, which leaves all as it is.
         self._parts[_DELTA:] = added
         self.id_type, self.payload_schema = id_type, payload_schema
         self.next_position += n
-        if self._parts[_BASE] is None:
-            self.merge()  # a table is most often all there is
+        if merging:
+            self.merge()
         else:
             self._merge_if_worth()
 
@@ -289,7 +296,8 @@ class Collection:
         """Return what delta and recent become with a further segment."""
         delta, recent = self._parts[_DELTA], self._parts[_RECENT]
         recent = _one_of([recent, fresh])
-        if recent is None or len(recent.roster.positions) <= _SMALL:
+        few = max(_SMALL, len(delta.roster.positions) // _SHARE if delta else 0)
+        if recent is None or len(recent.roster.positions) <= few:
             return [delta, recent]
         # A delta can be an eighth of the base, too much to look at one by one.
         roster, conjunctions = _survivors([s for s in (delta, recent) if s is not None])

@@ -34,21 +34,22 @@ _MOST_KEPT = 1 << 24  # candidates of a buffer that a thread may keep: 64 MiB
 
 class _Kept(threading.local):
     """Buffers that a thread keeps from one match to the next: a fresh one costs more to touch
-    than a single event takes to match.
+    than a single event takes to match. One that is in use is not here, so a match within a match
+    (a signal handler's, a finalizer's) takes another.
     """
 
     def __init__(self) -> None:
         self.buffers: list[np.ndarray] = []
 
-    def at_least(self, number: int, size: int) -> np.ndarray:
-        while len(self.buffers) <= number:
-            self.buffers.append(np.empty(0, np.int32))
-        if len(self.buffers[number]) < size:
-            self.buffers[number] = np.empty(size, np.int32)
-        kept = self.buffers[number]
-        if size > _MOST_KEPT:
-            self.buffers[number] = np.empty(0, np.int32)
-        return kept
+    def take(self, size: int) -> np.ndarray:
+        while self.buffers:
+            found = self.buffers.pop()
+            if len(found) >= size:
+                return found
+        return np.empty(size, np.int32)
+
+    def give_back(self, buffers: Sequence[_Buffer]) -> None:
+        self.buffers = [b.out for b in buffers if len(b.out) <= _MOST_KEPT][:3]
 
 
 _kept = _Kept()
@@ -57,11 +58,11 @@ _kept = _Kept()
 class _Buffer:
     """Where one segment's candidates go, and what has been counted."""
 
-    def __init__(self, segment: Segment, events: int, kept: int | None = None):
+    def __init__(self, segment: Segment, events: int, kept: bool = False):
         self.segment = segment
         # One event needs a place per conjunction; a single event gets no more.
         size = segment.conjunctions.size + (_ROOM if events > 1 else 0)
-        self.out = np.empty(size, np.int32) if kept is None else _kept.at_least(kept, size)
+        self.out = _kept.take(size) if kept else np.empty(size, np.int32)
         self.offsets = np.empty(0, np.int64)
         self.candidates = 0
         self.evaluated = 0
@@ -121,11 +122,9 @@ class Run:
     def blocks(self, kept: bool = False) -> Iterator[Matches]:
         """Yield matches of successive events; a block's arrays are valid until the next.
 
-        If `kept`, in buffers of this thread, and nothing else may match before the last block.
+        If `kept`, in buffers that this thread has kept, and keeps again after the last block.
         """
-        buffers = [
-            _Buffer(s, len(self.events), i if kept else None) for i, s in enumerate(self.segments)
-        ]
+        buffers = [_Buffer(s, len(self.events), kept) for s in self.segments]
         joined = np.empty(0, np.int32)
         matched = 0
         seen = (0, 0)
@@ -149,6 +148,8 @@ class Run:
             counters = Counters(now[0] - seen[0], now[1] - seen[1], matched)
             seen = now
             yield Matches(offsets, rules[:matched], self.ids, None, first, counters)
+        if kept:
+            _kept.give_back(buffers)
 
     def match(self) -> Matches:
         """Return all matches in fresh arrays."""
@@ -198,7 +199,7 @@ class Run:
         n = len(self.events)
         k = max(1, min(k, sum(s.size for s in self.segments)))
         at_once = max(1, _ROOM // k)  # events whose lists are held together
-        buffers = [_Buffer(s, n, i) for i, s in enumerate(self.segments)]
+        buffers = [_Buffer(s, n, True) for s in self.segments]
         offsets = np.zeros(n + 1, np.int64)
         rules, scores = [np.empty(0, np.int32)], [np.empty(0)]
         for begun, answered in self._rounds(buffers):
@@ -224,6 +225,7 @@ class Run:
                 rules.append(best[filled])
                 scores.append(values[filled])
                 offsets[first + 1 : first + events + 1] = sizes
+        _kept.give_back(buffers)
         np.cumsum(offsets, out=offsets)
         counted = sum(b.candidates for b in buffers), sum(b.evaluated for b in buffers)
         all_rules = np.concatenate(rules)

@@ -16,7 +16,7 @@ from tocsin.index.intervals import Intervals
 from tocsin.index.ntree import NTree
 from tocsin.index.plane import boxes_over, chosen_axes, sides
 from tocsin.index.protocol import Index
-from tocsin.index.rectangles import Rectangles, suits
+from tocsin.index.rectangles import Rectangles, runs_if_whole
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.line import HIGHEST, NULL
 
@@ -34,12 +34,13 @@ def check_index(name: Any) -> None:
 
 
 # What an event costs, in nanoseconds: roughly, measured on one core, and only to choose by.
-_LOOK = 0.4  # at one conjunction, exhaustively
+_LOOK = 0.4  # at one conjunction, exhaustively,
+_LOOK_TWICE = 2.5  # and at those beside one that matches
 _FIND = 40.0  # its cell, in a grid or on a lattice
 _TEST = 2.0  # the boxes in its cell, for each that matches
 _COPY = 0.15  # one id
 _RUN = 5.0  # of constructs
-_ACCEPT = 10.0  # one candidate that the index does not settle
+_ACCEPT = 20.0  # one candidate that the index does not settle
 
 
 def built_index(name: str, conjunctions: Conjunctions, floats: np.ndarray) -> tuple[Index, str]:
@@ -47,25 +48,28 @@ def built_index(name: str, conjunctions: Conjunctions, floats: np.ndarray) -> tu
     if name != "auto":
         return INDEXES[name].build(conjunctions, floats), "it was asked for"
     cost, chosen, why = min(_costs(conjunctions, floats), key=lambda each: each[0])
-    return chosen.build(conjunctions, floats), f"{why}, about {cost / 1000:,.2f} microseconds"
+    return chosen.build(conjunctions, floats), f"{why}, about {_counted(round(cost), 'nanosecond')}"
 
 
 def _costs(c: Conjunctions, floats: np.ndarray) -> Iterator[tuple[float, Any, str]]:
     """Yield what an event would cost under each index that could be chosen, and in what words."""
     n = c.size
-    yield _LOOK * n, Exhaustive, f"an event looks at all {_counted(n, 'conjunction')}"
+    words = f"an event looks at {_counted(n, 'conjunction')}"
     if _LOOK * n <= _FIND:
+        yield _LOOK * n, Exhaustive, words
         return
     x, y = chosen_axes(c, floats)
     boxes = boxes_over(c, x, y, floats)
     side_x, side_y = sides(boxes, 0)[2], sides(boxes, 1)[2]
     settled = float(boxes.settled.mean())
     met = float((side_x * side_y).sum())
+    yield _LOOK * n + _LOOK_TWICE * min(128 * met, n), Exhaustive, words
     words = f"an event meets about {met:,.0f} of {_counted(n, 'conjunction')}"
     left = met * (1 - settled) * _ACCEPT
     yield _FIND + met * _TEST + left, Grid, f"{words} on the two attributes of the grid"
-    if suits(boxes):
-        cost = 30 * _RUN + met * _COPY + left
+    cover = runs_if_whole(boxes)
+    if cover is not None:
+        cost = _FIND + cover * _RUN + met * _COPY
         yield cost, Rectangles, f"{words}, which overlap much on a lattice of whole numbers"
     alone = boxes.settled & (boxes.low[n:] == NULL) & (boxes.high[n:] == HIGHEST)
     met = float(side_x.sum())

@@ -14,31 +14,23 @@ from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import Keys, blank, load, unload
 from tocsin.model.predicates import INTERVAL, SET
 
+# Steps take arrays, not tuples of them: see `load`. It made accept ten times faster.
+
 
 @step
-def holds(c, row, key):
-    """Tell whether a key satisfies the predicate in a row."""
-    low, high = c.low[row], c.high[row]
-    kind = c.kind[row]
+def holds(kind, low, high, points, key):
+    """Tell whether a key satisfies a predicate: the kind, low and high of its row."""
     if kind == INTERVAL:
         return low <= key <= high
+    end = high
     while low < high:  # the first point >= key
         middle = (low + high) >> 1
-        if c.points[middle] < key:
+        if points[middle] < key:
             low = middle + 1
         else:
             high = middle
-    found = low < c.high[row] and c.points[low] == key
+    found = low < end and points[low] == key
     return found if kind == SET else not found
-
-
-@step
-def all_hold(c, conjunction, line):
-    """Tell whether an event, loaded onto a line, satisfies every predicate of a conjunction."""
-    for row in range(c.offsets[conjunction], c.offsets[conjunction + 1]):
-        if not holds(c, row, line[c.attribute[row]]):
-            return False
-    return True
 
 
 @kernel
@@ -56,7 +48,11 @@ def accept(
 
     `removed` has a flag per conjunction, or none at all.
     """
+    rows, of, kind, low, high, points = c.offsets, c.attribute, c.kind, c.low, c.high, c.points
+    columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
+    attribute, key = keys.attribute, keys.key
     line = blank(width)
+    some_removed = removed.shape[0] > 0
     evaluated = 0
     start = offsets[0]
     kept = start
@@ -68,17 +64,22 @@ def accept(
             if candidate < 0:
                 candidate = ~candidate
                 if not loaded:
-                    load(keys, first + i, line)
+                    load(columns, column_attribute, sparse, attribute, key, first + i, line)
                     loaded = True
                 evaluated += 1
-                if not all_hold(c, candidate, line):
+                true = True
+                for row in range(rows[candidate], rows[candidate + 1]):
+                    if not holds(kind[row], low[row], high[row], points, line[of[row]]):
+                        true = False
+                        break
+                if not true:
                     continue
-            if removed.shape[0] > 0 and removed[candidate] != 0:
+            if some_removed and removed[candidate] != 0:
                 continue
             candidates[kept] = candidate
             kept += 1
         if loaded:
-            unload(keys, first + i, line)
+            unload(sparse, attribute, first + i, line)
         start = stop
         offsets[i + 1] = kept
     return evaluated
@@ -88,7 +89,8 @@ def accept(
 def truths(c: Conjunctions, first: int, stop: int, keys: Keys, width: int, out: UInt8Out) -> None:
     """Write for each row of the conjunctions `first` to `stop` whether event 0 satisfies it."""
     line = blank(width)
-    load(keys, 0, line)
+    load(keys.columns, keys.column_attribute, keys.offsets, keys.attribute, keys.key, 0, line)
     begin = c.offsets[first]
     for row in range(begin, c.offsets[stop]):
-        out[row - begin] = np.uint8(holds(c, row, line[c.attribute[row]]))
+        key = line[c.attribute[row]]
+        out[row - begin] = np.uint8(holds(c.kind[row], c.low[row], c.high[row], c.points, key))

@@ -133,7 +133,8 @@ def code(key, is_float, first, last, origin, scale, gap, across):
     top = (across << BITS) - 1
     if key > last:
         return top
-    return min(np.int64((value(key, is_float) - origin) * scale) + np.int64(gap > 0), top)
+    found = np.int64((value(key, is_float) - origin) * scale) + np.int64(gap > 0)
+    return min(max(found, np.int64(0)), top)
 
 
 @step
@@ -467,11 +468,13 @@ def crowds(
     low: Float64Out,
     high: Float64Out,
     widths: Float64Out,
+    areas: Float64Out,
 ) -> None:
     """For each crowded cell widen a domain (`low` to `high`) to the bounds in its part list.
 
     `crowd` is a number per cell, -1 if it is not crowded. Bounds at infinity do not count. If
-    the domain is known already (`widths` has places), add up the widths of the boxes in it.
+    the domain is known already (`widths` has places), add up the widths of the boxes in it, and
+    their products.
     """
     gap, across, base, origin, scale = n.gap, n.across, n.base, n.origin, n.scale
     lows, highs, floats, size = b.low, b.high, b.floats, b.settled.shape[0]
@@ -489,6 +492,7 @@ def crowds(
                     and high_y > greatest_code(y, gap[a + 1], across[a + 1])
                 ):
                     continue
+                area = 1.0
                 for axis in range(2):
                     place, slot, k = axis * size + box[i], 2 * number + axis, a + axis
                     side = x if axis == 0 else y
@@ -499,7 +503,11 @@ def crowds(
                         highs[place], floats[axis], side, 1, origin[k], scale[k], across[k]
                     )
                     if known:
-                        widths[slot] += max(min(end, high[slot]) - max(begin, low[slot]), 0.0)
+                        width = max(min(end, high[slot]) - max(begin, low[slot]), 0.0)
+                        widths[slot] += width
+                        area *= width
+                        if axis == 1:
+                            areas[number] += area
                         continue
                     for bound in (begin, end):
                         if np.abs(bound) < np.inf:

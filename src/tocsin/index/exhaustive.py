@@ -203,34 +203,17 @@ def survey(c: Conjunctions, signature: Int64Out, lead: Int64Out, settled: UInt8O
         signature[i] = np.int64(mixed)
 
 
+# Steps take arrays, not tuples of them: see `load`.
+
+
 @step
-def can_meet(b, block, line):
-    """Tell whether an event may satisfy every test of some conjunction in a block."""
-    for test in range(b.tests[block], b.tests[block + 1]):
-        key = line[b.attribute[test]]
-        if key < b.least[test] or key > b.greatest[test]:
+def can_meet(attribute, least, greatest, first, stop, line):
+    """Tell whether an event may satisfy each of a block's tests, `first` to `stop`, somewhere."""
+    for test in range(first, stop):
+        key = line[attribute[test]]
+        if key < least[test] or key > greatest[test]:
             return False
     return True
-
-
-@step
-def window(b, block, begin, size, line):
-    """Return the bounds of a block's first two tests over a run of conjunctions, and the keys.
-
-    A block with one test names it twice: comparing again costs less than it would to
-    write everything below once more.
-    """
-    first = b.tests[block]
-    second = first + (b.tests[block + 1] > first + 1)
-    at, at2 = b.bounds[first] + begin, b.bounds[second] + begin
-    return (
-        b.low[at : at + size],
-        b.high[at : at + size],
-        line[b.attribute[first]],
-        b.low[at2 : at2 + size],
-        b.high[at2 : at2 + size],
-        line[b.attribute[second]],
-    )
 
 
 @step
@@ -249,11 +232,11 @@ def hits(low, high, key, low2, high2, key2):
 
 
 @step
-def rest_holds(b, block, i, line):
-    """Tell whether the i-th conjunction of a block passes its third and further tests."""
-    for test in range(b.tests[block] + 2, b.tests[block + 1]):
-        key = line[b.attribute[test]]
-        if not b.low[b.bounds[test] + i] <= key <= b.high[b.bounds[test] + i]:
+def rest_holds(attribute, bounds, low, high, first, stop, i, line):
+    """Tell whether the i-th conjunction of a block passes the tests `first` to `stop`."""
+    for test in range(first, stop):
+        key = line[attribute[test]]
+        if not low[bounds[test] + i] <= key <= high[bounds[test] + i]:
             return False
     return True
 
@@ -263,37 +246,49 @@ def propose(
     b: Layout, keys: Keys, width: int, first: int, stop: int, offsets: Int64Out, out: Int32Out
 ) -> int:
     """Write candidates event by event while there is room for all conjunctions."""
+    columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
+    own, key_of = keys.attribute, keys.key
+    blocks, tests_of, attribute, bounds = b.block, b.tests, b.attribute, b.bounds
+    least, greatest, lows, highs, candidate = b.least, b.greatest, b.low, b.high, b.candidate
     line = blank(width)
     n = offsets[0]
-    room = out.shape[0] - b.candidate.shape[0]
+    room = out.shape[0] - candidate.shape[0]
     event = first
     while event < stop and n <= room:
-        load(keys, event, line)
-        for block in range(b.block.shape[0] - 1):
-            if not can_meet(b, block, line):
+        load(columns, column_attribute, sparse, own, key_of, event, line)
+        for block in range(blocks.shape[0] - 1):
+            test, end = tests_of[block], tests_of[block + 1]
+            if not can_meet(attribute, least, greatest, test, end, line):
                 continue
-            begun, ended = b.block[block], b.block[block + 1]
-            tests = b.tests[block + 1] - b.tests[block]
-            if tests == 0:
-                out[n : n + ended - begun] = b.candidate[begun:ended]
+            begun, ended = blocks[block], blocks[block + 1]
+            if test == end:
+                out[n : n + ended - begun] = candidate[begun:ended]
                 n += ended - begun
                 continue
+            # A block with one test names it twice: comparing again costs less than it would to
+            # write everything below once more.
+            test2 = test + (end > test + 1)
+            key, key2 = line[attribute[test]], line[attribute[test2]]
             for begin in range(0, ended - begun, _CHUNK):
                 size = min(_CHUNK, ended - begun - begin)
-                low, high, key, low2, high2, key2 = window(b, block, begin, size, line)
+                at, at2 = bounds[test] + begin, bounds[test2] + begin
+                low, high = lows[at : at + size], highs[at : at + size]
+                low2, high2 = lows[at2 : at2 + size], highs[at2 : at2 + size]
                 if hits(low, high, key, low2, high2, key2) == 0:
                     continue
                 for i in range(size):
                     hit = (
                         (low[i] <= key) & (key <= high[i]) & (low2[i] <= key2) & (key2 <= high2[i])
                     )
-                    if tests > 2 and hit:
-                        hit = rest_holds(b, block, begin + i, line)
+                    if end > test + 2 and hit:
+                        hit = rest_holds(
+                            attribute, bounds, lows, highs, test + 2, end, begin + i, line
+                        )
                     # Always written, counted if it hits: cheaper than a branch. There is
                     # room, since each conjunction is written at most once past the hits.
-                    out[n] = b.candidate[begun + begin + i]
+                    out[n] = candidate[begun + begin + i]
                     n += np.int64(hit)
-        unload(keys, event, line)
+        unload(sparse, own, event, line)
         event += 1
         offsets[event - first] = n
     return event
@@ -302,29 +297,39 @@ def propose(
 @kernel
 def tally(b: Layout, keys: Keys, width: int, counts: Int64Out) -> None:
     """Add to each event's count the conjunctions whose tests hold."""
+    columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
+    own, key_of = keys.attribute, keys.key
+    blocks, tests_of, attribute, bounds = b.block, b.tests, b.attribute, b.bounds
+    least, greatest, lows, highs = b.least, b.greatest, b.low, b.high
     line = blank(width)
-    for event in range(keys.columns.shape[1]):
-        load(keys, event, line)
+    for event in range(counts.shape[0]):
+        load(columns, column_attribute, sparse, own, key_of, event, line)
         total = 0
-        for block in range(b.block.shape[0] - 1):
-            if not can_meet(b, block, line):
+        for block in range(blocks.shape[0] - 1):
+            test, end = tests_of[block], tests_of[block + 1]
+            if not can_meet(attribute, least, greatest, test, end, line):
                 continue
-            start, stop = b.block[block], b.block[block + 1]
-            tests = b.tests[block + 1] - b.tests[block]
-            if tests == 0:
+            start, stop = blocks[block], blocks[block + 1]
+            if test == end:
                 total += stop - start
                 continue
+            test2 = test + (end > test + 1)
+            key, key2 = line[attribute[test]], line[attribute[test2]]
             for begin in range(0, stop - start, _CHUNK):
                 size = min(_CHUNK, stop - start - begin)
-                low, high, key, low2, high2, key2 = window(b, block, begin, size, line)
+                at, at2 = bounds[test] + begin, bounds[test2] + begin
+                low, high = lows[at : at + size], highs[at : at + size]
+                low2, high2 = lows[at2 : at2 + size], highs[at2 : at2 + size]
                 found = hits(low, high, key, low2, high2, key2)
-                if tests > 2 and found > 0:
+                if end > test + 2 and found > 0:
                     found = 0
                     for i in range(size):
                         hit = (low[i] <= key) & (key <= high[i])
                         hit &= (low2[i] <= key2) & (key2 <= high2[i])
-                        if hit and rest_holds(b, block, begin + i, line):
+                        if hit and rest_holds(
+                            attribute, bounds, lows, highs, test + 2, end, begin + i, line
+                        ):
                             found += 1
                 total += found
-        unload(keys, event, line)
+        unload(sparse, own, event, line)
         counts[event] += total

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from tocsin.errors import RuleError
 from tocsin.index.cells import (
     BITS,
     CODES,
@@ -20,6 +21,7 @@ from tocsin.index.cells import (
     Nodes,
     cells_of,
     count_entries,
+    crowds,
     encode,
     fill_lists,
     propose,
@@ -30,6 +32,8 @@ from tocsin.jit import frozen
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import Keys, key_column
 
+_FAR = 2.0**62
+_MOST = 2**31 - 1  # entries that offsets of 32 bits can count
 _EXACT = 2.0**53  # integers below are exact as floats
 
 
@@ -89,13 +93,50 @@ class Filing(ABC):
 
     @abstractmethod
     def split(
-        self, nodes: Nodes, box: np.ndarray, node: np.ndarray, codes: np.ndarray, part: np.ndarray
+        self,
+        nodes: Nodes,
+        box: np.ndarray,
+        node: np.ndarray,
+        codes: np.ndarray,
+        full: np.ndarray,
+        part: np.ndarray,
     ) -> tuple[Any, Any]:
         """Return per cell the number of the node below or -1, and what these nodes are.
 
         The latter are their domains' begins and ends and the cells across, [n, 2] each. Both
         are None if no cell is split.
         """
+
+    def crowded(
+        self,
+        nodes: Nodes,
+        box: np.ndarray,
+        node: np.ndarray,
+        codes: np.ndarray,
+        cells: np.ndarray,
+        total: int,
+        size: np.ndarray,
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return of these cells, of `total`, the bounds' begins and ends, the boxes' mean sides in
+        shares of that, [n, 2] each, and the mean product of the two; `size` is boxes of each.
+        """
+        number = np.full(total, -1, np.int32)
+        number[cells] = np.arange(len(cells))
+        begin: np.ndarray = np.full(2 * len(cells), np.inf)
+        end: np.ndarray = np.full(2 * len(cells), -np.inf)
+        none = np.empty(0)
+        crowds(nodes, self.boxes, box, node, codes, number, begin, end, none, none)
+        begin[~np.isfinite(begin)] = 0.0
+        end = np.maximum(end, begin)
+        widths, areas = np.zeros(2 * len(cells)), np.zeros(len(cells))
+        crowds(nodes, self.boxes, box, node, codes, number, begin, end, widths, areas)
+        begin, end = begin.reshape(-1, 2), end.reshape(-1, 2)
+        extent = end - begin
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            side = np.where(extent > 0, widths.reshape(-1, 2) / size[:, None] / extent, 1.0)
+            both = areas / size / extent.prod(axis=1)
+        both = np.where(np.isfinite(both), both, side.min(axis=1))
+        return begin, end, side, both
 
     def cells(self, x: int, y: int) -> Cells:
         """Return the finished layout."""
@@ -141,7 +182,7 @@ class Filing(ABC):
         count_entries(local, node, codes, full, part)
         below = further = None
         if may_split:
-            below, further = self.split(local, box, node, codes, part)
+            below, further = self.split(local, box, node, codes, full, part)
         if below is None:
             below = np.full(cells, -1, np.int32)
         moved = np.where(below >= 0, part, 0)
@@ -150,6 +191,11 @@ class Filing(ABC):
         starts = np.cumsum(sizes) - sizes
         word_starts = np.cumsum(stay, dtype=np.int64) - stay
         total, word_total = int(sizes.sum()), int(stay.sum())
+        if self.id_count + total > _MOST:
+            raise RuleError(
+                f"lists of more than {_MOST:,} entries; the rules are too many, or overlap too "
+                "much, for one index: split them over several Rules"
+            )
         ids, words = np.empty(total, np.int32), np.empty(word_total, np.uint64)
         next_box, next_node = (
             np.empty(int(moved.sum()), np.int32),
@@ -183,7 +229,8 @@ def _axis(
 ) -> tuple[Any, ...]:
     """Return first, last, origin, scale, across and gap of one axis of several nodes."""
     if not is_float:
-        begin, end = np.floor(begin), np.ceil(end)
+        # Within what `keys_of` can say, so that keys and origin agree.
+        begin, end = np.clip(np.floor(begin), -_FAR, _FAR), np.clip(np.ceil(end), -_FAR, _FAR)
     first, last = keys_of(begin, is_float), keys_of(end, is_float)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         scale = across * float(CODES) / (end - begin)

@@ -43,6 +43,7 @@ def fold(c: Conjunctions, events: int, offsets: Int64Out, accepted: Int32Out) ->
     An event that meets several conjunctions of one rule has its rules sorted to find
     the doubles; a mark per rule would cost an array as long as there are rules.
     """
+    rule_of = c.rule
     start = offsets[0]
     kept = start
     for i in range(events):
@@ -50,8 +51,8 @@ def fold(c: Conjunctions, events: int, offsets: Int64Out, accepted: Int32Out) ->
         doubled = False
         for at in range(start, stop):
             conjunction = accepted[at]
-            rule = c.rule[conjunction]
-            if conjunction > 0 and c.rule[conjunction - 1] == rule:
+            rule = rule_of[conjunction]
+            if conjunction > 0 and rule_of[conjunction - 1] == rule:
                 doubled = True
             accepted[kept + at - start] = rule
         count = stop - start
@@ -68,17 +69,15 @@ def fold(c: Conjunctions, events: int, offsets: Int64Out, accepted: Int32Out) ->
 
 
 @step
-def score(c, conjunction, weights):
-    """Return the relevance of a conjunction to an event with these weights."""
+def score(attribute, kind, high, weight, begin, stop, weights):
+    """Return the relevance to an event with these weights of a conjunction, rows begin to stop."""
     total = 0.0
-    begin = c.offsets[conjunction]
-    for row in range(begin, c.offsets[conjunction + 1]):
-        if c.kind[row] == INTERVAL and c.high[row] == NULL:
+    for row in range(begin, stop):
+        if kind[row] == INTERVAL and high[row] == NULL:
             continue
-        if row > begin and c.attribute[row] == c.attribute[row - 1]:
+        if row > begin and attribute[row] == attribute[row - 1]:
             continue  # an interval and a complement on one attribute: it counts once
-        weight = c.weight[row] if c.weight.shape[0] > 0 else 1.0
-        total += weight * weights[c.attribute[row]]
+        total += (weight[row] if weight.shape[0] > 0 else 1.0) * weights[attribute[row]]
     return total
 
 
@@ -109,6 +108,8 @@ def keep_best(
     is a single conjunction, no rule can be there already.
     """
     weights = event_weights.common.copy()
+    rows, attribute_of, kind, high_of, weight = c.offsets, c.attribute, c.kind, c.high, c.weight
+    rule_of = c.rule
     for i in range(events):
         own = event_weights.offsets.shape[0] > 0
         if own:
@@ -118,8 +119,9 @@ def keep_best(
         base, size = i * k, sizes[i]
         for at in range(offsets[i], offsets[i + 1]):
             conjunction = accepted[at]
-            rule = c.rule[conjunction]
-            value = score(c, conjunction, weights)
+            rule = rule_of[conjunction]
+            begin, stop = rows[conjunction], rows[conjunction + 1]
+            value = score(attribute_of, kind, high_of, weight, begin, stop, weights)
             if size == k and not better(value, rule, scores[base + k - 1], rules[base + k - 1]):
                 continue
             low, high = base, base + size  # the first place whose match ranks after this one

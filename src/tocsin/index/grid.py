@@ -6,8 +6,8 @@ answered is told in `cells`, which reads first.
 The cell's side is the paper's (3.2.4): where a part list has one entry on average, a finer
 grid gains nothing. That asks for much memory if queries overlap much (100,000 squares of side
 0.01: 4000 x 4000 cells), so a budget is kept (3.2.5): the grid gets coarser until the lists fit
-80 bytes a box. On today's processors that is no loss; cells of a half or a third of a box's
-side, which fit the cache, are the fastest.
+80 bytes a box, and as much again for what crowded cells need below. On today's processors that
+is no loss; cells of a half or a third of a box's side, which fit the cache, are the fastest.
 
 Unlike the paper:
 
@@ -31,7 +31,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from tocsin.index.cells import Nodes, crowds
+from tocsin.index.cells import Boxes, Nodes
 from tocsin.index.filing import Filed, Filing
 from tocsin.index.plane import boxes_over, chosen_axes, sides
 from tocsin.model.conjunctions import Conjunctions
@@ -54,12 +54,16 @@ def cell_side(m: Any, q: Any) -> Any:
         return np.where(q > 0.5 / np.sqrt(m), 1 / (4 * q * m), 1 / np.sqrt(m) - q)[()]
 
 
-def resolution(m: Any, qx: Any, qy: Any, entries: Any) -> tuple[np.ndarray, np.ndarray]:
+def resolution(
+    m: Any, qx: Any, qy: Any, entries: Any, both: Any = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Return how many cells to have across x and y for m boxes of sides qx, qy of the domain.
 
-    At most about `entries` list entries, or cells, come of it (3.2.5).
+    At most about `entries` list entries, or cells, come of it (3.2.5). `both` is the mean of the
+    sides' product, if that of the means will not do: a few boxes may cover everything.
     """
-    m, qx, qy, entries = np.broadcast_arrays(m, qx, qy, np.asarray(entries, np.float64))
+    both = np.multiply(qx, qy) if both is None else both
+    m, qx, qy, entries, both = np.broadcast_arrays(m, qx, qy, np.asarray(entries, float), both)
     side = np.sqrt(qx * qy)
     shape = np.where((qx > 0) & (qy > 0), np.sqrt(np.maximum(qx, 1e-12) / np.maximum(qy, 1e-12)), 1)
     cell = cell_side(m, side)
@@ -67,7 +71,8 @@ def resolution(m: Any, qx: Any, qy: Any, entries: Any) -> tuple[np.ndarray, np.n
     nx = np.where(qx >= 0.5, 1.0, np.maximum(1 / (cell * shape), 1.0))
     ny = np.where(qy >= 0.5, 1.0, np.maximum(shape / cell, 1.0))
     for _ in range(200):
-        over = (m * (qx * nx + 1) * (qy * ny + 1) > entries) | (nx * ny > entries)
+        made = m * (both * nx * ny + qx * nx + qy * ny + 1)
+        over = (made > entries) | (nx * ny > entries)
         over &= (nx > 1) | (ny > 1)
         if not over.any():
             break
@@ -94,10 +99,13 @@ class GridFiling(Filing):
 
     tiers = 4
 
+    def __init__(self, boxes: Boxes):
+        super().__init__(boxes)
+        self.budget = max(_LEAST_BYTES, _BYTES_A_BOX * boxes.size) / _ENTRY_BYTES
+
     def roots(self) -> tuple[Nodes, np.ndarray, np.ndarray]:
         """Return the roots and which boxes go to which: the large ones apart from the small."""
         n = self.boxes.size
-        budget = max(_LEAST_BYTES, _BYTES_A_BOX * n) / _ENTRY_BYTES
         begin_x, end_x, side_x = sides(self.boxes, 0)
         begin_y, end_y, side_y = sides(self.boxes, 1)
         level = np.zeros(n, np.int32)
@@ -105,7 +113,7 @@ class GridFiling(Filing):
         made: list[tuple[int, int]] = []
         while True:
             qx, qy = side_x[rest], side_y[rest]
-            entries = budget * max(len(rest) / max(n, 1), 0.1)
+            entries = self.budget * max(len(rest) / max(n, 1), 0.1)
             middle_x, middle_y = (np.median(q) if len(q) else 1.0 for q in (qx, qy))
             nx, ny = (int(v) for v in resolution(len(rest), middle_x, middle_y, entries))
             covered = (qx * nx + 1) * (qy * ny + 1)
@@ -130,34 +138,31 @@ class GridFiling(Filing):
         return self.made_nodes(begin, end, across), np.arange(n, dtype=np.int32), level
 
     def split(
-        self, nodes: Nodes, box: np.ndarray, node: np.ndarray, codes: np.ndarray, part: np.ndarray
+        self,
+        nodes: Nodes,
+        box: np.ndarray,
+        node: np.ndarray,
+        codes: np.ndarray,
+        full: np.ndarray,
+        part: np.ndarray,
     ) -> tuple[Any, Any]:
-        """Return per cell the number of the node below or -1, and what these nodes are."""
-        crowded = np.flatnonzero(part > max(_CROWDED, 4 * part.sum() / max(len(part), 1)))
-        if not len(crowded):
+        """Give a grid of its own to each crowded cell that is worth it."""
+        cells = np.flatnonzero(part > max(_CROWDED, 4 * part.sum() / max(len(part), 1)))
+        if not len(cells):
             return None, None
-        number = np.full(len(part), -1, np.int32)
-        number[crowded] = np.arange(len(crowded))
-        begin, end = np.full(2 * len(crowded), np.inf), np.full(2 * len(crowded), -np.inf)
-        crowds(nodes, self.boxes, box, node, codes, number, begin, end, np.empty(0))
-        begin[~np.isfinite(begin)] = 0.0
-        end = np.maximum(end, begin)
-        widths = np.zeros(2 * len(crowded))
-        crowds(nodes, self.boxes, box, node, codes, number, begin, end, widths)
-        m = part[crowded].astype(np.float64)
-        extent = (end - begin).reshape(-1, 2)
-        q = widths.reshape(-1, 2) / m[:, None]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            q = np.where(extent > 0, q / extent, 1.0)
-        nx, ny = resolution(m, q[:, 0], q[:, 1], 8 * m)
+        m = part[cells].astype(np.float64)
+        begin, end, q, both = self.crowded(nodes, box, node, codes, cells, len(part), m)
+        # Eight entries a box, as long as the budget for all tiers lasts.
+        left = max(2 * self.budget - self.id_count - int(full.sum()) - int(part.sum()), 0)
+        allowed = m * np.clip(left / m.sum(), 1, 8)
+        nx, ny = resolution(m, q[:, 0], q[:, 1], allowed, both)
         # Worth it if an event has less than half of the boxes left to test.
         cx, cy = 1 / nx, 1 / ny
-        left = (q[:, 0] + cx) * (q[:, 1] + cy)
-        left -= np.maximum(q[:, 0] - cx, 0) * np.maximum(q[:, 1] - cy, 0)
-        worth = left < 0.5
-        below = np.full(len(part), -1, np.int32)
-        below[crowded[worth]] = np.arange(int(worth.sum()))
-        across = np.stack([nx, ny], axis=1)
+        tested = both + q[:, 0] * cy + q[:, 1] * cx + cx * cy
+        tested -= np.maximum(q[:, 0] - cx, 0) * np.maximum(q[:, 1] - cy, 0)
+        worth = tested < 0.5
         if not worth.any():
             return None, None
-        return below, (begin.reshape(-1, 2)[worth], end.reshape(-1, 2)[worth], across[worth])
+        below = np.full(len(part), -1, np.int32)
+        below[cells[worth]] = np.arange(int(worth.sum()))
+        return below, (begin[worth], end[worth], np.stack([nx, ny], axis=1)[worth])

@@ -25,7 +25,7 @@ Unlike the paper:
   cells to an interval. Then L = 1 is the best choice, and it is what is chosen unless lists
   would take more than 16 entries an interval.
 
-In memory: 12 bytes for each end (id and key), 4 bytes for each piece, 12 bytes a cell. An event
+In memory: 12 bytes for each end (id and key), 4 bytes for each piece, 20 bytes a cell. An event
 costs a cache miss or three a level, a search of two short sorted lists, and then copies: about
 100 nanoseconds and 0.1 for each match.
 
@@ -248,7 +248,7 @@ def cell_of(key, is_float, first, last, origin, scale, cells):
     value = np.float64(key)
     if is_float != 0:
         value = np.int64(key if key >= 0 else np.int64(NULL) - key).view(np.float64)
-    return min(np.int64((value - origin) * scale), cells - 1)
+    return min(max(np.int64((value - origin) * scale), np.int64(0)), cells - 1)
 
 
 @step

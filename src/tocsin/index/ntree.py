@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from tocsin.index.cells import BITS, Nodes, crowds
+from tocsin.index.cells import BITS, Nodes
 from tocsin.index.filing import Filed, Filing
 from tocsin.index.plane import boxes_over, chosen_axes, sides
 from tocsin.model.conjunctions import Conjunctions
@@ -71,37 +71,36 @@ class TreeFiling(Filing):
         return float(((spans[0][2] * across[0, 0] + 1) * (spans[1][2] * across[0, 1] + 1)).sum())
 
     def split(
-        self, nodes: Nodes, box: np.ndarray, node: np.ndarray, codes: np.ndarray, part: np.ndarray
+        self,
+        nodes: Nodes,
+        box: np.ndarray,
+        node: np.ndarray,
+        codes: np.ndarray,
+        full: np.ndarray,
+        part: np.ndarray,
     ) -> tuple[Any, Any]:
         """Give long leaves a node over their own squares, the longest first while bytes last."""
         self.bytes_left -= _ENTRY_BYTES * int(part.sum()) + _HEAD_BYTES * len(part)
-        crowded = np.flatnonzero(part > self.capacity)
-        if not len(crowded):
+        self.bytes_left -= 4 * int(full.sum())
+        cells = np.flatnonzero(part > self.capacity)
+        if not len(cells):
             return None, None
-        number = np.full(len(part), -1, np.int32)
-        number[crowded] = np.arange(len(crowded))
-        begin, end = np.full(2 * len(crowded), np.inf), np.full(2 * len(crowded), -np.inf)
-        crowds(nodes, self.boxes, box, node, codes, number, begin, end, np.empty(0))
-        begin[~np.isfinite(begin)] = 0.0
-        end = np.maximum(end, begin)
-        widths = np.zeros(2 * len(crowded))
-        crowds(nodes, self.boxes, box, node, codes, number, begin, end, widths)
-        bounds = np.stack([begin, end]).reshape(2, -1, 2)
-        square = self.squares(nodes, crowded, bounds)
-        # The share of a square's side that a box covers of it; 1 if none can be parted.
-        extent = square[1] - square[0]
-        mean = widths.reshape(-1, 2) / part[crowded][:, None]
-        side = np.where(extent > 0, mean / np.where(extent > 0, extent, 1.0), 1.0)
-        parted = (side < 0.999).any(axis=1) & (bounds[1] > bounds[0]).any(axis=1)
-        copies = (side * self.n + 1).prod(axis=1)
-        needed = _ENTRY_BYTES * part[crowded] * (copies - 1) + _HEAD_BYTES * self.n**2
-        longest = np.argsort(-part[crowded], kind="stable")
+        m = part[cells]
+        begin, end, side, both = self.crowded(nodes, box, node, codes, cells, len(part), m)
+        square = self.squares(nodes, cells, np.stack([begin, end]))
+        parted = np.any(side < 0.999, axis=1) & np.any(end > begin, axis=1)
+        # Shares of the bounds' extent; of the square's they are less.
+        shrunk = (end - begin) / np.maximum(square[1] - square[0], 1e-300)
+        side, both = side * np.minimum(shrunk, 1), both * np.minimum(shrunk, 1).prod(axis=1)
+        copies = self.n**2 * both + self.n * side.sum(axis=1) + 1
+        needed = _ENTRY_BYTES * m * (copies - 1) + _HEAD_BYTES * self.n**2
+        longest = np.argsort(-m, kind="stable")
         spent = np.cumsum(np.where(parted, needed, 0)[longest])
         chosen = np.sort(longest[parted[longest] & (spent <= self.bytes_left)])
         if not len(chosen):
             return None, None
         below = np.full(len(part), -1, np.int32)
-        below[crowded[chosen]] = np.arange(len(chosen))
+        below[cells[chosen]] = np.arange(len(chosen))
         return below, (*square[:, chosen], np.full((len(chosen), 2), self.n))
 
     def squares(self, nodes: Nodes, cells: np.ndarray, bounds: np.ndarray) -> np.ndarray:

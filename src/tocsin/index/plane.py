@@ -15,6 +15,7 @@ from tocsin.model.line import HIGHEST, LOWEST, NULL
 from tocsin.model.predicates import NOT_SET, SET
 
 _FAR = 1e300  # what lies further out is outlying, and differences stay finite
+_FAR_INTEGER = 2.0**62  # the same, and they fit 64 bits
 
 
 def chosen_axes(c: Conjunctions, floats: np.ndarray) -> tuple[int, int]:
@@ -30,12 +31,8 @@ def chosen_axes(c: Conjunctions, floats: np.ndarray) -> tuple[int, int]:
         low, high = c.low[mine].copy(), c.high[mine].copy()
         sets = c.kind[mine] == SET
         low[sets], high[sets] = c.points[low[sets]], c.points[high[sets] - 1]
-        is_float = bool(floats[attribute])
-        begin, end = domain(low, high, is_float)
-        width = np.clip(values(high, is_float), begin, end)
-        width -= np.clip(values(low, is_float), begin, end)
-        extent = end - begin if end > begin else 1.0
-        ruled_out.append((float((1 - width / extent).sum()), attribute))
+        share = shares(low, high, bool(floats[attribute]))[2]
+        ruled_out.append((float((1 - share).sum()), attribute))
     best = [a for _, a in sorted(ruled_out, reverse=True)[:2]]
     x, y = (*best, -1, -1)[:2]
     return x, y
@@ -56,13 +53,20 @@ def boxes_over(c: Conjunctions, x: int, y: int, floats: np.ndarray) -> Boxes:
 def sides(boxes: Boxes, axis: int) -> tuple[float, float, np.ndarray]:
     """Return the domain of an axis, and each box's side as a share of it."""
     mine = slice(axis * boxes.size, (axis + 1) * boxes.size)
-    low, high, is_float = boxes.low[mine], boxes.high[mine], bool(boxes.floats[axis])
+    return shares(boxes.low[mine], boxes.high[mine], bool(boxes.floats[axis]))
+
+
+def shares(low: np.ndarray, high: np.ndarray, is_float: bool) -> tuple[float, float, np.ndarray]:
+    """Return the domain of intervals, and of each the share of it; all of it where it is a point.
+
+    So a test that all rules have alike (`active = true`, `z IS NOT NULL`) rules out nothing.
+    """
     begin, end = domain(low, high, is_float)
     if end <= begin:
-        return begin, end, np.ones(boxes.size)
+        return begin, end, np.ones(len(low))
     side = np.clip(values(high, is_float), begin, end)
     side -= np.clip(values(low, is_float), begin, end)
-    one = 0.0 if is_float else 1.0  # of whole numbers a box has one more than its ends are apart
+    one = 0.0 if is_float else 1.0  # of whole numbers an interval has one more than ends are apart
     return begin, end, (side + one) / (end - begin + one)
 
 
@@ -83,13 +87,14 @@ def keys_of(numbers: np.ndarray, is_float: bool) -> np.ndarray:
     if is_float:
         bits = np.asarray(numbers, np.float64).view(np.int64)
         return np.where(bits >= 0, bits, NULL - bits)
-    return np.clip(numbers, -(2.0**62), 2.0**62).astype(np.int64)
+    return np.clip(numbers, -_FAR_INTEGER, _FAR_INTEGER).astype(np.int64)
 
 
 def domain(low: np.ndarray, high: np.ndarray, is_float: bool) -> tuple[float, float]:
     """Return where nearly all finite ends lie; far outliers are left outside."""
     ends = np.concatenate([values(low, is_float), values(high, is_float)])
-    ends = np.clip(ends[np.isfinite(ends)], -_FAR, _FAR)
+    far = _FAR if is_float else _FAR_INTEGER
+    ends = np.clip(ends[np.isfinite(ends)], -far, far)
     if not len(ends):
         return 0.0, 0.0
     begin, end = float(ends.min()), float(ends.max())

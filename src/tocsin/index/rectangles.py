@@ -24,8 +24,9 @@ Unlike the paper:
 * Lists lie one after the other by number, and of the constructs that start in one cell with one
   height those wide enough have consecutive numbers: so they are one run of ids, and L (2L - 1)
   runs an event make up the cover, or fewer.
-* The table of all constructs is an array of offsets (*direct*), or, where that would be larger
-  than the lists, a hash table of the activated ones (2.2.3).
+* The table of all constructs is an array of offsets (*direct*), or, where that would be much
+  larger than the lists, a hash table of the activated ones (2.2.3).
+* A budget is kept, 26 entries a box: where no L up to 16 does it, the lattice gets coarser.
 
 In memory: 4 bytes an entry, and 4 bytes a construct that could be, or 16 for each that is. An
 event costs about 5 nanoseconds a run and 0.1 for each match.
@@ -61,7 +62,7 @@ from tocsin.model.line import NULL
 _ENTRIES = 26  # in lists, a box, if L can be chosen so
 _LEAST_ENTRIES = 1 << 20
 _MOST_CELLS = 1 << 22
-_LENGTHS = (1, 2, 4, 8, 16, 32)
+_LENGTHS = (1, 2, 4, 8, 16)
 _AHEAD = 32
 
 
@@ -117,10 +118,7 @@ class Rectangles:
         """File boxes; `longest` is L, `overlapped` and `hashed` as in the paper."""
         x, y = chosen_axes(conjunctions, floats)
         boxes = boxes_over(conjunctions, x, y, floats)
-        lattice = _lattice(boxes)
-        spans = np.empty(8 * boxes.size, np.int64)
-        place(lattice, boxes, spans)
-        length = longest or _best_length(spans, boxes.size, lattice)
+        lattice, spans, length = _fitted(boxes, longest)
         return cls(conjunctions, _filed(lattice, boxes, spans, (x, y), length, overlapped, hashed))
 
     def candidates(
@@ -248,7 +246,7 @@ def cell_of(key, is_float, first, last, origin, scale, cells):
     value = np.float64(key)
     if is_float != 0:
         value = np.int64(key if key >= 0 else np.int64(NULL) - key).view(np.float64)
-    return min(np.int64((value - origin) * scale) + 1, cells - 2)
+    return min(max(np.int64((value - origin) * scale), np.int64(0)) + 1, cells - 2)
 
 
 @step
@@ -396,21 +394,41 @@ class Lattice(NamedTuple):
     whole: UInt8s  # [2] whether a cell is one whole number
 
 
-def suits(boxes: Boxes) -> bool:
-    """Tell whether both axes have whole numbers, few enough for a lattice with one to a cell."""
-    spans = [sides(boxes, axis) for axis in (0, 1)]
-    few = all(span[1] - span[0] < _MOST_CELLS**0.5 for span in spans)
-    return few and not boxes.floats.any() and bool(boxes.settled.all())
+def runs_if_whole(boxes: Boxes) -> int | None:
+    """Return how many runs a cover would have on a lattice of whole numbers; None if none fits."""
+    lattice = _lattice(boxes, int(_MOST_CELLS**0.5))
+    if boxes.floats.any() or not lattice.whole.all() or not boxes.settled.all():
+        return None
+    spans = np.empty(8 * boxes.size, np.int64)
+    place(lattice, boxes, spans)
+    length = _best_length(spans, boxes.size, lattice)
+    if length is None or (spans.reshape(-1, 2, 4)[:, :, 0] == 0).any():
+        return None  # open ends are in the rim, where nothing is proven
+    return runs(length, 1).shape[1]
 
 
-def _lattice(boxes: Boxes) -> Lattice:
-    """Return a lattice: of whole numbers if they are few, else a few cells to a box."""
+def _fitted(boxes: Boxes, longest: int | None) -> tuple[Lattice, np.ndarray, int]:
+    """Return a lattice, coarser until the lists fit, the boxes' cells on it, and L."""
+    most = int(_MOST_CELLS**0.5)
+    spans = np.empty(8 * boxes.size, np.int64)
+    while True:
+        lattice = _lattice(boxes, most)
+        place(lattice, boxes, spans)
+        length = longest or _best_length(spans, boxes.size, lattice)
+        if length is not None:
+            return lattice, spans, length
+        if most == 1:
+            return lattice, spans, 1
+        most = max(min(most, int(lattice.cells.max()) - 2) // 2, 1)
+
+
+def _lattice(boxes: Boxes, most: int) -> Lattice:
+    """Return a lattice: of whole numbers if they are at most `most`, else a few cells to a box."""
     spans = [sides(boxes, axis) for axis in (0, 1)]
     begin = np.array([s[0] for s in spans])
     end = np.array([s[1] for s in spans])
     whole = np.zeros(2, np.uint8)
     cells, scale = np.ones(2, np.int64), np.zeros(2)
-    most = int(_MOST_CELLS**0.5)
     for axis in (0, 1):
         extent = end[axis] - begin[axis]
         if not boxes.floats[axis] and extent < most:
@@ -452,11 +470,10 @@ def place(g: Lattice, b: Boxes, spans: Int64Out) -> None:
             spans[place + 3] = z - (1 if z == e - 1 else end_cells)
 
 
-def _best_length(spans: np.ndarray, boxes: int, lattice: Lattice) -> int:
-    """Return the least L whose lists fit; a larger one has more runs to look at."""
+def _best_length(spans: np.ndarray, boxes: int, lattice: Lattice) -> int | None:
+    """Return the least L whose lists and offsets fit; a larger one has more runs to look at."""
     cells = int(lattice.cells.prod())
     budget = max(_LEAST_ENTRIES, _ENTRIES * boxes)
-    chosen = _LENGTHS[-1]
     per_axis = spans.reshape(-1, 2, 4)
     side = per_axis[:, :, 1] - per_axis[:, :, 0] + 1
     for longest in _LENGTHS:
@@ -465,11 +482,9 @@ def _best_length(spans: np.ndarray, boxes: int, lattice: Lattice) -> int:
             remnant = side[:, axis] % longest
             digits = sum((remnant >> bit) & 1 for bit in range(longest.bit_length()))
             entries *= side[:, axis] // longest + digits
-        if entries.sum() <= budget and cells * longest.bit_length() ** 2 <= 4 * budget:
+        if entries.sum() <= budget and cells * longest.bit_length() ** 2 <= 16 * budget:
             return longest
-        if entries.sum() <= budget:
-            chosen = min(chosen, longest)
-    return chosen
+    return None
 
 
 def _filed(

@@ -90,28 +90,31 @@ def blank(width):
 
 
 @step
-def load(keys, event, line):
-    """Put an event's keys onto the scratch line."""
-    for c in range(keys.column_attribute.shape[0]):
-        line[keys.column_attribute[c]] = keys.columns[c, event]
-    if keys.offsets.shape[0] > 0:
-        for i in range(keys.offsets[event], keys.offsets[event + 1]):
-            line[keys.attribute[i]] = keys.key[i]
+def load(columns, column_attribute, offsets, attribute, key, event, line):
+    """Put an event's keys onto the scratch line; takes the fields of `Keys`.
+
+    Not the tuple: a field of it that is asked for within branches costs two atomic counts.
+    """
+    for c in range(column_attribute.shape[0]):
+        line[column_attribute[c]] = columns[c, event]
+    if offsets.shape[0] > 0:
+        for i in range(offsets[event], offsets[event + 1]):
+            line[attribute[i]] = key[i]
 
 
 @step
-def unload(keys, event, line):
+def unload(offsets, attribute, event, line):
     """Take them off again; dense attributes are overwritten by the next load."""
-    if keys.offsets.shape[0] > 0:
-        for i in range(keys.offsets[event], keys.offsets[event + 1]):
-            line[keys.attribute[i]] = NULL
+    if offsets.shape[0] > 0:
+        for i in range(offsets[event], offsets[event + 1]):
+            line[attribute[i]] = NULL
 
 
 @kernel
 def line_of(keys: Keys, event: int, line: Int64Out) -> None:
     """Write one event's keys over a whole line."""
     line[:] = NULL
-    load(keys, event, line)
+    load(keys.columns, keys.column_attribute, keys.offsets, keys.attribute, keys.key, event, line)
 
 
 @kernel
