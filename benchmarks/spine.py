@@ -211,7 +211,7 @@ def measure_loading(report: Report, size: dict[str, int], rng: np.random.Generat
             plain = tocsin.Rules(attributes, index="exhaustive")
             plain.add_many(table)
             bytes_each = plain.nbytes / size[name]
-            report.target("  the same, index=\"exhaustive\"", bytes_each, 100, "bytes/rule")
+            report.target('  the same, index="exhaustive"', bytes_each, 100, "bytes/rule")
 
 
 def measure_keys(report: Report, n: int, rng: np.random.Generator) -> None:
