@@ -23,7 +23,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from tocsin.index.intervals import at_least, at_most, cell_of, filed, levels_of
+from tocsin.index.intervals import at_most, cell_of, filed, less_than, levels_of
 from tocsin.jit import (
     Float64s,
     Int32Out,
@@ -246,7 +246,7 @@ def propose(g: Layout, keys: Keys, first: int, stop: int, offsets: Int64Out, out
                 for j in range(from_, from_ + at_most(start_key, from_, until, key)):
                     n = take_one(left, needed, candidate, start_id[j], out_of, out, n)
                 from_, until = np.int64(end[at]), np.int64(end[at + 1])
-                for j in range(from_, from_ + at_least(end_key, from_, until, key)):
+                for j in range(from_ + less_than(end_key, from_, until, key), until):
                     n = take_one(left, needed, candidate, end_id[j], out_of, out, n)
                 for j in range(inside[at], inside[at + 1]):
                     if inside_low[j] <= key <= inside_high[j]:

@@ -27,12 +27,13 @@ from tocsin.index.cells import (
     propose,
     tally,
 )
-from tocsin.index.plane import keys_of
+from tocsin.index.plane import boxes_over, keys_of, values
 from tocsin.jit import frozen
-from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.conjunctions import Conjunctions, joined
 from tocsin.model.keys import Keys, key_column
 
 _FAR = 2.0**62
+_FEW = 256  # cells that an inserted box may cover in a fine grid, where there is a coarser one
 _MOST = 2**31 - 1  # entries that offsets of 32 bits can count
 _EXACT = 2.0**53  # integers below are exact as floats
 
@@ -72,6 +73,121 @@ class Filed:
     def from_arrays(cls, conjunctions: Conjunctions, arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the index whose arrays these are."""
         return cls(conjunctions, cells_of([arrays[name] for name in Cells._fields]))
+
+    def insert(self, more: Conjunctions) -> None:
+        """File further conjunctions into the cells there are (thesis 3.3.6).
+
+        They are numbered on. All lists are moved once, so a batch costs what copying the index
+        costs, and each of its conjunctions no more than its entries. Cells are not split anew:
+        after many insertions where it was empty, build again.
+        """
+        before = self.conjunctions.size
+        g = self.cells
+        boxes = boxes_over(more, int(g.attribute[0]), int(g.attribute[1]), self._floats())
+        nodes = Nodes(*(getattr(g, name) for name in Nodes._fields))
+        heads = g.heads.reshape(-1, 4)[:-1]
+        ends = np.append(heads[1:, 0], g.heads[-4])
+        below = frozen(heads[:, 3], np.int32)
+        box, node = np.arange(boxes.size, dtype=np.int32), _roots_for(g, boxes)
+        ids, words = [], []
+        all_full, all_part = np.zeros(len(heads), np.int64), np.zeros(len(heads), np.int64)
+        while len(box):
+            codes = np.empty(4 * len(box), np.int64)
+            encode(nodes, boxes, box, node, codes)
+            full, part = np.zeros(len(heads), np.int32), np.zeros(len(heads), np.int32)
+            count_entries(nodes, node, codes, full, part)
+            moved = int(part[below >= 0].sum())
+            part = np.where(below >= 0, 0, part)
+            sizes = full.astype(np.int64) + part
+            starts, word_starts = np.cumsum(sizes) - sizes, np.cumsum(part) - part
+            found, made = np.empty(int(sizes.sum()), np.int32), np.empty(int(part.sum()), np.uint64)
+            next_box, next_node = np.empty(moved, np.int32), np.empty(moved, np.int32)
+            fill_lists(
+                nodes, boxes, box, node, codes, below,
+                starts.copy(), starts + full, word_starts.astype(np.int64), found, made,
+                next_box, next_node,
+            )  # fmt: skip
+            # Where an entry goes: the end of its cell's full list, or of its part list.
+            woven = np.stack([full, part], axis=1).reshape(-1)
+            ids.append((np.repeat(np.stack([heads[:, 1], ends], axis=1).reshape(-1), woven), found))
+            word_ends = heads[:, 2] + (ends - heads[:, 1])
+            words.append((np.repeat(word_ends, part), made))
+            all_full += full
+            all_part += part
+            box, node = next_box, next_node
+        both = all_full + all_part
+        made_heads = heads.astype(np.int64)
+        made_heads[:, 0] += np.cumsum(both) - both
+        made_heads[:, 1] += np.cumsum(both) - all_part
+        made_heads[:, 2] += np.cumsum(all_part) - all_part
+        all_ids = _inserted(g.ids, [(at, np.where(v < 0, v - before, v + before)) for at, v in ids])
+        all_words = _inserted(g.words, words)
+        self._become(joined([self.conjunctions, more]), made_heads, all_ids, all_words)
+
+    def remove(self, numbers: np.ndarray) -> None:
+        """Take conjunctions out of all lists; their numbers stay theirs."""
+        g = self.cells
+        gone = np.zeros(self.conjunctions.size, bool)
+        gone[numbers] = True
+        stays = ~gone[np.where(g.ids < 0, ~g.ids, g.ids)]
+        heads = g.heads.reshape(-1, 4)[:-1].astype(np.int64)
+        ends = np.append(heads[1:, 0], g.heads[-4])
+        left = np.concatenate([[0], np.cumsum(stays)])
+        in_part = np.zeros(len(g.ids) + 1, np.int8)
+        np.add.at(in_part, heads[:, 1], 1)
+        np.add.at(in_part, ends, -1)
+        worded = np.cumsum(in_part[:-1]) > 0
+        heads[:, 0], heads[:, 1] = left[heads[:, 0]], left[heads[:, 1]]
+        sizes = left[ends] - heads[:, 1]
+        heads[:, 2] = np.cumsum(sizes) - sizes
+        self._become(self.conjunctions, heads, g.ids[stays], g.words[stays[worded]])
+
+    def _floats(self) -> np.ndarray:
+        width = int(self.cells.attribute.max()) + 1
+        floats = np.zeros(max(width, 1), np.uint8)
+        for attribute, is_float in zip(self.cells.attribute, self.cells.floats):
+            if attribute >= 0:
+                floats[attribute] = is_float
+        return floats
+
+    def _become(
+        self, conjunctions: Conjunctions, heads: np.ndarray, ids: np.ndarray, words: np.ndarray
+    ) -> None:
+        ends = np.array([len(ids), len(ids), len(words), -1])
+        self.cells = self.cells._replace(
+            settled=frozen(np.array([bool((ids >= 0).all())]), np.uint8),
+            heads=frozen(np.concatenate([heads.reshape(-1), ends]), np.int32),
+            ids=frozen(ids, np.int32),
+            words=frozen(words, np.uint64),
+        )
+        self.conjunctions = conjunctions
+        self.proven = bool(self.cells.settled[0])
+
+
+def _roots_for(g: Cells, boxes: Boxes) -> np.ndarray:
+    """Return for each box the first root, the finest first, in which it covers few cells."""
+    node = np.full(boxes.size, int(g.roots[0]) - 1, np.int32)
+    for root in range(int(g.roots[0]) - 2, -1, -1):
+        covered = np.ones(boxes.size)
+        for axis in (0, 1):
+            low, high = (
+                values(keys[axis * boxes.size : (axis + 1) * boxes.size], bool(boxes.floats[axis]))
+                for keys in (boxes.low, boxes.high)
+            )
+            at = 2 * root + axis
+            end = g.origin[at] + g.across[at] * CODES / max(g.scale[at], 1e-300)
+            side = np.clip(high, g.origin[at], end) - np.clip(low, g.origin[at], end)
+            covered *= side * g.scale[at] / CODES + 1
+        node[covered <= _FEW] = root
+    return node
+
+
+def _inserted(array: np.ndarray, parts: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+    """Return an array with values put in before the places named; of one place in their order."""
+    at = np.concatenate([p[0] for p in parts]) if parts else np.empty(0, np.int64)
+    new = np.concatenate([p[1] for p in parts]) if parts else array[:0]
+    order = np.argsort(at, kind="stable")
+    return np.insert(array, at[order], new[order])
 
 
 class Filing(ABC):

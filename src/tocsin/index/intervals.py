@@ -14,8 +14,8 @@ Unlike the paper:
 * The ends of an interval need not lie on the lattice. The cells strictly between those of its
   ends are cut into constructs; in the cells of its ends it is in a list of *starts*, sorted by
   the low end, or of *ends*, sorted by the high end, so that those an event meets stand together
-  at the front of the list. So nothing is expanded, and nothing is left for accept. An interval
-  within one cell is tested.
+  at the front of the one and at the back of the other. So nothing is expanded, and nothing is
+  left for accept. An interval within one cell is tested.
 * A cell is half open, so an event lies in exactly one, on a lattice point or between: the paper's
   second case, |Cov| = 2L - 1 for LCI, is the only one (`cover` gives both). At the rim below L
   the constructs that would start before the first cell are left out of the run.
@@ -53,7 +53,7 @@ from tocsin.jit import (
     prefetch,
     step,
 )
-from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.conjunctions import Conjunctions, joined
 from tocsin.model.keys import Keys, key_column
 from tocsin.model.line import HIGHEST, NULL
 from tocsin.model.predicates import INTERVAL, NOT_SET, SET
@@ -85,7 +85,7 @@ class Layout(NamedTuple):
     start_key: Int64s  # ascending within a cell
     end: Int32s  # [c + 1]
     end_id: Int32s
-    end_key: Int64s  # descending within a cell
+    end_key: Int64s  # ascending within a cell
     inside: Int32s  # [c + 1]
     inside_id: Int32s
     inside_low: Int64s
@@ -158,6 +158,97 @@ class Intervals:
     def from_arrays(cls, conjunctions: Conjunctions, arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the index whose arrays these are."""
         return cls(conjunctions, _layout([arrays[name] for name in Layout._fields]))
+
+    def insert(self, more: Conjunctions) -> None:
+        """Put further conjunctions onto the lattices there are, numbered on.
+
+        All lists are moved once, so a batch costs what copying the index costs. After many
+        insertions outside the domain, or of quite other lengths, build again.
+        """
+        g, before, n = self.layout, self.conjunctions.size, more.size
+        low, high = np.empty(n, np.int64), np.empty(n, np.int64)
+        settled = np.empty(n, np.uint8)
+        intervals_of(more, int(g.attribute[0]), low, high, settled)
+        ids = before + np.arange(n)
+        ids = np.where(settled != 0, ids, ~ids).astype(np.int32)
+        lattice = Lattice(
+            g.floats, g.first, g.last, g.origin, g.scale, g.cells, g.constructs, g.longest, g.each
+        )
+        level = self._levels_for(low, high)
+        first, last = np.empty(n, np.int64), np.empty(n, np.int64)
+        place(lattice, level, low, high, first, last)
+        made: dict[str, np.ndarray] = {}
+        for name, chosen, cell, key in (
+            ("start", first < last, first, low),
+            ("end", first < last, last, high),
+            ("inside", first == last, first, low),
+        ):
+            offsets = getattr(g, name)
+            old = getattr(g, "inside_low" if name == "inside" else f"{name}_key")
+            picked = np.flatnonzero(chosen)
+            picked = picked[np.lexsort((key[picked], cell[picked]))]
+            at = np.array(
+                [
+                    offsets[c] + np.searchsorted(old[offsets[c] : offsets[c + 1]], k, "right")
+                    for c, k in zip(cell[picked].tolist(), key[picked].tolist(), strict=True)
+                ],
+                np.int64,
+            )
+            made[f"{name}_id"] = np.insert(getattr(g, f"{name}_id"), at, ids[picked])
+            if name == "inside":
+                made["inside_low"] = np.insert(g.inside_low, at, low[picked])
+                made["inside_high"] = np.insert(g.inside_high, at, high[picked])
+            else:
+                made[f"{name}_key"] = np.insert(old, at, key[picked])
+            counts = np.bincount(cell[picked], minlength=len(offsets) - 1)
+            made[name] = offsets + np.concatenate([[0], np.cumsum(counts)])
+        logarithmic = bool((g.each != g.longest).any()) or int(g.longest.max()) == 1
+        counts = np.zeros(len(g.piece) - 1, np.int64)
+        cut(lattice, level, first, last, logarithmic, ids, counts, np.empty(0, np.int32))
+        pieces = np.empty(int(counts.sum()), np.int32)
+        if len(pieces):
+            cursor = np.cumsum(counts) - counts
+            cut(lattice, level, first, last, logarithmic, ids, cursor, pieces)
+        made["piece_id"] = np.insert(g.piece_id, np.repeat(g.piece[1:], counts), pieces)
+        made["piece"] = g.piece + np.concatenate([[0], np.cumsum(counts)])
+        made["settled"] = g.settled & bool(settled.all())
+        self._become(joined([self.conjunctions, more]), made)
+
+    def remove(self, numbers: np.ndarray) -> None:
+        """Take conjunctions out of all lists; their numbers stay theirs."""
+        g = self.layout
+        gone = np.zeros(self.conjunctions.size, bool)
+        gone[numbers] = True
+        made: dict[str, np.ndarray] = {}
+        for name, beside in (
+            ("start", ["start_key"]),
+            ("end", ["end_key"]),
+            ("inside", ["inside_low", "inside_high"]),
+            ("piece", []),
+        ):
+            ids = getattr(g, f"{name}_id")
+            stays = ~gone[np.where(ids < 0, ~ids, ids)]
+            made[name] = np.concatenate([[0], np.cumsum(stays)])[getattr(g, name)]
+            for field in (f"{name}_id", *beside):
+                made[field] = getattr(g, field)[stays]
+        self._become(self.conjunctions, made)
+
+    def _levels_for(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Return for each interval the finest lattice on which it is not long."""
+        g, is_float = self.layout, bool(self.layout.floats[0])
+        level = np.full(len(low), len(g.first) - 1, np.int32)
+        for v in range(len(g.first) - 2, -1, -1):
+            cells = g.cells[v + 1] - g.cells[v]
+            end = g.origin[v] + (cells / g.scale[v] if g.scale[v] > 0 else 0.0)
+            side = np.clip(values(high, is_float), g.origin[v], end)
+            side -= np.clip(values(low, is_float), g.origin[v], end)
+            level[side * g.scale[v] <= _LONG] = v
+        return level
+
+    def _become(self, conjunctions: Conjunctions, made: dict[str, np.ndarray]) -> None:
+        self.layout = _layout((self.layout._asdict() | made).values())
+        self.conjunctions = conjunctions
+        self.proven = bool(self.layout.settled[0])
 
 
 def _layout(parts) -> Layout:
@@ -264,12 +355,12 @@ def at_most(sorted_keys, begin, stop, key):
 
 
 @step
-def at_least(sorted_keys, begin, stop, key):
-    """Return how many of the descending keys from `begin` to `stop` are at least `key`."""
+def less_than(sorted_keys, begin, stop, key):
+    """Return how many of the ascending keys from `begin` to `stop` are less than `key`."""
     low, size = begin, stop - begin
     while size > 0:
         half = (size + 1) >> 1
-        low += half * np.int64(sorted_keys[low + half - 1] >= key)
+        low += half * np.int64(sorted_keys[low + half - 1] < key)
         size -= half
     return low - begin
 
@@ -331,8 +422,9 @@ def propose(
                 for j in range(length):
                     out[n + j] = start_id[begin + j]
                 n += length
-                begin = np.uint64(end[at])
-                length = np.uint64(at_least(end_key, np.int64(end[at]), np.int64(end[at + 1]), key))
+                past = less_than(end_key, np.int64(end[at]), np.int64(end[at + 1]), key)
+                begin = np.uint64(end[at] + past)
+                length = np.uint64(end[at + 1]) - begin
                 for j in range(length):
                     out[n + j] = end_id[begin + j]
                 n += length
@@ -365,7 +457,8 @@ def tally(g: Layout, keys: Int64s, counts: Int64Out) -> None:
                 number -= each[v]
             at = cells[v] + cell
             total += at_most(start_key, np.int64(start[at]), np.int64(start[at + 1]), key)
-            total += at_least(end_key, np.int64(end[at]), np.int64(end[at + 1]), key)
+            past = less_than(end_key, np.int64(end[at]), np.int64(end[at + 1]), key)
+            total += end[at + 1] - end[at] - past
             for j in range(inside[at], inside[at + 1]):
                 total += np.int64((inside_low[j] <= key) & (key <= inside_high[j]))
         counts[event] += total
@@ -469,7 +562,7 @@ def filed(
     lists = []
     for chosen, cell, order in (
         (first < last, first, np.argsort(low, kind="stable")),
-        (first < last, last, np.argsort(high, kind="stable")[::-1]),
+        (first < last, last, np.argsort(high, kind="stable")),
         (first == last, first, np.argsort(low, kind="stable")),
     ):
         # By cell, and within a cell by key: a stable sort of what is sorted by key.

@@ -55,7 +55,7 @@ from tocsin.jit import (
     prefetch,
     step,
 )
-from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.conjunctions import Conjunctions, joined
 from tocsin.model.keys import Keys, key_column
 from tocsin.model.line import NULL
 
@@ -78,6 +78,7 @@ class Layout(NamedTuple):
     origin: Float64s  # [2] cell = 1 + (value - origin) * scale
     scale: Float64s  # [2]
     cells: Int64s  # [2] with the rim
+    whole: UInt8s  # [2] whether a cell is one whole number
     longest: Int64s  # [1] L
     run_x: Int64s  # [r] the runs that make up a cover: so many cells back
     run_y: Int64s
@@ -91,7 +92,7 @@ class Layout(NamedTuple):
 
 _TYPES = (
     *(np.int32, np.uint8, np.uint8, np.uint8, np.int64, np.int64, np.float64, np.float64),
-    *([np.int64] * 7),
+    *(np.int64, np.uint8, *[np.int64] * 6),
     *([np.int32] * 3),
 )
 
@@ -146,6 +147,61 @@ class Rectangles:
     def from_arrays(cls, conjunctions: Conjunctions, arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the index whose arrays these are."""
         return cls(conjunctions, _layout([arrays[name] for name in Layout._fields]))
+
+    def insert(self, more: Conjunctions) -> None:
+        """Cut further conjunctions into constructs of the lattice there is, numbered on.
+
+        All lists are moved once, so a batch costs what copying the index costs. Boxes beyond the
+        lattice lie in its rim; after many of those, build again.
+        """
+        g, before = self.layout, self.conjunctions.size
+        width = max(int(g.attribute.max()) + 1, 1)
+        floats = np.zeros(width, np.uint8)
+        for attribute, is_float in zip(g.attribute, g.floats):
+            if attribute >= 0:
+                floats[attribute] = is_float
+        boxes = boxes_over(more, int(g.attribute[0]), int(g.attribute[1]), floats)
+        lattice = Lattice(g.first, g.last, g.origin, g.scale, g.cells, g.whole)
+        spans = np.empty(8 * boxes.size, np.int64)
+        place(lattice, boxes, spans)
+        numbers, ids = _cut(boxes, spans, int(g.longest[0]), bool(g.overlapped[0]), int(g.cells[0]))
+        ids = np.where(ids < 0, ids - before, ids + before).astype(np.int32)
+        if len(g.hashed):
+            # Old lists back to the numbers of their constructs; then all anew.
+            known = np.empty(len(g.start) - 1, np.int64)
+            used = g.hashed >= 0
+            known[g.list_of[used]] = g.hashed[used]
+            numbers = np.concatenate([np.repeat(known, np.diff(g.start)), numbers])
+            ids = np.concatenate([g.ids, ids])
+            table, list_of, numbers, lists = _hash_of(numbers)
+            start, listed = _listed(numbers, ids, lists)
+        else:
+            order = np.argsort(numbers, kind="stable")
+            counts = np.bincount(numbers, minlength=len(g.start) - 1)
+            listed = np.insert(g.ids, g.start[1:][numbers[order]], ids[order])
+            start = g.start + np.concatenate([[0], np.cumsum(counts)])
+            table, list_of = g.hashed, g.list_of
+        self._become(joined([self.conjunctions, more]), table, list_of, start, listed)
+
+    def remove(self, numbers: np.ndarray) -> None:
+        """Take conjunctions out of all lists; their numbers stay theirs."""
+        g = self.layout
+        gone = np.zeros(self.conjunctions.size, bool)
+        gone[numbers] = True
+        stays = ~gone[np.where(g.ids < 0, ~g.ids, g.ids)]
+        start = np.concatenate([[0], np.cumsum(stays)])[g.start]
+        self._become(self.conjunctions, g.hashed, g.list_of, start, g.ids[stays])
+
+    def _become(self, conjunctions, hashed, list_of, start, ids) -> None:
+        self.layout = self.layout._replace(
+            settled=frozen(np.array([bool((ids >= 0).all())]), np.uint8),
+            hashed=frozen(hashed, np.int64),
+            list_of=frozen(list_of, np.int32),
+            start=frozen(start, np.int32),
+            ids=frozen(ids, np.int32),
+        )
+        self.conjunctions = conjunctions
+        self.proven = bool(self.layout.settled[0]) and not self.layout.overlapped[0]
 
 
 def _layout(parts) -> Layout:
@@ -499,42 +555,54 @@ def _filed(
     across = int(lattice.cells[0])
     kinds = longest.bit_length()
     possible = kinds * kinds * int(lattice.cells.prod())
-    entries = np.zeros(1, np.int64)
-    cut(
-        spans,
-        boxes.settled,
-        longest,
-        overlapped,
-        across,
-        entries,
-        np.empty(0, np.int64),
-        np.empty(0, np.int32),
-    )
-    total = int(entries[0])
-    numbers, ids = np.empty(total, np.int64), np.empty(total, np.int32)
-    entries[0] = 0
-    cut(spans, boxes.settled, longest, overlapped, across, entries, numbers, ids)
+    numbers, ids = _cut(boxes, spans, longest, overlapped, across)
     if hashed is None:
-        hashed = 4 * possible > max(16 * total, 64 << 20)
+        hashed = 4 * possible > max(16 * len(ids), 64 << 20)
     table, list_of = np.empty(0, np.int64), np.empty(0, np.int32)
     if hashed:
-        activated, numbers = np.unique(numbers, return_inverse=True)
-        table = np.full(1 << max(int(2 * len(activated)).bit_length(), 1), -1, np.int64)
-        list_of = np.zeros(len(table), np.int32)
-        fill_hash(activated, table, list_of)
-        possible = len(activated)
-    start = np.zeros(possible + 1, np.int64)
-    np.cumsum(np.bincount(numbers, minlength=possible), out=start[1:])
-    listed = np.empty(total, np.int32)
-    distribute(numbers, ids, start[:-1].copy(), listed)
+        table, list_of, numbers, possible = _hash_of(numbers)
+    start, listed = _listed(numbers, ids, possible)
     cover = runs(longest, across)
     return _layout(
         [
             np.array(axes), boxes.floats, np.array([bool((ids >= 0).all())]),
             np.array([overlapped]), lattice.first, lattice.last, lattice.origin, lattice.scale,
-            lattice.cells, np.array([longest]), *cover, table, list_of, start, listed,
+            lattice.cells, lattice.whole, np.array([longest]), *cover, table, list_of, start,
+            listed,
         ]
     )  # fmt: skip
+
+
+def _cut(
+    boxes: Boxes, spans: np.ndarray, longest: int, overlapped: bool, across: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the constructs' numbers, and the ids, that boxes are cut into."""
+    entries = np.zeros(1, np.int64)
+    numbers, ids = np.empty(0, np.int64), np.empty(0, np.int32)
+    cut(spans, boxes.settled, longest, overlapped, across, entries, numbers, ids)
+    total = int(entries[0])
+    numbers, ids = np.empty(total, np.int64), np.empty(total, np.int32)
+    entries[0] = 0
+    cut(spans, boxes.settled, longest, overlapped, across, entries, numbers, ids)
+    return numbers, ids
+
+
+def _hash_of(numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+    """Return a hash table of the constructs that occur, the list of each and of each entry."""
+    activated, lists = np.unique(numbers, return_inverse=True)
+    table = np.full(1 << max(int(2 * len(activated)).bit_length(), 1), -1, np.int64)
+    list_of = np.zeros(len(table), np.int32)
+    fill_hash(activated, table, list_of)
+    return table, list_of, lists, len(activated)
+
+
+def _listed(numbers: np.ndarray, ids: np.ndarray, lists: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return where each of so many lists starts, and the ids in them."""
+    start = np.zeros(lists + 1, np.int64)
+    np.cumsum(np.bincount(numbers, minlength=lists), out=start[1:])
+    listed = np.empty(len(ids), np.int32)
+    distribute(numbers, ids, start[:-1].copy(), listed)
+    return start, listed
 
 
 @step
