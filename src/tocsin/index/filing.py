@@ -133,10 +133,8 @@ class Filed:
         heads = g.heads.reshape(-1, 4)[:-1].astype(np.int64)
         ends = np.append(heads[1:, 0], g.heads[-4])
         left = np.concatenate([[0], np.cumsum(stays)])
-        in_part = np.zeros(len(g.ids) + 1, np.int8)
-        np.add.at(in_part, heads[:, 1], 1)
-        np.add.at(in_part, ends, -1)
-        worded = np.cumsum(in_part[:-1]) > 0
+        lengths = np.stack([heads[:, 1] - heads[:, 0], ends - heads[:, 1]], axis=1).reshape(-1)
+        worded = np.repeat(np.tile([False, True], len(heads)), lengths)
         heads[:, 0], heads[:, 1] = left[heads[:, 0]], left[heads[:, 1]]
         sizes = left[ends] - heads[:, 1]
         heads[:, 2] = np.cumsum(sizes) - sizes
