@@ -475,6 +475,8 @@ def main() -> None:
         if name in only:
             measure_workload(document, make(*SIZES[arguments.size][name]))
             gc.collect()
+            if arguments.out:
+                document.write(arguments.out)  # what is measured is measured
     if "growth" in only:
         measure_growth(document, arguments.size)
     document.show()

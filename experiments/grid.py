@@ -572,8 +572,8 @@ def changes(size: str) -> Finding:
         "25,000 queries, 100% of those there are, are added or removed (one or the other by "
         "chance) in 2.4 s, the time of 1.4 evaluation cycles with 1,000,000 objects (1.7 s).",
         f"Through the engine (`Rules.add_many`, `remove_many`, and a match of one event, so that "
-        f"nothing is put off), since the index itself is immutable: what is added lies in an "
-        f"exhaustive delta until it is an eighth of the base and is merged. A cycle is "
+        f"nothing is put off), as users change rules: what is added lies in a delta, under an "
+        f"index of its own, until it is an eighth of the base and is merged. A cycle is "
         f"`match_blocks` of {objects:,} events given as Arrow, {1000 * before:.0f} ms.",
         [
             at_most(
