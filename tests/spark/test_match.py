@@ -11,6 +11,7 @@ import pytest
 import tocsin
 import tocsin.spark
 from tests import generate, naive
+from tocsin.spark import matching
 
 
 @pytest.fixture(scope="module")
@@ -250,3 +251,24 @@ def test_a_store_made_anew_at_the_same_path_is_another(spark, tmp_path):
         found = tocsin.spark.match(frame, tmp_path / "store", keep=["id"])
         assert sorted(row.id for row in found.collect()) == expected
         shutil.rmtree(tmp_path / "store")
+
+
+def test_a_second_batch_costs_nothing_for_the_store(tmp_path, monkeypatch):
+    rules = tocsin.Rules({"x": "number"})
+    rules.add("high", "x > 5")
+    rules.save(tmp_path / "store")
+    opened = []
+    open_ = tocsin.Rules.open
+
+    def counted(*arguments, **options):
+        opened.append(arguments)
+        return open_(*arguments, **options)
+
+    monkeypatch.setattr(tocsin.Rules, "open", counted)
+    source = matching._Source(str(tmp_path / "store"), 1, False)
+    question = matching._Question("all", None, ["x"], 1, "rows", None, pa.schema([]), False)
+    batch = pa.RecordBatch.from_pydict({"x": [1.0, 7.0]})
+    for _ in range(3):
+        (first, second) = matching._match_batches(source, question, [batch, batch])
+        assert first.to_pydict() == second.to_pydict() == {"x": [7.0], "rule": ["high"]}
+    assert len(opened) == 1
