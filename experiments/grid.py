@@ -392,7 +392,7 @@ def grid_size(size: str) -> Finding:
     times = {name: 1000 * t * objects for name, t in search_times(made, s["seconds"]).items()}
     nbytes = {name: m.nbytes / 1e6 for name, m in made.items()}
     picture, axes = drawing.panels(2, "How many cells? (thesis, 3.13a)")
-    ours = int(made["chosen"].index.cells.across[0])
+    ours = int(made["chosen"].index.layout.across[0])
     for ax, title, label, values in (
         (axes[0], f"{objects:,} objects, {queries:,} queries", "milliseconds a cycle", times),
         (axes[1], "memory", "megabytes", nbytes),

@@ -37,9 +37,9 @@ import sys
 import tempfile
 import threading
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import llvmlite.binding
 import numba
@@ -74,6 +74,8 @@ UInt8Out = Annotated[_U8, _Array("uint8", 1, False)]
 UInt64Out = Annotated[_U64, _Array("uint64", 1, False)]
 Float64Out = Annotated[_F64, _Array("float64", 1, False)]
 
+_Tuple = TypeVar("_Tuple", bound=tuple[Any, ...])
+
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
 _KERNELS: list[Kernel] = []
 _thread_lock = threading.RLock()
@@ -88,6 +90,18 @@ def frozen(array: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
     view = np.ascontiguousarray(array, dtype=dtype).view()
     view.flags.writeable = False
     return view
+
+
+def laid(kind: type[_Tuple], parts: Iterable[Any]) -> _Tuple:
+    """Return a named tuple of arrays, each frozen in the type that its field is annotated with."""
+    types_ = _field_types(kind)
+    return kind(*(frozen(np.asarray(p), t) for p, t in zip(parts, types_, strict=True)))
+
+
+@functools.cache
+def _field_types(kind: type[Any]) -> list[str]:
+    hints = typing.get_type_hints(kind, include_extras=True)
+    return [hints[name].__metadata__[0].dtype for name in kind._fields]
 
 
 def step(function: Callable[..., Any]) -> Any:

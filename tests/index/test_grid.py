@@ -38,26 +38,26 @@ def test_cells_have_the_shape_of_boxes():
 
 def test_a_crowded_cell_has_a_grid_of_its_own():
     index, work = built(Grid, shapes.half_in_a_corner)
-    assert len(index.cells.base) > index.cells.roots[0]
+    assert len(index.layout.base) > index.layout.roots[0]
     shapes.check_equal_to_numpy(index, work)
 
 
 def test_large_boxes_have_a_grid_of_their_own():
     index, work = built(Grid, shapes.all_sizes)
-    assert index.cells.roots[0] > 1
+    assert index.layout.roots[0] > 1
     shapes.check_equal_to_numpy(index, work)
 
 
 def test_on_whole_numbers_nothing_is_left_to_accept():
     index, _ = built(Grid, shapes.integers)
     assert index.proven
-    assert (index.cells.gap > 0).all()
+    assert (index.layout.gap > 0).all()
 
 
 def test_more_than_two_attributes_are_left_to_accept():
     index, _ = built(Grid, shapes.three_attributes)
     assert not index.proven
-    assert (index.cells.ids < 0).all()
+    assert (index.layout.ids < 0).all()
 
 
 @pytest.mark.parametrize("n", [2, 4, 32])
@@ -69,13 +69,13 @@ def test_trees_of_every_width(shape, n):
 
 def test_a_quad_tree_is_deep_where_it_is_crowded():
     index, _ = built(NTree, shapes.half_in_a_corner, n=2)
-    assert (index.cells.across == 2).all()
-    assert len(index.cells.base) > 100
+    assert (index.layout.across == 2).all()
+    assert len(index.layout.base) > 100
 
 
 def test_full_lists_stand_in_inner_nodes():
     index, _ = built(NTree, shapes.all_sizes, n=4)
-    heads = index.cells.heads.reshape(-1, 4)[:-1]
+    heads = index.layout.heads.reshape(-1, 4)[:-1]
     inner = heads[heads[:, 3] >= 0]
     assert len(inner)
     assert (inner[:, 1] > inner[:, 0]).any()

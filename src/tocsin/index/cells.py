@@ -41,7 +41,6 @@ from tocsin.jit import (
     UInt8s,
     UInt64Out,
     UInt64s,
-    frozen,
     kernel,
     prefetch,
     step,
@@ -101,17 +100,6 @@ class Cells(NamedTuple):
     heads: Int32s  # [4 (c + 1)] where full list, part list and words begin; the node below, or -1
     ids: Int32s  # c of a conjunction, ~c if its box is not settled
     words: UInt64s  # the bounds of those in part lists
-
-
-_TYPES = (
-    *(np.int32, np.uint8, np.uint8, *[np.int64] * 3, np.float64, np.float64),
-    *(*[np.int64] * 3, np.int32, np.int32, np.uint64),
-)
-
-
-def cells_of(parts) -> Cells:
-    """Return the layout over arrays in the order of its fields."""
-    return Cells(*(frozen(np.asarray(p), d) for p, d in zip(parts, _TYPES, strict=True)))
 
 
 # ------------------------------------------------------------ from keys to codes

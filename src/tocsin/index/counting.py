@@ -18,12 +18,12 @@ stands beside it; so none is ever reset.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from tocsin.index.intervals import at_most, cell_of, filed, less_than, levels_of
+from tocsin.index.laid import Laid
 from tocsin.jit import (
     Float64s,
     Int32Out,
@@ -31,8 +31,8 @@ from tocsin.jit import (
     Int64Out,
     Int64s,
     UInt8s,
-    frozen,
     kernel,
+    laid,
     step,
 )
 from tocsin.model.conjunctions import Conjunctions
@@ -70,24 +70,16 @@ class Layout(NamedTuple):
     always: Int32s  # conjunctions with nothing to count, as they are proposed
 
 
-_TYPES = (
-    *(np.int64, np.uint8, np.int32, np.int64, np.int64, np.float64, np.float64),
-    *(np.int64, np.int64),
-    *([np.int32, np.int32, np.int64] * 2),
-    *(np.int32, np.int32, np.int64, np.int64, np.int64),
-    *([np.int32] * 4),
-)
-
-
-class Counting:
+class Counting(Laid):
     """An interval index per attribute, and counters."""
 
     name: ClassVar[str] = "counting"
 
-    def __init__(self, conjunctions: Conjunctions, layout: Layout):
-        self.conjunctions = conjunctions
-        self.layout = layout
-        self.proven = bool((layout.candidate >= 0).all())
+    layout_class = Layout
+
+    def proves_all(self) -> bool:
+        """Tell whether all conjunctions are intervals."""
+        return bool((self.layout.candidate >= 0).all())
 
     @classmethod
     def build(cls, conjunctions: Conjunctions, floats: np.ndarray) -> Self:
@@ -117,7 +109,7 @@ class Counting:
         of_null = np.unique(attributes[low == NULL])
         return cls(
             conjunctions,
-            _layout(
+            laid(Layout,
                 [
                     np.cumsum(lattices), floats, of_null, *_joined(parts), needed, candidate,
                     candidate[needed == 0],
@@ -140,24 +132,6 @@ class Counting:
             stop = propose(self.layout, keys, first, keys.size, offsets, out)
             counts[first:stop] += np.diff(offsets[: stop - first + 1])
             first = stop
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of lists and counters' beginnings."""
-        return sum(array.nbytes for array in self.layout)
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return the layout's arrays by name."""
-        return self.layout._asdict()
-
-    @classmethod
-    def from_arrays(cls, conjunctions: Conjunctions, arrays: Mapping[str, np.ndarray]) -> Self:
-        """Return the index whose arrays these are."""
-        return cls(conjunctions, _layout([arrays[name] for name in Layout._fields]))
-
-
-def _layout(parts) -> Layout:
-    return Layout(*(frozen(np.asarray(p), d) for p, d in zip(parts, _TYPES, strict=True)))
 
 
 # Where the fields of `filed` are that are used here, and of what later fields they are offsets.

@@ -17,19 +17,19 @@ and left to accept. Bytes: 16 per test and 4 per conjunction.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from tocsin.index.laid import Laid
 from tocsin.jit import (
     Int32Out,
     Int32s,
     Int64Out,
     Int64s,
     UInt8Out,
-    frozen,
     kernel,
+    laid,
     step,
 )
 from tocsin.model.conjunctions import Conjunctions
@@ -54,18 +54,16 @@ class Layout(NamedTuple):
     candidate: Int32s  # [n] what to propose: c if its tests prove it, ~c otherwise
 
 
-_TYPES = (*[np.int64] * 2, np.int32, *[np.int64] * 5, np.int32)
-
-
-class Exhaustive:
+class Exhaustive(Laid):
     """Looks at every conjunction, in blocks of contiguous bounds."""
 
     name: ClassVar[str] = "exhaustive"
 
-    def __init__(self, conjunctions: Conjunctions, layout: Layout):
-        self.conjunctions = conjunctions
-        self.layout = layout
-        self.proven = bool((layout.candidate >= 0).all())
+    layout_class = Layout
+
+    def proves_all(self) -> bool:
+        """Tell whether all conjunctions are intervals."""
+        return bool((self.layout.candidate >= 0).all())
 
     @classmethod
     def build(cls, conjunctions: Conjunctions, floats: np.ndarray | None = None) -> Self:
@@ -112,7 +110,7 @@ class Exhaustive:
             place += len(chosen)
         block = np.concatenate([first, [n]])
         parts = block, tests, attribute, least, greatest, bounds, low, high, candidate
-        return cls(conjunctions, _layout(parts))
+        return cls(conjunctions, laid(Layout, parts))
 
     def candidates(
         self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
@@ -123,24 +121,6 @@ class Exhaustive:
     def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
         """Add the number of matches to `counts`; see `Index.count`."""
         tally(self.layout, keys, width, counts)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the blocks."""
-        return sum(array.nbytes for array in self.layout)
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return the blocks' arrays by name."""
-        return self.layout._asdict()
-
-    @classmethod
-    def from_arrays(cls, conjunctions: Conjunctions, arrays: Mapping[str, np.ndarray]) -> Self:
-        """Return the index whose arrays these are."""
-        return cls(conjunctions, _layout([arrays[name] for name in Layout._fields]))
-
-
-def _layout(parts) -> Layout:
-    return Layout(*(frozen(np.asarray(p), d) for p, d in zip(parts, _TYPES, strict=True)))
 
 
 def _tested_rows(

@@ -7,8 +7,7 @@ does the other; all else is here.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from tocsin.index.cells import (
     Boxes,
     Cells,
     Nodes,
-    cells_of,
     count_entries,
     crowds,
     encode,
@@ -27,8 +25,9 @@ from tocsin.index.cells import (
     propose,
     tally,
 )
+from tocsin.index.laid import Laid
 from tocsin.index.plane import boxes_over, keys_of, values
-from tocsin.jit import frozen
+from tocsin.jit import frozen, laid
 from tocsin.model.conjunctions import Conjunctions, joined
 from tocsin.model.keys import Keys, key_column
 
@@ -38,41 +37,26 @@ _MOST = 2**31 - 1  # entries that offsets of 32 bits can count
 _EXACT = 2.0**53  # integers below are exact as floats
 
 
-class Filed:
+class Filed(Laid):
     """An index whose conjunctions are filed in cells."""
 
-    name: ClassVar[str]
+    layout_class = Cells
 
-    def __init__(self, conjunctions: Conjunctions, cells: Cells):
-        self.conjunctions = conjunctions
-        self.cells = cells
-        self.proven = bool(cells.settled[0])
+    def proves_all(self) -> bool:
+        """Tell whether the boxes are all that the conjunctions say."""
+        return bool(self.layout.settled[0])
 
     def candidates(
         self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
     ) -> int:
         """Propose the full list of an event's cell and what its part list lets through."""
-        x, y = (key_column(keys, int(a)) for a in self.cells.attribute)
-        return propose(self.cells, self.conjunctions, x, y, first, stop, offsets, out)
+        x, y = (key_column(keys, int(a)) for a in self.layout.attribute)
+        return propose(self.layout, self.conjunctions, x, y, first, stop, offsets, out)
 
     def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
         """Add the number of matches to `counts`; see `Index.count`."""
-        x, y = (key_column(keys, int(a)) for a in self.cells.attribute)
-        tally(self.cells, self.conjunctions, x, y, counts)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of heads, lists and words."""
-        return sum(array.nbytes for array in self.cells)
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return the layout's arrays by name."""
-        return self.cells._asdict()
-
-    @classmethod
-    def from_arrays(cls, conjunctions: Conjunctions, arrays: Mapping[str, np.ndarray]) -> Self:
-        """Return the index whose arrays these are."""
-        return cls(conjunctions, cells_of([arrays[name] for name in Cells._fields]))
+        x, y = (key_column(keys, int(a)) for a in self.layout.attribute)
+        tally(self.layout, self.conjunctions, x, y, counts)
 
     def insert(self, more: Conjunctions) -> None:
         """File further conjunctions into the cells there are (thesis 3.3.6).
@@ -82,7 +66,7 @@ class Filed:
         after many insertions where it was empty, build again.
         """
         before = self.conjunctions.size
-        g = self.cells
+        g = self.layout
         boxes = boxes_over(more, int(g.attribute[0]), int(g.attribute[1]), self._floats())
         nodes = Nodes(*(getattr(g, name) for name in Nodes._fields))
         heads = g.heads.reshape(-1, 4)[:-1]
@@ -122,11 +106,11 @@ class Filed:
         made_heads[:, 2] += np.cumsum(all_part) - all_part
         all_ids = _inserted(g.ids, [(at, np.where(v < 0, v - before, v + before)) for at, v in ids])
         all_words = _inserted(g.words, words)
-        self._become(joined([self.conjunctions, more]), made_heads, all_ids, all_words)
+        self._changed(joined([self.conjunctions, more]), made_heads, all_ids, all_words)
 
     def remove(self, numbers: np.ndarray) -> None:
         """Take conjunctions out of all lists; their numbers stay theirs."""
-        g = self.cells
+        g = self.layout
         gone = np.zeros(self.conjunctions.size, bool)
         gone[numbers] = True
         stays = ~gone[np.where(g.ids < 0, ~g.ids, g.ids)]
@@ -138,28 +122,23 @@ class Filed:
         heads[:, 0], heads[:, 1] = left[heads[:, 0]], left[heads[:, 1]]
         sizes = left[ends] - heads[:, 1]
         heads[:, 2] = np.cumsum(sizes) - sizes
-        self._become(self.conjunctions, heads, g.ids[stays], g.words[stays[worded]])
+        self._changed(self.conjunctions, heads, g.ids[stays], g.words[stays[worded]])
 
     def _floats(self) -> np.ndarray:
-        width = int(self.cells.attribute.max()) + 1
+        width = int(self.layout.attribute.max()) + 1
         floats = np.zeros(max(width, 1), np.uint8)
-        for attribute, is_float in zip(self.cells.attribute, self.cells.floats):
+        for attribute, is_float in zip(self.layout.attribute, self.layout.floats):
             if attribute >= 0:
                 floats[attribute] = is_float
         return floats
 
-    def _become(
+    def _changed(
         self, conjunctions: Conjunctions, heads: np.ndarray, ids: np.ndarray, words: np.ndarray
     ) -> None:
         ends = np.array([len(ids), len(ids), len(words), -1])
-        self.cells = self.cells._replace(
-            settled=frozen(np.array([bool((ids >= 0).all())]), np.uint8),
-            heads=frozen(np.concatenate([heads.reshape(-1), ends]), np.int32),
-            ids=frozen(ids, np.int32),
-            words=frozen(words, np.uint64),
-        )
-        self.conjunctions = conjunctions
-        self.proven = bool(self.cells.settled[0])
+        heads = np.concatenate([heads.reshape(-1), ends])
+        settled = np.array([bool((ids >= 0).all())])
+        self.become(conjunctions, {"settled": settled, "heads": heads, "ids": ids, "words": words})
 
 
 def _roots_for(g: Cells, boxes: Boxes) -> np.ndarray:
@@ -263,7 +242,8 @@ class Filing(ABC):
         ends = np.array([self.id_count, self.id_count, self.word_count, -1])
         whole = bool(self.boxes.settled.all())
         fields = (np.concatenate([getattr(n, f) for n in self.nodes]) for f in Nodes._fields)
-        return cells_of(
+        return laid(
+            Cells,
             [
                 np.array([x, y]), self.boxes.floats, np.array([whole]), np.array([roots]), *fields,
                 np.concatenate([*self.heads, ends]), np.concatenate(self.ids),

@@ -34,11 +34,11 @@ When it is slow: conditions that other attributes decide; each candidate is then
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from tocsin.index.laid import Laid
 from tocsin.index.plane import chosen_axes, domain, keys_of, values
 from tocsin.jit import (
     Float64s,
@@ -50,6 +50,7 @@ from tocsin.jit import (
     UInt8s,
     frozen,
     kernel,
+    laid,
     prefetch,
     step,
 )
@@ -94,23 +95,16 @@ class Layout(NamedTuple):
     piece_id: Int32s
 
 
-_TYPES = (
-    *(np.int32, np.uint8, np.uint8, np.int64, np.int64, np.float64, np.float64),
-    *([np.int64] * 5),
-    *([np.int32, np.int32, np.int64] * 2),
-    *(np.int32, np.int32, np.int64, np.int64, np.int64, np.int32),
-)
-
-
-class Intervals:
+class Intervals(Laid):
     """Intervals of one attribute in the lists of virtual constructs."""
 
     name: ClassVar[str] = "intervals"
 
-    def __init__(self, conjunctions: Conjunctions, layout: Layout):
-        self.conjunctions = conjunctions
-        self.layout = layout
-        self.proven = bool(layout.settled[0])
+    layout_class = Layout
+
+    def proves_all(self) -> bool:
+        """Tell whether the intervals are all that the conjunctions say."""
+        return bool(self.layout.settled[0])
 
     @classmethod
     def build(
@@ -131,7 +125,7 @@ class Intervals:
         ids = np.where(settled != 0, np.arange(n), ~np.arange(n)).astype(np.int32)
         fields = filed(levels, level, low, high, ids, is_float, logarithmic)
         head = [np.array([attribute]), np.array([is_float]), np.array([bool(settled.all())])]
-        return cls(conjunctions, _layout([*head, *fields]))
+        return cls(conjunctions, laid(Layout, [*head, *fields]))
 
     def candidates(
         self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
@@ -144,20 +138,6 @@ class Intervals:
     def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
         """Add the number of matches to `counts`; see `Index.count`."""
         tally(self.layout, key_column(keys, int(self.layout.attribute[0])), counts)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of lists and offsets."""
-        return sum(array.nbytes for array in self.layout)
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return the layout's arrays by name."""
-        return self.layout._asdict()
-
-    @classmethod
-    def from_arrays(cls, conjunctions: Conjunctions, arrays: Mapping[str, np.ndarray]) -> Self:
-        """Return the index whose arrays these are."""
-        return cls(conjunctions, _layout([arrays[name] for name in Layout._fields]))
 
     def insert(self, more: Conjunctions) -> None:
         """Put further conjunctions onto the lattices there are, numbered on.
@@ -212,7 +192,7 @@ class Intervals:
         made["piece_id"] = np.insert(g.piece_id, np.repeat(g.piece[1:], counts), pieces)
         made["piece"] = g.piece + np.concatenate([[0], np.cumsum(counts)])
         made["settled"] = g.settled & bool(settled.all())
-        self._become(joined([self.conjunctions, more]), made)
+        self.become(joined([self.conjunctions, more]), made)
 
     def remove(self, numbers: np.ndarray) -> None:
         """Take conjunctions out of all lists; their numbers stay theirs."""
@@ -231,7 +211,7 @@ class Intervals:
             made[name] = np.concatenate([[0], np.cumsum(stays)])[getattr(g, name)]
             for field in (f"{name}_id", *beside):
                 made[field] = getattr(g, field)[stays]
-        self._become(self.conjunctions, made)
+        self.become(self.conjunctions, made)
 
     def _levels_for(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """Return for each interval the finest lattice on which it is not long."""
@@ -244,15 +224,6 @@ class Intervals:
             side -= np.clip(values(low, is_float), g.origin[v], end)
             level[side * g.scale[v] <= _LONG] = v
         return level
-
-    def _become(self, conjunctions: Conjunctions, made: dict[str, np.ndarray]) -> None:
-        self.layout = _layout((self.layout._asdict() | made).values())
-        self.conjunctions = conjunctions
-        self.proven = bool(self.layout.settled[0])
-
-
-def _layout(parts) -> Layout:
-    return Layout(*(frozen(np.asarray(p), d) for p, d in zip(parts, _TYPES, strict=True)))
 
 
 # ------------------------------------------------------------ the paper's constructs

@@ -36,12 +36,12 @@ When it is slow: boxes whose ends lie anywhere, which all pass through the ring;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from tocsin.index.cells import Boxes
+from tocsin.index.laid import Laid
 from tocsin.index.plane import boxes_over, chosen_axes, keys_of, sides
 from tocsin.jit import (
     Float64s,
@@ -52,6 +52,7 @@ from tocsin.jit import (
     UInt8s,
     frozen,
     kernel,
+    laid,
     prefetch,
     step,
 )
@@ -90,22 +91,16 @@ class Layout(NamedTuple):
     ids: Int32s  # c of a conjunction, ~c where it is not proven
 
 
-_TYPES = (
-    *(np.int32, np.uint8, np.uint8, np.uint8, np.int64, np.int64, np.float64, np.float64),
-    *(np.int64, np.uint8, *[np.int64] * 6),
-    *([np.int32] * 3),
-)
-
-
-class Rectangles:
+class Rectangles(Laid):
     """Boxes over two attributes in the lists of virtual constructs."""
 
     name: ClassVar[str] = "rectangles"
 
-    def __init__(self, conjunctions: Conjunctions, layout: Layout):
-        self.conjunctions = conjunctions
-        self.layout = layout
-        self.proven = bool(layout.settled[0]) and not layout.overlapped[0]
+    layout_class = Layout
+
+    def proves_all(self) -> bool:
+        """Tell whether boxes cover whole cells, and none is found twice."""
+        return bool(self.layout.settled[0]) and not self.layout.overlapped[0]
 
     @classmethod
     def build(
@@ -133,20 +128,6 @@ class Rectangles:
         """Add the number of matches to `counts`; see `Index.count`."""
         x, y = (key_column(keys, int(a)) for a in self.layout.attribute)
         tally(self.layout, x, y, counts)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of lists, offsets and tables."""
-        return sum(array.nbytes for array in self.layout)
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Return the layout's arrays by name."""
-        return self.layout._asdict()
-
-    @classmethod
-    def from_arrays(cls, conjunctions: Conjunctions, arrays: Mapping[str, np.ndarray]) -> Self:
-        """Return the index whose arrays these are."""
-        return cls(conjunctions, _layout([arrays[name] for name in Layout._fields]))
 
     def insert(self, more: Conjunctions) -> None:
         """Cut further conjunctions into constructs of the lattice there is, numbered on.
@@ -181,7 +162,9 @@ class Rectangles:
             listed = np.insert(g.ids, g.start[1:][numbers[order]], ids[order])
             start = g.start + np.concatenate([[0], np.cumsum(counts)])
             table, list_of = g.hashed, g.list_of
-        self._become(joined([self.conjunctions, more]), table, list_of, start, listed)
+        made = {"hashed": table, "list_of": list_of, "start": start, "ids": listed}
+        made["settled"] = np.array([bool((listed >= 0).all())])
+        self.become(joined([self.conjunctions, more]), made)
 
     def remove(self, numbers: np.ndarray) -> None:
         """Take conjunctions out of all lists; their numbers stay theirs."""
@@ -190,22 +173,9 @@ class Rectangles:
         gone[numbers] = True
         stays = ~gone[np.where(g.ids < 0, ~g.ids, g.ids)]
         start = np.concatenate([[0], np.cumsum(stays)])[g.start]
-        self._become(self.conjunctions, g.hashed, g.list_of, start, g.ids[stays])
-
-    def _become(self, conjunctions, hashed, list_of, start, ids) -> None:
-        self.layout = self.layout._replace(
-            settled=frozen(np.array([bool((ids >= 0).all())]), np.uint8),
-            hashed=frozen(hashed, np.int64),
-            list_of=frozen(list_of, np.int32),
-            start=frozen(start, np.int32),
-            ids=frozen(ids, np.int32),
-        )
-        self.conjunctions = conjunctions
-        self.proven = bool(self.layout.settled[0]) and not self.layout.overlapped[0]
-
-
-def _layout(parts) -> Layout:
-    return Layout(*(frozen(np.asarray(p), d) for p, d in zip(parts, _TYPES, strict=True)))
+        left = g.ids[stays]
+        settled = np.array([bool((left >= 0).all())])
+        self.become(self.conjunctions, {"start": start, "ids": left, "settled": settled})
 
 
 # ------------------------------------------------------------ the paper's constructs
@@ -563,7 +533,7 @@ def _filed(
         table, list_of, numbers, possible = _hash_of(numbers)
     start, listed = _listed(numbers, ids, possible)
     cover = runs(longest, across)
-    return _layout(
+    return laid(Layout,
         [
             np.array(axes), boxes.floats, np.array([bool((ids >= 0).all())]),
             np.array([overlapped]), lattice.first, lattice.last, lattice.origin, lattice.scale,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.jit import Float64s, Int32s, Int64s, UInt8s, frozen
+from tocsin.jit import Float64s, Int32s, Int64s, UInt8s, laid
 from tocsin.model.predicates import INTERVAL, Predicate
 
 
@@ -46,12 +46,9 @@ class Conjunctions(NamedTuple):
         return int(first), int(last)
 
 
-_TYPES = (np.int64, np.int32, np.uint8, np.int64, np.int64, np.int64, np.float64, np.int32)
-
-
 def conjunctions(*arrays: np.ndarray) -> Conjunctions:
     """Return conjunctions over arrays in the order of the fields."""
-    return Conjunctions(*(frozen(a, t) for a, t in zip(arrays, _TYPES, strict=True)))
+    return laid(Conjunctions, arrays)
 
 
 def joined(parts: Sequence[Conjunctions]) -> Conjunctions:
