@@ -171,3 +171,14 @@ def test_a_cache_is_found_wherever_the_package_lies(compiled, tmp_path):
     out = answered(started(code, compiled, environment={"PYTHONPATH": str(tmp_path)}))
     assert out == f"{MATCHED}\n{tmp_path / 'tocsin' / '__init__.py'}"
     assert {f: f.stat().st_mtime_ns for f in compiled.rglob("*.nb?")} == before
+
+
+def test_a_cache_of_someone_else_is_not_run(tmp_path, monkeypatch):
+    assert jit._trusted(tmp_path)
+    assert not jit._trusted(tmp_path / "missing")
+    monkeypatch.setattr(os, "getuid", lambda: os.stat(tmp_path).st_uid + 1)
+    assert jit._trusted(tmp_path) == (os.stat(tmp_path).st_uid == 0)
+    monkeypatch.setattr(
+        jit.Path, "stat", lambda self: os.stat_result([0, 0, 0, 0, 12345] + [0] * 5)
+    )
+    assert not jit._trusted(tmp_path)

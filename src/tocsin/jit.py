@@ -226,17 +226,28 @@ def _home(function: Callable[..., Any]) -> Iterator[Path]:
             lock = os.open(directory / "lock", os.O_WRONLY | os.O_CREAT, 0o666)
         except OSError:
             # Numba writes a kernel's code last.
-            if any((directory / name).glob("*.nbc")):
+            if _trusted(directory) and any((directory / name).glob("*.nbc")):
                 yield directory / name
                 return
             continue
         try:
+            if not _trusted(directory):
+                continue
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield directory / name
         finally:
             os.close(lock)
         return
     raise OSError("no writable place for compiled kernels; set TOCSIN_CACHE_DIR to one")
+
+
+def _trusted(directory: Path) -> bool:
+    """Tell whether a cache is ours, or root's: what lies there is run."""
+    try:
+        owners = {folder.stat().st_uid for folder in (directory, directory.parent)}
+    except OSError:
+        return False
+    return owners <= {os.getuid(), 0}
 
 
 def _stamp(function: Callable[..., Any]) -> str:
