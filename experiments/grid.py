@@ -91,9 +91,12 @@ class FixedFiling(GridFiling):
         return nodes, np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
 
 
+AXES = np.arange(2, dtype=np.int32)
+
+
 def fixed_grid(low: np.ndarray, high: np.ndarray, points: np.ndarray, across: int) -> Indexed:
     made, floats = boxes(low, high, True)
-    cells = FixedFiling(boxes_over(made, 0, 1, floats), across).cells(0, 1)
+    cells = FixedFiling(boxes_over(made, AXES, floats), across).cells(AXES)
     return Indexed(Grid(made, cells), points, True)
 
 
@@ -114,13 +117,13 @@ def tuned_tree(low: np.ndarray, high: np.ndarray, points: np.ndarray, n: int) ->
     on the data: no one number would be fair to the trees.
     """
     made, floats = boxes(low, high, True)
-    flat = boxes_over(made, 0, 1, floats)
+    flat = boxes_over(made, AXES, floats)
     tried = {}
     for capacity, room in ((8, 1), (32, 4), (128, 4)) if n < 8 else ((64, 1), (128, 4)):
         filing = DeepFiling(flat, n)
         filing.capacity = capacity
         filing.bytes_left *= room
-        tried[str(capacity)] = Indexed(NTree(made, filing.cells(0, 1)), points, True)
+        tried[str(capacity)] = Indexed(NTree(made, filing.cells(AXES)), points, True)
     times = search_times(tried, 0.0, dict.fromkeys(tried, 5000))
     return tried[min(times, key=times.__getitem__)]
 

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.index.intervals import too_short
+from tocsin.index.constructs import too_short
 from tocsin.index.rectangles import distribute
 from tocsin.jit import Float64s, Int32Out, Int32s, Int64Out, Int64s, frozen, kernel
 

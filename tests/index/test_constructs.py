@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.conformance import boxes as shapes
-from tocsin.index import intervals, rectangles
+from tocsin.errors import RuleError
+from tocsin.index import constructs
 from tocsin.index.intervals import Intervals
 from tocsin.index.rectangles import Rectangles
 
@@ -19,13 +20,13 @@ LENGTHS = [1, 2, 4, 8, 16]
 @pytest.mark.parametrize("longest", LENGTHS)
 def test_numbers_of_intervals_are_consecutive(longest):
     simple = [
-        intervals.simple_number(a, a + length, longest)
+        constructs.simple_number(a, a + length, longest)
         for a in range(5)
         for length in range(1, longest + 1)
     ]
     assert simple == list(range(5 * longest))
     logarithmic = [
-        intervals.logarithmic_number(a, a + (1 << i), longest)
+        constructs.logarithmic_number(a, a + (1 << i), longest)
         for a in range(5)
         for i in range(longest.bit_length())
     ]
@@ -33,13 +34,13 @@ def test_numbers_of_intervals_are_consecutive(longest):
 
 
 def test_a_remnant_of_seven_is_four_two_and_one():
-    assert [b - a for a, b in intervals.decomposed(0, 23, 16, True)] == [16, 4, 2, 1]
+    assert [b - a for a, b in constructs.interval_pieces(0, 23, 16, True)] == [16, 4, 2, 1]
 
 
 @given(x=st.integers(0, 50), length=st.integers(0, 90), k=st.integers(0, 5), log=st.booleans())
 def test_pieces_of_an_interval_are_constructs_and_leave_no_gap(x, length, k, log):
     longest = 1 << k
-    pieces = intervals.decomposed(x, x + length, longest, log)
+    pieces = constructs.interval_pieces(x, x + length, longest, log)
     assert [a for a, _ in pieces] == [x, *(b for _, b in pieces)][: len(pieces)]
     assert not pieces or pieces[-1][1] == x + length
     for a, b in pieces:
@@ -58,13 +59,13 @@ def test_covers_have_the_papers_size_minimum_and_gaps(longest, log):
     between = 2 * longest - 1 if log else longest * (longest + 1) // 2
     on = 2 * longest + k if log else between + longest
     for j in range(longest, longest + 7):
-        cover = intervals.cover(j, longest, log, on_lattice=True)
+        cover = constructs.interval_cover(j, longest, log, on_lattice=True)
         assert len(cover) == on
         least = (j - longest) * each + (k if log else longest - 1)
         assert cover[0] == least, "V_min of section 2.4"
-        assert len(intervals.cover(j, longest, log, on_lattice=False)) == between
+        assert len(constructs.interval_cover(j, longest, log, on_lattice=False)) == between
         gaps = np.diff(cover).tolist()
-        first = intervals.cover(longest, longest, log, on_lattice=True)
+        first = constructs.interval_cover(longest, longest, log, on_lattice=True)
         assert gaps == np.diff(first).tolist(), "identical differences"
 
 
@@ -72,14 +73,14 @@ def test_covers_have_the_papers_size_minimum_and_gaps(longest, log):
 @pytest.mark.parametrize("log", [False, True])
 def test_runs_are_the_cover_between_lattice_points(longest, log):
     each = longest.bit_length() if log else longest
-    skip = intervals.too_short(longest, log)
+    skip = constructs.too_short(longest, log)
     for j in range(longest + 4):
         numbers = [
             number
             for d in range(min(longest, j + 1))
             for number in range((j - d) * each + skip[d], (j - d + 1) * each)
         ]
-        assert sorted(numbers) == intervals.cover(j, longest, log, on_lattice=False)
+        assert sorted(numbers) == constructs.interval_cover(j, longest, log, on_lattice=False)
 
 
 @pytest.mark.parametrize("longest", [None, 1, 4, 16])
@@ -111,7 +112,7 @@ def test_intervals_of_all_lengths_lie_on_several_lattices():
 
 def test_the_nine_constructs_of_the_papers_figure():
     numbers = [
-        rectangles.number_of(x, y, 1 << i, 1 << j, 4, 7)
+        constructs.rectangle_number(x, y, 1 << i, 1 << j, 4, 7)
         for y in range(3)
         for x in range(7)
         for j in range(3)
@@ -121,10 +122,10 @@ def test_the_nine_constructs_of_the_papers_figure():
 
 
 def test_the_papers_box_is_eight_pieces_or_six():
-    simple = rectangles.decomposed(3, 3, 11, 6, 4, overlapped=False)
+    simple = constructs.rectangle_pieces(3, 3, 11, 6, 4, overlapped=False)
     assert len(simple) == 8
     assert {(w, h) for _, _, w, h in simple} == {(4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (1, 2)}
-    overlapped = rectangles.decomposed(3, 3, 11, 6, 4, overlapped=True)
+    overlapped = constructs.rectangle_pieces(3, 3, 11, 6, 4, overlapped=True)
     assert len(overlapped) == 6
     assert {(w, h) for _, _, w, h in overlapped} == {(4, 4)}
     assert {x for x, _, _, _ in overlapped} == {3, 7, 10}
@@ -133,7 +134,7 @@ def test_the_papers_box_is_eight_pieces_or_six():
 @given(width=st.integers(1, 40), height=st.integers(1, 40), k=st.integers(0, 4), over=st.booleans())
 def test_pieces_of_a_box_cover_it_and_nothing_else(width, height, k, over):
     times = np.zeros((60, 60), int)
-    for x, y, w, h in rectangles.decomposed(9, 7, width, height, 1 << k, over):
+    for x, y, w, h in constructs.rectangle_pieces(9, 7, width, height, 1 << k, over):
         times[x : x + w, y : y + h] += 1
     inside = np.zeros_like(times, bool)
     inside[9 : 9 + width, 7 : 7 + height] = True
@@ -150,7 +151,7 @@ def covering(x, y, longest, across, on_x, on_y):
         return a <= at and (a + size > at or (on and a + size == at))
 
     return sorted(
-        rectangles.number_of(a, b, w, h, longest, across)
+        constructs.rectangle_number(a, b, w, h, longest, across)
         for b in range(max(y - longest, 0), y + 1)
         for a in range(max(x - longest, 0), x + 1)
         for h in sizes
@@ -163,7 +164,7 @@ def covering(x, y, longest, across, on_x, on_y):
 @pytest.mark.parametrize(("on_x", "on_y"), [(True, True), (True, False), (False, False)])
 def test_covers_have_constant_size_and_identical_gaps(longest, on_x, on_y):
     first = covering(longest, longest, longest, 50, on_x, on_y)
-    assert len(first) == rectangles.cover_size(longest, on_x, on_y)
+    assert len(first) == constructs.cover_size(longest, on_x, on_y)
     for x, y in ((20, 9), (31, 40), (longest + 1, 30)):
         cover = covering(x, y, longest, 50, on_x, on_y)
         assert np.diff(cover).tolist() == np.diff(first).tolist()
@@ -172,7 +173,7 @@ def test_covers_have_constant_size_and_identical_gaps(longest, on_x, on_y):
 @pytest.mark.parametrize("longest", [1, 2, 4, 8])
 def test_runs_are_the_cover_of_a_cell(longest):
     kinds = longest.bit_length()
-    back_x, back_y, first, size = rectangles.runs(longest, 50)
+    back_x, back_y, first, size = constructs.runs(longest, 50)
     for x, y in ((20, 9), (0, 0), (1, 30), (30, 2)):
         pivot = kinds * kinds * (x + 50 * y)
         numbers = [
@@ -205,3 +206,11 @@ def test_rectangles_with_every_option(shape, longest, hashed, overlapped):
 def test_boxes_on_whole_numbers_need_no_accept():
     work = shapes.integers(np.random.default_rng(3))
     assert Rectangles.build(work.conjunctions, work.floats).proven
+
+
+@pytest.mark.parametrize("longest", [0, -4, 3, 12])
+def test_lengths_are_powers_of_two(longest):
+    work = shapes.squares(np.random.default_rng(3))
+    for index in (Intervals, Rectangles):
+        with pytest.raises(RuleError, match="power of two"):
+            index.build(work.conjunctions, work.floats, longest=longest)

@@ -58,8 +58,7 @@ def _costs(c: Conjunctions, floats: np.ndarray) -> Iterator[tuple[float, Any, st
     if _LOOK * n <= _FIND:
         yield _LOOK * n, Exhaustive, words
         return
-    x, y = chosen_axes(c, floats)
-    boxes = boxes_over(c, x, y, floats)
+    boxes = boxes_over(c, *chosen_axes(c, floats))
     side_x, side_y = sides(boxes, 0)[2], sides(boxes, 1)[2]
     settled = float(boxes.settled.mean())
     met = float((side_x * side_y).sum())

@@ -46,6 +46,7 @@ from tocsin.jit import (
     step,
 )
 from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.keys import number
 from tocsin.model.line import HIGHEST, LOWEST, NULL
 from tocsin.model.predicates import INTERVAL, NOT_SET, SET
 
@@ -106,14 +107,6 @@ class Cells(NamedTuple):
 
 
 @step
-def value(key, is_float):
-    """Return the number that a key stands for."""
-    if is_float != 0:
-        return np.int64(key if key >= 0 else np.int64(NULL) - key).view(np.float64)
-    return np.float64(key)
-
-
-@step
 def code(key, is_float, first, last, origin, scale, gap, across):
     """Return the code of an event's key on an axis of a node."""
     if key < first:
@@ -121,7 +114,7 @@ def code(key, is_float, first, last, origin, scale, gap, across):
     top = (across << BITS) - 1
     if key > last:
         return top
-    found = np.int64((value(key, is_float) - origin) * scale) + np.int64(gap > 0)
+    found = np.int64((number(key, is_float) - origin) * scale) + np.int64(gap > 0)
     return min(max(found, np.int64(0)), top)
 
 
@@ -435,7 +428,7 @@ def fill_lists(
 @step
 def bound_within(key, is_float, side, end, origin, scale, across):
     """Return an end of a box as a number, drawn in to a cell's own end; infinite if it has none."""
-    found = value(key, is_float) if LOWEST < key < HIGHEST else -np.inf if end == 0 else np.inf
+    found = number(key, is_float) if LOWEST < key < HIGHEST else -np.inf if end == 0 else np.inf
     if found != found:
         found = np.inf
     if end == 0 and side > 0:

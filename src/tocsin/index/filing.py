@@ -67,7 +67,7 @@ class Filed(Laid):
         """
         before = self.conjunctions.size
         g = self.layout
-        boxes = boxes_over(more, int(g.attribute[0]), int(g.attribute[1]), self._floats())
+        boxes = boxes_over(more, g.attribute, g.floats)
         nodes = Nodes(*(getattr(g, name) for name in Nodes._fields))
         heads = g.heads.reshape(-1, 4)[:-1]
         ends = np.append(heads[1:, 0], g.heads[-4])
@@ -111,9 +111,7 @@ class Filed(Laid):
     def remove(self, numbers: np.ndarray) -> None:
         """Take conjunctions out of all lists; their numbers stay theirs."""
         g = self.layout
-        gone = np.zeros(self.conjunctions.size, bool)
-        gone[numbers] = True
-        stays = ~gone[np.where(g.ids < 0, ~g.ids, g.ids)]
+        stays = self.staying(g.ids, numbers)
         heads = g.heads.reshape(-1, 4)[:-1].astype(np.int64)
         ends = np.append(heads[1:, 0], g.heads[-4])
         left = np.concatenate([[0], np.cumsum(stays)])
@@ -123,14 +121,6 @@ class Filed(Laid):
         sizes = left[ends] - heads[:, 1]
         heads[:, 2] = np.cumsum(sizes) - sizes
         self._changed(self.conjunctions, heads, g.ids[stays], g.words[stays[worded]])
-
-    def _floats(self) -> np.ndarray:
-        width = int(self.layout.attribute.max()) + 1
-        floats = np.zeros(max(width, 1), np.uint8)
-        for attribute, is_float in zip(self.layout.attribute, self.layout.floats):
-            if attribute >= 0:
-                floats[attribute] = is_float
-        return floats
 
     def _changed(
         self, conjunctions: Conjunctions, heads: np.ndarray, ids: np.ndarray, words: np.ndarray
@@ -231,7 +221,7 @@ class Filing(ABC):
         both = np.where(np.isfinite(both), both, side.min(axis=1))
         return begin, end, side, both
 
-    def cells(self, x: int, y: int) -> Cells:
+    def cells(self, axes: np.ndarray) -> Cells:
         """Return the finished layout."""
         nodes, box, node = self.roots()
         roots = len(nodes.base)
@@ -245,7 +235,7 @@ class Filing(ABC):
         return laid(
             Cells,
             [
-                np.array([x, y]), self.boxes.floats, np.array([whole]), np.array([roots]), *fields,
+                axes, self.boxes.floats, np.array([whole]), np.array([roots]), *fields,
                 np.concatenate([*self.heads, ends]), np.concatenate(self.ids),
                 np.concatenate(self.words),
             ]

@@ -89,9 +89,9 @@ class Grid(Filed):
     @classmethod
     def build(cls, conjunctions: Conjunctions, floats: np.ndarray) -> Self:
         """Choose axes and cell sizes, and file the boxes."""
-        x, y = chosen_axes(conjunctions, floats)
-        boxes = boxes_over(conjunctions, x, y, floats)
-        return cls(conjunctions, GridFiling(boxes).cells(x, y))
+        axes, is_float = chosen_axes(conjunctions, floats)
+        boxes = boxes_over(conjunctions, axes, is_float)
+        return cls(conjunctions, GridFiling(boxes).cells(axes))
 
 
 class GridFiling(Filing):

@@ -17,8 +17,8 @@ Unlike the paper:
   at the front of the one and at the back of the other. So nothing is expanded, and nothing is
   left for accept. An interval within one cell is tested.
 * A cell is half open, so an event lies in exactly one, on a lattice point or between: the paper's
-  second case, |Cov| = 2L - 1 for LCI, is the only one (`cover` gives both). At the rim below L
-  the constructs that would start before the first cell are left out of the run.
+  second case, |Cov| = 2L - 1 for LCI, is the only one (`interval_cover` gives both). At the rim
+  below L the constructs that would start before the first cell are left out of the run.
 * Lists lie one after the other by number, and the constructs that cover a cell from one start
   have consecutive numbers. So they are one run of ids: L copies an event instead of 2L - 1.
 * Intervals of very different lengths lie on lattices of their own (*levels*), each about eight
@@ -38,6 +38,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from tocsin.index.constructs import check_length, too_short
 from tocsin.index.laid import Laid
 from tocsin.index.plane import chosen_axes, domain, keys_of, values
 from tocsin.jit import (
@@ -55,7 +56,7 @@ from tocsin.jit import (
     step,
 )
 from tocsin.model.conjunctions import Conjunctions, joined
-from tocsin.model.keys import Keys, key_column
+from tocsin.model.keys import Keys, key_column, number
 from tocsin.model.line import HIGHEST, NULL
 from tocsin.model.predicates import INTERVAL, NOT_SET, SET
 
@@ -115,15 +116,15 @@ class Intervals(Laid):
         logarithmic: bool = True,
     ) -> Self:
         """File the intervals of the most selective attribute; `longest` is L, a power of two."""
-        attribute, _ = chosen_axes(conjunctions, floats)
+        check_length(longest)
+        (attribute, _), (is_float, _) = chosen_axes(conjunctions, floats)
         n = conjunctions.size
         low, high = np.empty(n, np.int64), np.empty(n, np.int64)
         settled = np.empty(n, np.uint8)
-        intervals_of(conjunctions, attribute, low, high, settled)
-        is_float = attribute >= 0 and bool(floats[attribute])
-        levels, level = levels_of(low, high, is_float, longest)
+        intervals_of(conjunctions, int(attribute), low, high, settled)
+        levels, level = levels_of(low, high, bool(is_float), longest)
         ids = np.where(settled != 0, np.arange(n), ~np.arange(n)).astype(np.int32)
-        fields = filed(levels, level, low, high, ids, is_float, logarithmic)
+        fields = filed(levels, level, low, high, ids, bool(is_float), logarithmic)
         head = [np.array([attribute]), np.array([is_float]), np.array([bool(settled.all())])]
         return cls(conjunctions, laid(Layout, [*head, *fields]))
 
@@ -197,8 +198,6 @@ class Intervals(Laid):
     def remove(self, numbers: np.ndarray) -> None:
         """Take conjunctions out of all lists; their numbers stay theirs."""
         g = self.layout
-        gone = np.zeros(self.conjunctions.size, bool)
-        gone[numbers] = True
         made: dict[str, np.ndarray] = {}
         for name, beside in (
             ("start", ["start_key"]),
@@ -207,7 +206,7 @@ class Intervals(Laid):
             ("piece", []),
         ):
             ids = getattr(g, f"{name}_id")
-            stays = ~gone[np.where(ids < 0, ~ids, ids)]
+            stays = self.staying(ids, numbers)
             made[name] = np.concatenate([[0], np.cumsum(stays)])[getattr(g, name)]
             for field in (f"{name}_id", *beside):
                 made[field] = getattr(g, field)[stays]
@@ -226,77 +225,6 @@ class Intervals(Laid):
         return level
 
 
-# ------------------------------------------------------------ the paper's constructs
-
-
-def simple_number(a: int, b: int, longest: int) -> int:
-    """Return the number of the simple construct [a, b] of the lattice (2.2).
-
-    >>> simple_number(0, 1, 4), simple_number(0, 4, 4), simple_number(1, 2, 4)
-    (0, 3, 4)
-    """
-    return a * longest + (b - a) - 1
-
-
-def logarithmic_number(a: int, b: int, longest: int) -> int:
-    """Return the number of the logarithmic construct [a, b], whose length is a power of two.
-
-    >>> logarithmic_number(0, 4, 4), logarithmic_number(1, 2, 4)
-    (2, 3)
-    """
-    return a * longest.bit_length() + (b - a).bit_length() - 1
-
-
-def decomposed(x: int, y: int, longest: int, logarithmic: bool) -> list[tuple[int, int]]:
-    """Return the constructs that [x, y] is cut into, from the left, the longest first (2.3).
-
-    There are floor((y - x) / L) of length L, where the paper prints a ceiling, and a remnant:
-    one construct if they are simple, one for each binary digit if they are logarithmic.
-
-    >>> decomposed(3, 14, 4, False)
-    [(3, 7), (7, 11), (11, 14)]
-    >>> decomposed(0, 23, 16, True)
-    [(0, 16), (16, 20), (20, 22), (22, 23)]
-    """
-    pieces = []
-    while x < y:
-        length = min(longest, y - x)
-        if logarithmic:
-            length = 1 << (length.bit_length() - 1)
-        pieces.append((x, x + length))
-        x += length
-    return pieces
-
-
-def cover(j: int, longest: int, logarithmic: bool, on_lattice: bool) -> list[int]:
-    """Return the numbers of the constructs that cover a point, ascending.
-
-    The point is lattice point j, or lies between j and j + 1. A point on the lattice is covered
-    also by those that end there: L(L + 1) / 2 + L simple ones, or 2L + k logarithmic ones with
-    k = log2(L); one between by L(L + 1) / 2, or 2L - 1.
-    """
-    lengths = [1 << i for i in range(longest.bit_length())] if logarithmic else None
-    number = logarithmic_number if logarithmic else simple_number
-    return sorted(
-        number(a, a + length, longest)
-        for a in range(max(j - longest, 0), j + 1)
-        for length in lengths or range(1, longest + 1)
-        if a + length > j or (on_lattice and a + length == j)
-    )
-
-
-def too_short(longest: int, logarithmic: bool) -> list[int]:
-    """Return how many of the constructs d cells back do not reach a cell, for d = 0..L - 1.
-
-    The paper's table of differences, kept as runs: with P constructs from each start those
-    that cover cell j from cell j - d are numbered (j - d) P + skip[d] to (j - d + 1) P.
-
-    >>> too_short(4, True), too_short(4, False)
-    ([0, 1, 2, 2], [0, 1, 2, 3])
-    """
-    return [d.bit_length() if logarithmic else d for d in range(longest)]
-
-
 # ------------------------------------------------------------ ask
 
 
@@ -307,10 +235,8 @@ def cell_of(key, is_float, first, last, origin, scale, cells):
         return np.int64(0)
     if key > last:
         return cells - 1
-    value = np.float64(key)
-    if is_float != 0:
-        value = np.int64(key if key >= 0 else np.int64(NULL) - key).view(np.float64)
-    return min(max(np.int64((value - origin) * scale), np.int64(0)), cells - 1)
+    found = np.int64((number(key, is_float) - origin) * scale)
+    return min(max(found, np.int64(0)), cells - 1)
 
 
 @step
@@ -377,14 +303,14 @@ def propose(
             for v in range(levels):
                 cell = found[i * levels + v]
                 from_here = each[v]
-                number = constructs[v] + cell * from_here
+                construct = constructs[v] + cell * from_here
                 for d in range(min(longest[v], cell + 1)):
-                    begin = np.uint64(piece[number + skip[v * most + d]])
-                    length = np.uint64(piece[number + from_here]) - begin
+                    begin = np.uint64(piece[construct + skip[v * most + d]])
+                    length = np.uint64(piece[construct + from_here]) - begin
                     for j in range(length):
                         out[n + j] = piece_id[begin + j]
                     n += length
-                    number -= from_here
+                    construct -= from_here
                 at = cells[v] + cell
                 begin = np.uint64(start[at])
                 length = np.uint64(
@@ -422,10 +348,10 @@ def tally(g: Layout, keys: Int64s, counts: Int64Out) -> None:
             cell = cell_of(
                 key, is_float, least[v], last[v], origin[v], scale[v], cells[v + 1] - cells[v]
             )
-            number = constructs[v] + cell * each[v]
+            construct = constructs[v] + cell * each[v]
             for d in range(min(longest[v], cell + 1)):
-                total += piece[number + each[v]] - piece[number + skip[v * most + d]]
-                number -= each[v]
+                total += piece[construct + each[v]] - piece[construct + skip[v * most + d]]
+                construct -= each[v]
             at = cells[v] + cell
             total += at_most(start_key, np.int64(start[at]), np.int64(start[at + 1]), key)
             past = less_than(end_key, np.int64(end[at]), np.int64(end[at + 1]), key)
@@ -600,7 +526,7 @@ def cut(
     piece: Int64Out,
     piece_id: Int32Out,
 ) -> None:
-    """Cut what lies between the ends' cells into constructs, as `decomposed` does.
+    """Cut what lies between the ends' cells into constructs, as `interval_pieces` does.
 
     Count each construct's entries in `piece`, or, if `piece_id` has places, write them where
     `piece` says, and move it on.
@@ -618,8 +544,8 @@ def cut(
                 while 2 << kind <= length:
                     kind += 1
                 length = np.int64(1) << kind
-            number = constructs[v] + a * each[v] + kind
+            construct = constructs[v] + a * each[v] + kind
             if fill:
-                piece_id[piece[number]] = ids[i]
-            piece[number] += 1
+                piece_id[piece[construct]] = ids[i]
+            piece[construct] += 1
             a += length

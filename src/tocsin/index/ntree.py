@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from tocsin.errors import RuleError
 from tocsin.index.cells import BITS, Nodes
 from tocsin.index.filing import Filed, Filing
 from tocsin.index.plane import boxes_over, chosen_axes, sides
@@ -37,9 +38,11 @@ class NTree(Filed):
     @classmethod
     def build(cls, conjunctions: Conjunctions, floats: np.ndarray, n: int = 32) -> Self:
         """Choose axes, and split leaves until they are short; n children across."""
-        x, y = chosen_axes(conjunctions, floats)
-        boxes = boxes_over(conjunctions, x, y, floats)
-        return cls(conjunctions, TreeFiling(boxes, n).cells(x, y))
+        if n < 2:
+            raise RuleError(f"a node must have 2 or more children across; got n={n!r}")
+        axes, is_float = chosen_axes(conjunctions, floats)
+        boxes = boxes_over(conjunctions, axes, is_float)
+        return cls(conjunctions, TreeFiling(boxes, n).cells(axes))
 
 
 class TreeFiling(Filing):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.index.cells import Boxes, boxes_of
-from tocsin.jit import frozen
+from tocsin.jit import laid
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.line import HIGHEST, LOWEST, NULL
 from tocsin.model.predicates import NOT_SET, SET
@@ -18,8 +18,9 @@ _FAR = 1e300  # what lies further out is outlying, and differences stay finite
 _FAR_INTEGER = 2.0**62  # the same, and they fit 64 bits
 
 
-def chosen_axes(c: Conjunctions, floats: np.ndarray) -> tuple[int, int]:
-    """Return the two attributes whose intervals leave the fewest candidates; -1 for none.
+def chosen_axes(c: Conjunctions, floats: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the two attributes whose intervals leave the fewest candidates, -1 for none, and
+    whether each has the keys of floats.
 
     An interval counts by the share of the attribute's domain that it rules out.
     """
@@ -34,20 +35,16 @@ def chosen_axes(c: Conjunctions, floats: np.ndarray) -> tuple[int, int]:
         share = shares(low, high, bool(floats[attribute]))[2]
         ruled_out.append((float((1 - share).sum()), attribute))
     best = [a for _, a in sorted(ruled_out, reverse=True)[:2]]
-    x, y = (*best, -1, -1)[:2]
-    return x, y
+    axes = np.array([*best, -1, -1][:2], np.int32)
+    return axes, np.array([a >= 0 and floats[a] for a in axes], np.uint8)
 
 
-def boxes_over(c: Conjunctions, x: int, y: int, floats: np.ndarray) -> Boxes:
-    """Return all conjunctions as boxes over two attributes."""
+def boxes_over(c: Conjunctions, axes: np.ndarray, is_float: np.ndarray) -> Boxes:
+    """Return all conjunctions as boxes over two attributes, as `chosen_axes` gives them."""
     low, high = np.empty(2 * c.size, np.int64), np.empty(2 * c.size, np.int64)
     settled = np.empty(c.size, np.uint8)
-    boxes_of(c, x, y, low, high, settled)
-    both = np.array([a >= 0 and floats[a] for a in (x, y)], np.uint8)
-    return Boxes(
-        frozen(low, np.int64), frozen(high, np.int64), frozen(settled, np.uint8),
-        frozen(both, np.uint8),
-    )  # fmt: skip
+    boxes_of(c, int(axes[0]), int(axes[1]), low, high, settled)
+    return laid(Boxes, (low, high, settled, is_float))
 
 
 def sides(boxes: Boxes, axis: int) -> tuple[float, float, np.ndarray]:

@@ -41,6 +41,8 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 
 from tocsin.index.cells import Boxes
+from tocsin.index.constructs import check_length, runs
+from tocsin.index.intervals import cell_of
 from tocsin.index.laid import Laid
 from tocsin.index.plane import boxes_over, chosen_axes, keys_of, sides
 from tocsin.jit import (
@@ -58,7 +60,6 @@ from tocsin.jit import (
 )
 from tocsin.model.conjunctions import Conjunctions, joined
 from tocsin.model.keys import Keys, key_column
-from tocsin.model.line import NULL
 
 _ENTRIES = 26  # in lists, a box, if L can be chosen so
 _LEAST_ENTRIES = 1 << 20
@@ -112,10 +113,11 @@ class Rectangles(Laid):
         hashed: bool | None = None,
     ) -> Self:
         """File boxes; `longest` is L, `overlapped` and `hashed` as in the paper."""
-        x, y = chosen_axes(conjunctions, floats)
-        boxes = boxes_over(conjunctions, x, y, floats)
+        check_length(longest)
+        axes, is_float = chosen_axes(conjunctions, floats)
+        boxes = boxes_over(conjunctions, axes, is_float)
         lattice, spans, length = _fitted(boxes, longest)
-        return cls(conjunctions, _filed(lattice, boxes, spans, (x, y), length, overlapped, hashed))
+        return cls(conjunctions, _filed(lattice, boxes, spans, axes, length, overlapped, hashed))
 
     def candidates(
         self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
@@ -136,12 +138,7 @@ class Rectangles(Laid):
         lattice lie in its rim; after many of those, build again.
         """
         g, before = self.layout, self.conjunctions.size
-        width = max(int(g.attribute.max()) + 1, 1)
-        floats = np.zeros(width, np.uint8)
-        for attribute, is_float in zip(g.attribute, g.floats):
-            if attribute >= 0:
-                floats[attribute] = is_float
-        boxes = boxes_over(more, int(g.attribute[0]), int(g.attribute[1]), floats)
+        boxes = boxes_over(more, g.attribute, g.floats)
         lattice = Lattice(g.first, g.last, g.origin, g.scale, g.cells, g.whole)
         spans = np.empty(8 * boxes.size, np.int64)
         place(lattice, boxes, spans)
@@ -169,110 +166,24 @@ class Rectangles(Laid):
     def remove(self, numbers: np.ndarray) -> None:
         """Take conjunctions out of all lists; their numbers stay theirs."""
         g = self.layout
-        gone = np.zeros(self.conjunctions.size, bool)
-        gone[numbers] = True
-        stays = ~gone[np.where(g.ids < 0, ~g.ids, g.ids)]
+        stays = self.staying(g.ids, numbers)
         start = np.concatenate([[0], np.cumsum(stays)])[g.start]
         left = g.ids[stays]
         settled = np.array([bool((left >= 0).all())])
         self.become(self.conjunctions, {"start": start, "ids": left, "settled": settled})
 
 
-# ------------------------------------------------------------ the paper's constructs
-
-
-def number_of(x: int, y: int, width: int, height: int, longest: int, across: int) -> int:
-    """Return the number of a construct (eq. 1); sides are powers of two up to L.
-
-    >>> [number_of(0, 0, 1 << i, 1 << j, 4, 100) for j in range(3) for i in range(3)]
-    [0, 1, 2, 3, 4, 5, 6, 7, 8]
-    """
-    kinds = longest.bit_length()
-    i, j = width.bit_length() - 1, height.bit_length() - 1
-    return kinds * kinds * (x + y * across) + j * kinds + i
-
-
-def pieces(begin: int, length: int, longest: int, overlapped: bool) -> list[tuple[int, int]]:
-    """Return where the pieces of one side begin, and how long they are (2.2.1, 2.2.2).
-
-    >>> pieces(3, 11, 4, False), pieces(3, 11, 4, True)
-    ([(3, 4), (7, 4), (11, 2), (13, 1)], [(3, 4), (7, 4), (10, 4)])
-    """
-    end, made = begin + length, []
-    largest = min(longest, 1 << (length.bit_length() - 1))
-    while begin < end:
-        if overlapped:
-            made.append((min(begin, end - largest), largest))
-            begin += largest
-        else:
-            size = min(longest, 1 << ((end - begin).bit_length() - 1))
-            made.append((begin, size))
-            begin += size
-    return made
-
-
-def decomposed(
-    x: int, y: int, width: int, height: int, longest: int, overlapped: bool
-) -> list[tuple[int, int, int, int]]:
-    """Return the constructs (x, y, width, height) that a box is cut into.
-
-    >>> len(decomposed(3, 3, 11, 6, 4, False)), len(decomposed(3, 3, 11, 6, 4, True))
-    (8, 6)
-    """
-    return [
-        (a, b, w, h)
-        for b, h in pieces(y, height, longest, overlapped)
-        for a, w in pieces(x, width, longest, overlapped)
-    ]
-
-
-def cover_size(longest: int, on_x: bool, on_y: bool) -> int:
-    """Return how many constructs cover a point that is (not) on a lattice line of each axis.
-
-    Theorem 1 has both on: (2Lx + kx)(2Ly + ky).
-
-    >>> cover_size(4, True, True), cover_size(4, False, False), cover_size(4, True, False)
-    (100, 49, 70)
-    """
-    on = 2 * longest + longest.bit_length() - 1
-    return (on if on_x else 2 * longest - 1) * (on if on_y else 2 * longest - 1)
-
-
-def runs(longest: int, across: int) -> np.ndarray:
-    """Return the cover of a cell as runs of numbers, [4, r]: cells back, first number, how many.
-
-    Relative to the number of the cell's own smallest construct: the paper's table of distances
-    from a pivot (2.4), with neighbours put together.
-    """
-    kinds = longest.bit_length()
-    made = []
-    for back_y in range(longest):
-        for back_x in range(longest):
-            cell = -kinds * kinds * (back_x + back_y * across)
-            if back_x == 0:  # all widths do, so all heights are one run
-                least = back_y.bit_length() * kinds
-                made.append((back_x, back_y, cell + least, kinds * kinds - least))
-                continue
-            for j in range(back_y.bit_length(), kinds):
-                least = back_x.bit_length()
-                made.append((back_x, back_y, cell + j * kinds + least, kinds - least))
-    return np.array(made).T
-
-
 # ------------------------------------------------------------ ask
 
 
 @step
-def cell_of(key, is_float, first, last, origin, scale, cells):
-    """Return the cell of a key: monotone, 0 below the domain and the last one above it."""
+def cell_in(key, is_float, first, last, origin, scale, cells):
+    """Return the cell of a key: 0 below the domain, the last one above it, in between as usual."""
     if key < first:
         return np.int64(0)
     if key > last:
         return cells - 1
-    value = np.float64(key)
-    if is_float != 0:
-        value = np.int64(key if key >= 0 else np.int64(NULL) - key).view(np.float64)
-    return min(max(np.int64((value - origin) * scale), np.int64(0)) + 1, cells - 2)
+    return 1 + cell_of(key, is_float, first, last, origin, scale, cells - 2)
 
 
 @step
@@ -327,8 +238,8 @@ def propose(
     while event < stop and np.int64(n) <= room:
         several = min(_AHEAD, stop - event)
         for i in range(several):
-            xs[i] = cell_of(keys_x[event + i], float_x, first_x, last_x, origin_x, scale_x, across)
-            ys[i] = cell_of(keys_y[event + i], float_y, first_y, last_y, origin_y, scale_y, down)
+            xs[i] = cell_in(keys_x[event + i], float_x, first_x, last_x, origin_x, scale_x, across)
+            ys[i] = cell_in(keys_y[event + i], float_y, first_y, last_y, origin_y, scale_y, down)
             if direct:
                 prefetch(start, kinds * kinds * (xs[i] + ys[i] * across))
         for i in range(several):
@@ -388,8 +299,8 @@ def tally(g: Layout, keys_x: Int64s, keys_y: Int64s, counts: Int64Out) -> None:
     while longest >> kinds > 0:
         kinds += 1
     for event in range(counts.shape[0]):
-        x = cell_of(keys_x[event], float_x, first_x, last_x, origin_x, scale_x, across)
-        y = cell_of(keys_y[event], float_y, first_y, last_y, origin_y, scale_y, down)
+        x = cell_in(keys_x[event], float_x, first_x, last_x, origin_x, scale_x, across)
+        y = cell_in(keys_y[event], float_y, first_y, last_y, origin_y, scale_y, down)
         pivot = kinds * kinds * (x + y * across)
         total = np.int64(0)
         for r in range(run_first.shape[0]):
@@ -488,8 +399,8 @@ def place(g: Lattice, b: Boxes, spans: Int64Out) -> None:
         for axis in range(2):
             at, place = axis * size + i, 8 * i + 4 * axis
             f, s, e, o = floats[axis], scale[axis], cells[axis], origin[axis]
-            a = cell_of(low[at], f, first[axis], last[axis], o, s, e)
-            z = cell_of(high[at], f, first[axis], last[axis], o, s, e)
+            a = cell_in(low[at], f, first[axis], last[axis], o, s, e)
+            z = cell_in(high[at], f, first[axis], last[axis], o, s, e)
             spans[place], spans[place + 1] = a, z
             end_cells = np.int64(0 if whole[axis] != 0 else 1)
             spans[place + 2] = a + (1 if a == 0 else end_cells)
@@ -517,7 +428,7 @@ def _filed(
     lattice: Lattice,
     boxes: Boxes,
     spans: np.ndarray,
-    axes: tuple[int, int],
+    axes: np.ndarray,
     longest: int,
     overlapped: bool,
     hashed: bool | None,
@@ -535,7 +446,7 @@ def _filed(
     cover = runs(longest, across)
     return laid(Layout,
         [
-            np.array(axes), boxes.floats, np.array([bool((ids >= 0).all())]),
+            axes, boxes.floats, np.array([bool((ids >= 0).all())]),
             np.array([overlapped]), lattice.first, lattice.last, lattice.origin, lattice.scale,
             lattice.cells, lattice.whole, np.array([longest]), *cover, table, list_of, start,
             listed,
@@ -577,7 +488,7 @@ def _listed(numbers: np.ndarray, ids: np.ndarray, lists: int) -> tuple[np.ndarra
 
 @step
 def next_piece(begin, end, longest, largest, overlapped):
-    """Return where the next piece of a side begins, how long it is, and its kind: `pieces`."""
+    """Return where the next piece of a side begins, how long it is, and its kind: `side_pieces`."""
     size = largest
     if not overlapped:
         size = longest
@@ -602,8 +513,8 @@ def cut(
 ) -> None:
     """Cut boxes into constructs; count them, or write number and id of each if there are places.
 
-    The cells that a box covers whole are cut as `decomposed` does; of the ring around them the
-    rows below and above, then the columns at the sides, unproven.
+    The cells that a box covers whole are cut as `rectangle_pieces` does; of the ring around them
+    the rows below and above, then the columns at the sides, unproven.
     """
     kinds = np.int64(0)
     while longest >> kinds > 0:

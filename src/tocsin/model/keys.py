@@ -82,6 +82,14 @@ def gather(keys: Keys, attribute: int, column: Int64Out) -> None:
 
 
 @step
+def number(key, is_float):
+    """Return the number that a key stands for, for those who cut a domain into equal parts."""
+    if is_float != 0:
+        return np.int64(key if key >= 0 else np.int64(NULL) - key).view(np.float64)
+    return np.float64(key)
+
+
+@step
 def blank(width):
     """Return a scratch line for a schema of `width` attributes."""
     line = np.empty(width, np.int64)
