@@ -272,3 +272,13 @@ def test_a_second_batch_costs_nothing_for_the_store(tmp_path, monkeypatch):
         (first, second) = matching._match_batches(source, question, [batch, batch])
         assert first.to_pydict() == second.to_pydict() == {"x": [7.0], "rule": ["high"]}
     assert len(opened) == 1
+
+
+def test_arguments_of_the_wrong_kind_are_told(spark):
+    rules = tocsin.Rules({"id": "integer"})
+    rules.add("one", "id < 3")
+    with pytest.raises(tocsin.EventError, match="must be a Spark DataFrame, got list"):
+        tocsin.spark.match([{"id": 1}], rules)
+    for name in ("keep", "payload"):
+        with pytest.raises(tocsin.RuleError, match=f"{name} takes names of columns in a list"):
+            tocsin.spark.match(spark.range(3), rules, **{name: "id"})

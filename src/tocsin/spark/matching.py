@@ -104,6 +104,14 @@ def match(
         raise RuleError(f"k and weights go with how='top'; got how={how!r}")
     if payload and (output != "rows" or how == "count"):
         raise RuleError("payload goes with output='rows', a row for each match")
+    if not hasattr(events, "mapInArrow"):
+        raise EventError(
+            f"events must be a Spark DataFrame, got {type(events).__name__}; for events in this "
+            "process use Rules.match"
+        )
+    for name, given in (("keep", keep), ("payload", payload)):
+        if isinstance(given, str):
+            raise RuleError(f"{name} takes names of columns in a list, as in [{given!r}]")
     fields = {f.name: f for f in events.schema.fields}
     kept = _known(keep if keep is not None else list(fields), fields, "keep")
     source, opened = _source(rules, events)
