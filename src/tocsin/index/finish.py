@@ -87,6 +87,37 @@ def better(score, rule, other_score, other_rule):
     return score > other_score or (score == other_score and rule < other_rule)
 
 
+@step
+def keep(rule, value, single, k, base, size, rules, scores):
+    """Put a match into an event's list of its k best, which lies at `base`; return its size.
+
+    If every rule is a single conjunction (`single`), the rule cannot be there already.
+    """
+    if size == k and not better(value, rule, scores[base + k - 1], rules[base + k - 1]):
+        return size
+    low, high = base, base + size  # the first place whose match ranks after this one
+    while low < high:
+        middle = (low + high) >> 1
+        if better(value, rule, scores[middle], rules[middle]):
+            high = middle
+        else:
+            low = middle + 1
+    end = base + min(size, k - 1)  # the place that falls out, or is new
+    present = False
+    if not single:
+        for j in range(base, base + size):
+            if rules[j] == rule:
+                present, end = True, j
+    if present and end < low:
+        return size  # by a better conjunction
+    for j in range(end, low, -1):
+        rules[j] = rules[j - 1]
+        scores[j] = scores[j - 1]
+    rules[low] = rule
+    scores[low] = value
+    return size if present or size == k else size + 1
+
+
 @kernel
 def keep_best(
     c: Conjunctions,
@@ -122,30 +153,7 @@ def keep_best(
             rule = rule_of[conjunction]
             begin, stop = rows[conjunction], rows[conjunction + 1]
             value = score(attribute_of, kind, high_of, weight, begin, stop, weights)
-            if size == k and not better(value, rule, scores[base + k - 1], rules[base + k - 1]):
-                continue
-            low, high = base, base + size  # the first place whose match ranks after this one
-            while low < high:
-                middle = (low + high) >> 1
-                if better(value, rule, scores[middle], rules[middle]):
-                    high = middle
-                else:
-                    low = middle + 1
-            end = base + min(size, k - 1)  # the place that falls out, or is new
-            present = False
-            if not single:
-                for j in range(base, base + size):
-                    if rules[j] == rule:
-                        present, end = True, j
-            if present and end < low:
-                continue  # by a better conjunction
-            for j in range(end, low, -1):
-                rules[j] = rules[j - 1]
-                scores[j] = scores[j - 1]
-            rules[low] = rule
-            scores[low] = value
-            if not present and size < k:
-                size += 1
+            size = keep(rule, value, single, k, base, size, rules, scores)
         sizes[i] = size
         if own:
             for j in range(event_weights.offsets[event], event_weights.offsets[event + 1]):

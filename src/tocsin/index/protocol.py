@@ -14,6 +14,7 @@ from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
+from tocsin.index.finish import EventWeights
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import Keys
 
@@ -58,4 +59,34 @@ class Index(Protocol):
     @classmethod
     def from_arrays(cls, conjunctions: Conjunctions, arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the index whose `arrays` these are."""
+        ...
+
+
+class Ranked(Index, Protocol):
+    """An index that finds the k best without looking at all that match."""
+
+    def best(
+        self,
+        keys: Keys,
+        width: int,
+        first: int,
+        events: int,
+        before: int,
+        removed: np.ndarray,
+        single: bool,
+        weights: EventWeights,
+        k: int,
+        sizes: np.ndarray,
+        rules: np.ndarray,
+        scores: np.ndarray,
+    ) -> tuple[int, int]:
+        """Merge what holds into the lists of the k best of `events` events from `first` on.
+
+        The lists are those of `finish.keep_best`: that of the i-th event asked lies at i * k,
+        best first, `sizes[i]` long, and may hold rules of other indexes already, whose scores
+        prune here too. `before` is the row of `weights` for the first event; `removed` has a
+        flag per conjunction, or none at all; `single` tells that every rule is one conjunction.
+        Only what is strictly worse may be passed over: a tie goes to the rule added first.
+        Return how many candidates were looked at and how many were evaluated.
+        """
         ...
