@@ -77,6 +77,7 @@ Float64Out = Annotated[_F64, _Array("float64", 1, False)]
 _Tuple = TypeVar("_Tuple", bound=tuple[Any, ...])
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
+_CHECKED = "TOCSIN_CHECKED_CALLS" in os.environ
 _KERNELS: list[Kernel] = []
 _thread_lock = threading.RLock()
 
@@ -88,7 +89,7 @@ def frozen(array: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
     inside a named tuple.
     """
     view = np.ascontiguousarray(array, dtype=dtype).view()
-    view.flags.writeable = False
+    view.setflags(write=False)
     return view
 
 
@@ -143,7 +144,12 @@ class Kernel:
         _KERNELS.append(self)
 
     def __call__(self, *arguments: Any) -> Any:
-        """Run the compiled function."""
+        """Run the compiled function.
+
+        Not by way of Numba's dispatcher: it finds out the type of every array of every tuple to
+        choose among one signature, and takes most of the time of a single event with that. It
+        would also refuse an array that is not contiguous, so tests do go that way.
+        """
         return (self._compiled or self.compile())(*arguments)
 
     def compile(self) -> Callable[..., Any]:
@@ -154,7 +160,9 @@ class Kernel:
                 parameters = inspect.signature(self.function).parameters
                 signature = tuple(_numba_type(hints[name]) for name in parameters)
                 with _home(self.function) as folder, _located(self.function, folder):
-                    self._compiled = numba.njit(signature, cache=True, **_OPTIONS)(self.function)
+                    compiled = numba.njit(signature, cache=True, **_OPTIONS)(self.function)
+                entry = compiled.overloads[compiled.signatures[0]].entry_point
+                self._compiled = compiled if _CHECKED else entry
             assert self._compiled is not None
             return self._compiled
 

@@ -49,7 +49,7 @@ class _Kept(threading.local):
         return np.empty(size, np.int32)
 
     def give_back(self, buffers: Sequence[_Buffer]) -> None:
-        self.buffers = [b.out for b in buffers if len(b.out) <= _MOST_KEPT][:3]
+        self.buffers = [b.out for b in buffers if b.out.size <= _MOST_KEPT][:3]
 
 
 _kept = _Kept()
@@ -75,7 +75,7 @@ class _Buffer:
 
     def accept(self, keys: Keys, width: int, first: int, events: int) -> None:
         segment = self.segment
-        self.candidates += int(self.offsets[events])
+        self.candidates += int(self.offsets[events] - self.offsets[0])
         if segment.index.proven and not len(segment.removed):
             return
         self.evaluated += accept(
@@ -153,6 +153,8 @@ class Run:
 
     def match(self) -> Matches:
         """Return all matches in fresh arrays."""
+        if len(self.segments) == 1:
+            return self._match_in_place()
         n = len(self.events)
         offsets = np.zeros(n + 1, np.int64)
         rules = np.empty(0, np.int32)
@@ -160,20 +162,50 @@ class Run:
         for block in self.blocks(kept=True):
             events = len(block.offsets) - 1
             if size + len(block) > len(rules):
-                # What these events ask for, scaled to all, since what is never touched costs
-                # nothing; but not too far, since the first events may not be like the others.
-                done = block.first + events
-                wanted = size + len(block)
-                scaled = wanted * n // done * 9 // 8 if done < n else wanted
-                grown = np.empty(min(scaled, 8 * wanted + _ROOM), np.int32)
-                grown[:size] = rules[:size]
-                rules = grown
+                rules = _grown(rules, size, size + len(block), block.first + events, n)
             rules[size : size + len(block)] = block.rules
             offsets[block.first + 1 : block.first + events + 1] = block.offsets[1:] + size
             size += len(block)
             candidates += block.counters.candidates
             evaluated += block.counters.evaluated
         counters = Counters(candidates, evaluated, size)
+        return Matches(offsets, rules[:size], self.ids, counters=counters)
+
+    def _match_in_place(self) -> Matches:
+        """Return all matches of the one segment, written straight to where they stay.
+
+        Candidates are accepted and folded there, block by block. The result is asked for whole
+        once a few events have told how much they match.
+        """
+        segment, n, width = self.segments[0], len(self.events), len(self.schema)
+        most = segment.conjunctions.size
+        offsets = np.empty(n + 1, np.int64)
+        offsets[0] = 0
+        buffer = _Buffer(segment, 1, True)
+        rules, kept = buffer.out, True
+        size = done = 0
+        for keys in self.events.blocks():
+            first = 0
+            while first < keys.size:
+                buffer.out, buffer.offsets = rules, offsets[done:]
+                stop = segment.index.candidates(
+                    keys, width, first, keys.size, buffer.offsets, rules
+                )
+                buffer.accept(keys, width, first, stop - first)
+                buffer.fold(stop - first)
+                done += stop - first
+                first = stop
+                size = int(offsets[done])
+                if done < n and size + most > len(rules):
+                    grown = _grown(rules, size, size + most, done, n)
+                    if kept:
+                        _kept.give_back([buffer])
+                        kept = False
+                    rules = grown
+        if kept:
+            _kept.give_back([buffer])
+            rules = rules[:size].copy()
+        counters = Counters(buffer.candidates, buffer.evaluated, size)
         return Matches(offsets, rules[:size], self.ids, counters=counters)
 
     def count(self) -> np.ndarray:
@@ -231,6 +263,18 @@ class Run:
         all_rules = np.concatenate(rules)
         counters = Counters(*counted, len(all_rules))
         return Matches(offsets, all_rules, self.ids, np.concatenate(scores), counters=counters)
+
+
+def _grown(rules: np.ndarray, size: int, wanted: int, done: int, events: int) -> np.ndarray:
+    """Return a larger array with the first `size` rules, with room for `wanted` at least.
+
+    As much as the events `done` ask for, scaled to all, since what is never touched costs
+    nothing; but not too far, since the first events may not be like the others.
+    """
+    scaled = wanted * events // done * 9 // 8 if done < events else wanted
+    grown = np.empty(min(scaled, 8 * wanted + _ROOM), np.int32)
+    grown[:size] = rules[:size]
+    return grown
 
 
 @kernel

@@ -56,6 +56,7 @@ CODES = 1 << BITS  # of a cell, on each axis
 _AHEAD = 64  # events whose cells are computed, and asked for, together
 _TOPS = np.uint64(0x8000_8000_8000_8000)
 _ONES = np.uint64(0x0001_0001_0001_0001)
+_ONE, _TWO, _THREE, _FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 _16, _32, _48 = np.uint64(16), np.uint64(32), np.uint64(48)
 
 
@@ -195,16 +196,17 @@ def propose(
                     least, last, origin, scale, gap, across, base,
                 )  # fmt: skip
                 prefetch(heads, 4 * top[slot])
-        for slot in range(several * roots):
-            cells[slot] = top[slot]
-            below = np.int64(heads[4 * top[slot] + 3])
-            if below >= 0:
-                i = slot // roots
-                cells[slot], mine[slot] = cell_in(
-                    below, keys_x[event + i], keys_y[event + i], float_x, float_y,
-                    least, last, origin, scale, gap, across, base,
-                )  # fmt: skip
-                prefetch(heads, 4 * cells[slot])
+        for i in range(several):
+            for root in range(roots):
+                slot = i * roots + root
+                cells[slot] = top[slot]
+                below = np.int64(heads[_FOUR * np.uint64(top[slot]) + _THREE])
+                if below >= 0:
+                    cells[slot], mine[slot] = cell_in(
+                        below, keys_x[event + i], keys_y[event + i], float_x, float_y,
+                        least, last, origin, scale, gap, across, base,
+                    )  # fmt: skip
+                    prefetch(heads, 4 * cells[slot])
         tied = False
         for i in range(several):
             if np.int64(n) > room:
@@ -213,18 +215,18 @@ def propose(
             for root in range(roots):
                 slot = i * roots + root
                 if slot + 4 < several * roots:
-                    soon = 4 * cells[slot + 4]
-                    prefetch(ids, np.int64(heads[soon + 1]))
-                    prefetch(words, np.int64(heads[soon + 2]))
+                    soon = _FOUR * np.uint64(cells[slot + 4])
+                    prefetch(ids, np.int64(heads[soon + _ONE]))
+                    prefetch(words, np.int64(heads[soon + _TWO]))
                 cell, own = top[slot], mine[slot]
                 while True:
-                    head = 4 * cell
-                    begin, parts = np.uint64(heads[head]), np.uint64(heads[head + 1])
+                    head = _FOUR * np.uint64(cell)
+                    begin, parts = np.uint64(heads[head]), np.uint64(heads[head + _ONE])
                     if parts > begin:
                         for j in range(parts - begin):
                             out[n + j] = ids[begin + j]
                         n += parts - begin
-                    below = np.int64(heads[head + 3])
+                    below = np.int64(heads[head + _THREE])
                     if below < 0:
                         break
                     if cell == top[slot]:
@@ -234,7 +236,7 @@ def propose(
                             below, keys_x[event], keys_y[event], float_x, float_y,
                             least, last, origin, scale, gap, across, base,
                         )  # fmt: skip
-                word, size = np.uint64(heads[head + 2]), np.uint64(heads[head + 4]) - parts
+                word, size = np.uint64(heads[head + _TWO]), np.uint64(heads[head + _FOUR]) - parts
                 for j in range(size):
                     apart = own - words[word + j]
                     # Always written, counted if it hits: cheaper than a branch.
@@ -295,40 +297,43 @@ def tally(g: Cells, c: Conjunctions, keys_x: Int64s, keys_y: Int64s, counts: Int
                     least, last, origin, scale, gap, across, base,
                 )  # fmt: skip
                 prefetch(heads, 4 * cells[slot])
-        for slot in range(several * roots):
-            event = begin + slot // roots
+        for i in range(several):
+            event = begin + i
             key_x, key_y = keys_x[event], keys_y[event]
-            if slot + 4 < several * roots:
-                prefetch(words, np.int64(heads[4 * cells[slot + 4] + 2]))
-            cell, own, total = cells[slot], mine[slot], np.int64(0)
-            while True:
-                head = 4 * cell
-                parts = np.uint64(heads[head + 1])
-                total += np.int64(parts) - heads[head]
-                below = np.int64(heads[head + 3])
-                if below < 0:
-                    break
-                cell, own = cell_in(
-                    below, key_x, key_y, float_x, float_y,
-                    least, last, origin, scale, gap, across, base,
-                )  # fmt: skip
-            word, size = np.uint64(heads[head + 2]), np.uint64(heads[head + 4]) - parts
-            hits = sure = np.int64(0)
-            for j in range(size):
-                apart = own - words[word + j]
-                hits += np.int64(apart & _TOPS == _TOPS)
-                sure += np.int64((apart - _ONES) & _TOPS == _TOPS)
-            total += sure
-            if hits != sure:
+            total = np.int64(0)
+            for root in range(roots):
+                slot = i * roots + root
+                if slot + 4 < several * roots:
+                    prefetch(words, np.int64(heads[4 * cells[slot + 4] + 2]))
+                cell, own = cells[slot], mine[slot]
+                while True:
+                    head = 4 * cell
+                    parts = np.uint64(heads[head + 1])
+                    total += np.int64(parts) - heads[head]
+                    below = np.int64(heads[head + 3])
+                    if below < 0:
+                        break
+                    cell, own = cell_in(
+                        below, key_x, key_y, float_x, float_y,
+                        least, last, origin, scale, gap, across, base,
+                    )  # fmt: skip
+                word, size = np.uint64(heads[head + 2]), np.uint64(heads[head + 4]) - parts
+                hits = sure = np.int64(0)
                 for j in range(size):
                     apart = own - words[word + j]
-                    if apart & _TOPS == _TOPS and (apart - _ONES) & _TOPS != _TOPS:
-                        hit = True
-                        found = ids[parts + j]
-                        for row in range(rows[found], rows[found + 1]):
-                            key = key_x if attribute[row] == axis_x else key_y
-                            hit &= low[row] <= key <= high[row]
-                        total += hit
+                    hits += np.int64(apart & _TOPS == _TOPS)
+                    sure += np.int64((apart - _ONES) & _TOPS == _TOPS)
+                total += sure
+                if hits != sure:
+                    for j in range(size):
+                        apart = own - words[word + j]
+                        if apart & _TOPS == _TOPS and (apart - _ONES) & _TOPS != _TOPS:
+                            hit = True
+                            found = ids[parts + j]
+                            for row in range(rows[found], rows[found + 1]):
+                                key = key_x if attribute[row] == axis_x else key_y
+                                hit &= low[row] <= key <= high[row]
+                            total += hit
             counts[event] += total
 
 

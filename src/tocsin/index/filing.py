@@ -51,12 +51,12 @@ class Filed(Laid):
         self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
     ) -> int:
         """Propose the full list of an event's cell and what its part list lets through."""
-        x, y = (key_column(keys, int(a)) for a in self.layout.attribute)
+        x, y = [key_column(keys, a) for a in self.layout.attribute.tolist()]
         return propose(self.layout, self.conjunctions, x, y, first, stop, offsets, out)
 
     def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
         """Add the number of matches to `counts`; see `Index.count`."""
-        x, y = (key_column(keys, int(a)) for a in self.layout.attribute)
+        x, y = [key_column(keys, a) for a in self.layout.attribute.tolist()]
         tally(self.layout, self.conjunctions, x, y, counts)
 
     def insert(self, more: Conjunctions) -> None:
