@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from tocsin.engine.segment import Rosters, Segment
 from tocsin.errors import EventError, TocsinError
 from tocsin.index.accept import accept
 from tocsin.index.finish import EventWeights, fold, keep_best
+from tocsin.index.protocol import Ranked
 from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, frozen, kernel
 from tocsin.model.arrow import refusing
 from tocsin.model.events import Events, is_sparse, map_entries
@@ -88,6 +89,40 @@ class _Buffer:
             self.offsets,
             self.out,
         )
+
+    def rank(
+        self,
+        keys: Keys,
+        width: int,
+        first: int,
+        events: int,
+        before: int,
+        weights: EventWeights,
+        k: int,
+        sizes: np.ndarray,
+        rules: np.ndarray,
+        scores: np.ndarray,
+    ) -> None:
+        """Merge the segment's matches into the lists of the k best; see `Ranked.best`."""
+        segment = self.segment
+        if hasattr(segment.index, "best"):
+            index = cast(Ranked, segment.index)
+            seen = index.best(
+                keys, width, first, events, before, segment.removed, segment.single, weights, k,
+                sizes, rules, scores,
+            )  # fmt: skip
+            self.candidates += seen[0]
+            self.evaluated += seen[1]
+            return
+        done = 0
+        while done < events:
+            several = self.propose(keys, width, first + done, first + events) - first - done
+            self.accept(keys, width, first + done, several)
+            keep_best(
+                segment.conjunctions, segment.single, weights, before + done, several,
+                self.offsets, self.out, k, sizes[done:], rules[done * k :], scores[done * k :],
+            )  # fmt: skip
+            done += several
 
     def fold(self, events: int) -> None:
         if not self.segment.numbered:
@@ -231,32 +266,25 @@ class Run:
         n = len(self.events)
         k = max(1, min(k, sum(s.size for s in self.segments)))
         at_once = max(1, _ROOM // k)  # events whose lists are held together
+        width = len(self.schema)
         buffers = [_Buffer(s, n, True) for s in self.segments]
         offsets = np.zeros(n + 1, np.int64)
         rules, scores = [np.empty(0, np.int32)], [np.empty(0)]
-        for begun, answered in self._rounds(buffers):
-            for skip in range(0, answered, at_once):
-                first, events = begun + skip, min(at_once, answered - skip)
+        before = 0
+        for keys in self.events.blocks():
+            for first in range(0, keys.size, at_once):
+                events = min(at_once, keys.size - first)
                 sizes = np.zeros(events, np.int64)
                 best, values = np.empty(events * k, np.int32), np.empty(events * k)
                 for buffer in buffers:
-                    keep_best(
-                        buffer.segment.conjunctions,
-                        buffer.segment.single,
-                        weights,
-                        first,
-                        events,
-                        buffer.offsets[skip:],
-                        buffer.out,
-                        k,
-                        sizes,
-                        best,
-                        values,
+                    buffer.rank(
+                        keys, width, first, events, before + first, weights, k, sizes, best, values
                     )
                 filled = (np.arange(k) < sizes[:, None]).reshape(-1)
                 rules.append(best[filled])
                 scores.append(values[filled])
-                offsets[first + 1 : first + events + 1] = sizes
+                offsets[before + first + 1 : before + first + events + 1] = sizes
+            before += keys.size
         _kept.give_back(buffers)
         np.cumsum(offsets, out=offsets)
         counted = sum(b.candidates for b in buffers), sum(b.evaluated for b in buffers)

@@ -13,6 +13,7 @@ from tocsin.index.counting import Counting
 from tocsin.index.exhaustive import Exhaustive
 from tocsin.index.grid import Grid
 from tocsin.index.intervals import Intervals
+from tocsin.index.keyed import Keyed
 from tocsin.index.ntree import NTree
 from tocsin.index.plane import boxes_over, chosen_axes, sides
 from tocsin.index.protocol import Index
@@ -21,7 +22,7 @@ from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.line import HIGHEST, NULL
 
 INDEXES: dict[str, Any] = {
-    each.name: each for each in (Exhaustive, Grid, NTree, Intervals, Rectangles, Counting)
+    each.name: each for each in (Exhaustive, Grid, NTree, Intervals, Rectangles, Counting, Keyed)
 }
 
 
