@@ -48,7 +48,7 @@ def test_events_are_as_they_should_be(world):
 
 
 def test_fresh_events_meet_as_many_rules_as_was_asked_for(world):
-    s, n = world.setting, 30_000
+    s, n = world.setting, 20_000
     counts = met(world.rules(n), world.floats, world.events(1_500))
     assert counts.mean() / n == pytest.approx(s.match, rel=0.2)
 
