@@ -30,7 +30,7 @@ bench: $(READY) java
 	$(BIN)/python -m benchmarks.boolean_matching --out docs/benchmarks-boolean.md
 	$(BIN)/python -m benchmarks.spark_matching --out docs/benchmarks-spark.md
 
-# The papers' own figures, measured again: PNGs and docs/experiments.md. About five minutes.
+# The papers' own figures, measured again: PNGs and docs/experiments.md. About ten minutes.
 experiments: $(READY)
 	$(BIN)/python -m experiments
 

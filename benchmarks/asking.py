@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tocsin.engine.plan import INDEXES
 from tocsin.index.accept import accept
 from tocsin.index.finish import EventWeights, keep_best
 from tocsin.jit import frozen
+from tocsin.model.conjunctions import Conjunctions, kept
 from tocsin.model.keys import Keys
 
 _ROOM = 1 << 20  # candidates that a block has room for, besides those of one event
@@ -83,6 +85,13 @@ class Asked:
                 *_part(kept, k, first, stop),
             )  # fmt: skip
         return kept
+
+
+def grown(c: Conjunctions, floats: np.ndarray, **options: Any) -> Any:
+    """Return a BE*-tree into which the conjunctions were inserted one after another."""
+    tree = INDEXES["bestar"].build(kept(c, np.zeros(c.size, bool)), floats, **options)
+    tree.insert(c)
+    return tree
 
 
 def _lists(k: int, events: int) -> Best:
