@@ -20,7 +20,7 @@ must be null, or may be, is no key; a conjunction without a key is filed under n
 looked at by every event.
 
 In memory: an entry has its key's two codes, the *second* most telling predicate (attribute and two
-codes), a bound of its score, its id and where its other predicates begin: 22 bytes, in arrays of
+codes), the sum of its weights, its id and where its other predicates begin: 26 bytes, in arrays of
 their own; then 6 bytes for each other predicate, in the order of the entries, the most telling
 first. An event costs a bisection for each value that it has, one for each width under that
 attribute, about 1.5 nanoseconds for each entry in the stretch (both predicates are compared
@@ -46,13 +46,15 @@ from tocsin.index.accept import holds
 from tocsin.index.finish import EventWeights, keep, score
 from tocsin.index.laid import Laid
 from tocsin.jit import (
-    Float32s,
     Float64Out,
+    Float64s,
     Int32Out,
     Int32s,
     Int64Out,
     Int64s,
+    UInt8Out,
     UInt8s,
+    UInt16Out,
     UInt16s,
     kernel,
     laid,
@@ -67,6 +69,7 @@ from tocsin.model.predicates import INTERVAL, NOT_SET, SET
 _CODES = 65_534  # cuts of an attribute, and attributes whose predicates can be second or later
 _SMALL_SET = 8  # points: each is a key
 _WIDTHS = 9  # classes: ranges of less than 4, 16, ... codes
+_LOOK, _BISECT = 1.5, 40.0  # nanoseconds: at an entry, and for the two ends of a stretch
 _AT_ONCE = 1024  # entries of a stretch that are compared before those that pass are looked at
 
 
@@ -79,13 +82,13 @@ class Layout(NamedTuple):
     run: Int32s  # [a + 2] runs of an attribute; the last is of those without a key
     begin: Int32s  # [r + 1] entries of a run
     width: Int32s  # [r] codes from the low to the high end of its widest range
-    heaviest: Float32s  # [r] the greatest of its bounds
+    heaviest: Float64s  # [r] the greatest of its bounds
     low: UInt16s  # [e] the key
     high: UInt16s
     second: UInt16s  # [e] attribute of the second predicate
     second_low: UInt16s
     second_high: UInt16s
-    most: Float32s  # [e] the sum of its weights, rounded up
+    most: Float64s  # [e] the sum of its weights: its score for an event whose weights are 1
     candidate: Int32s  # [e] c, or ~c if predicates are left to accept
     start: Int32s  # [e + 1] where in rows its further predicates are
     rows: UInt16s  # attribute, low, high of each
@@ -388,6 +391,9 @@ def rank(
     values = blank(schema_width)
     parts = np.empty(64, np.int64)
     some_removed, has_own = removed.shape[0] > 0, own.shape[0] > 0
+    plain = not has_own
+    for a in range(common.shape[0]):
+        plain &= common[a] == 1.0
     for i in range(events):
         event = first + i
         several = code_event(
@@ -397,11 +403,13 @@ def rank(
         if has_own:
             for j in range(own[before + i], own[before + i + 1]):
                 weights[own_attribute[j]] = own_weight[j]
-        # Bounds are times the greatest weight, and a little more for sums that round.
-        greatest = 0.0
-        for j in range(several):
-            greatest = max(greatest, weights[schema_of[present[j]]])
-        greatest *= 1.0000001
+        greatest = 1.0
+        if not plain:
+            # Bounds are times the greatest weight, and a little more for sums that round.
+            greatest = 0.0
+            for j in range(several):
+                greatest = max(greatest, weights[schema_of[present[j]]])
+            greatest *= 1.0000001
         present[several] = attributes
         # The stretches, those that may have the best first.
         several_parts = 0
@@ -423,12 +431,10 @@ def rank(
         for p in range(several_parts):
             part_of, of_part = parts[p] >> 32, np.int64(np.int32(parts[p]))
             code = np.int64(line[part_of])
-            least = np.float32(-1.0)
-            if size == k and greatest > 0.0:
-                # Rounded to float32 it may be more than it is, hence the slack.
-                least = np.float32(scores[base + k - 1] / greatest * 0.9999999)
-                if heaviest[of_part] < least:
-                    break
+            # What falls below is strictly worse than the k-th best so far.
+            least = scores[base + k - 1] / greatest if size == k and greatest > 0.0 else -1.0
+            if heaviest[of_part] < least:
+                break
             end = first_above(low, begin[of_part], begin[of_part + 1], code)
             at = first_above(low, begin[of_part], end, code - width[of_part] - 1)
             while at < end:
@@ -464,12 +470,15 @@ def rank(
                             continue
                     if some_removed and removed[found] != 0:
                         continue
-                    value = score(
-                        tested, kind, row_high, weight, row_of[found], row_of[found + 1], weights
-                    )
+                    value = most[e]
+                    if not (plain and value < np.inf):
+                        value = score(
+                            tested, kind, row_high, weight, row_of[found], row_of[found + 1],
+                            weights,
+                        )  # fmt: skip
                     size = keep(rule_of[found], value, single, k, base, size, rules, scores)
                     if size == k and greatest > 0.0:
-                        least = np.float32(scores[base + k - 1] / greatest * 0.9999999)
+                        least = scores[base + k - 1] / greatest
                 at = upto
         sizes[i] = size
         if loaded:
@@ -512,52 +521,82 @@ def filed(c: Conjunctions, width: int) -> Layout:
 def codes_of(c: Conjunctions, local: np.ndarray, attributes: int) -> Coded:
     """Cut the lines of all attributes, and code the predicates."""
     attribute = local[c.attribute]
-    low, high = c.low.copy(), c.high.copy()
-    sets = c.kind == SET
-    low[sets], high[sets] = c.points[low[sets]], c.points[high[sets] - 1]
-    complements = c.kind == NOT_SET
-    low[complements], high[complements] = NULL, HIGHEST
-    order = np.argsort(attribute, kind="stable")
-    groups = np.searchsorted(attribute[order], np.arange(attributes + 1))
-    low_code, high_code = np.empty(len(low), np.uint16), np.empty(len(low), np.uint16)
-    exact = c.kind == INTERVAL
-    telling = np.empty(len(low))
-    cut: np.ndarray = np.zeros(attributes + 1, np.int64)
-    all_cuts = []
+    low, high = c.low, c.high
+    if (c.kind != INTERVAL).any():
+        low, high = low.copy(), high.copy()
+        sets, complements = c.kind == SET, c.kind == NOT_SET
+        low[sets], high[sets] = c.points[low[sets]], c.points[high[sets] - 1]
+        low[complements], high[complements] = NULL, HIGHEST
     # The points of small sets are cuts too, so that each can be a key.
-    by_point = sets & (c.high - c.low <= _SMALL_SET)
-    set_rows = np.flatnonzero(by_point)
-    set_rows = set_rows[np.argsort(attribute[set_rows], kind="stable")]
-    set_groups = np.searchsorted(attribute[set_rows], np.arange(attributes + 1))
+    by_point = (c.kind == SET) & (c.high - c.low <= _SMALL_SET)
+    points = c.points[ranges(c.low[by_point], c.high[by_point])]
+    of_points = np.repeat(attribute[by_point], (c.high - c.low)[by_point])
+    often = np.bincount(attribute, minlength=attributes)
+    places = 2 * (often + np.bincount(of_points, minlength=attributes))
+    starts = np.cumsum(places) - places
+    ends, filled = np.empty(int(places.sum()), np.int64), starts.copy()
+    gather_ends(attribute, low, high, filled, ends)
+    gather_ends(of_points, points, points, filled, ends)
+    cut: np.ndarray = np.zeros(attributes + 1, np.int64)
+    all_cuts = [np.empty(0, np.int64)]
     for a in range(attributes):
-        mine = order[groups[a] : groups[a + 1]]
-        lows, highs = low[mine], high[mine]
-        ends = [lows[lows > NULL], highs[highs < HIGHEST] + 1]
-        of_sets = set_rows[set_groups[a] : set_groups[a + 1]]
-        if len(of_sets):
-            points = c.points[ranges(c.low[of_sets], c.high[of_sets])]
-            ends += [points, points[points < HIGHEST] + 1]
-        cuts = np.unique(np.concatenate(ends))
+        cuts = np.unique(ends[starts[a] : filled[a]])
         if len(cuts) > _CODES:
             cuts = cuts[np.linspace(0, len(cuts) - 1, _CODES).astype(np.int64)]
-            kept = np.isin(lows, cuts) | (lows <= NULL)
-            kept &= (highs == HIGHEST) | np.isin(highs + 1, cuts)
-            exact[mine] &= kept
-            by_point[mine] = False
         all_cuts.append(cuts)
-        cut[a + 1] = len(cuts)
-        first, last = (np.searchsorted(cuts, k, side="right") for k in (lows, highs))
-        low_code[mine], high_code[mine] = first, last
-        # As often present as rules test it, twice over: events say more than rules ask.
-        often = min(1.0, 2 * len(mine) / max(c.size, 1))
-        telling[mine] = often * (last - first + 1) / (len(cuts) + 1)
-    telling[by_point] *= (c.high - c.low)[by_point] / (
-        high_code[by_point].astype(np.int64) - low_code[by_point] + 1
-    )
+        cut[a + 1] = cut[a] + len(cuts)
+    cuts = np.concatenate(all_cuts)
+    low_code, high_code = np.empty(len(low), np.uint16), np.empty(len(low), np.uint16)
+    exact = np.empty(len(low), bool)
+    code_rows(attribute, low, high, cut, cuts, low_code, high_code, exact.view(np.uint8))
+    exact &= c.kind == INTERVAL
+    by_point &= np.diff(cut)[attribute] < _CODES
+    # As often present as rules test it, twice over: events say more than rules ask.
+    present = np.minimum(1.0, 2 * often / max(c.size, 1)) / (np.diff(cut) + 1)
+    span = high_code - low_code + 1.0
+    span[by_point] = (c.high - c.low)[by_point]
+    telling = present[attribute] * span
     telling[low_code == 0] = np.inf
-    cut = np.cumsum(cut)
-    joined_cuts = np.concatenate(all_cuts) if all_cuts else np.empty(0, np.int64)
-    return Coded(attribute, low_code, high_code, exact, by_point, telling, cut, joined_cuts)
+    return Coded(attribute, low_code, high_code, exact, by_point, telling, cut, cuts)
+
+
+@kernel
+def gather_ends(
+    attribute: Int32s, low: Int64s, high: Int64s, place: Int64Out, ends: Int64Out
+) -> None:
+    """Write where predicates begin to hold and cease to, by attribute; `place` is the next."""
+    for row in range(attribute.shape[0]):
+        a = attribute[row]
+        at = place[a]
+        if low[row] > NULL:
+            ends[at] = low[row]
+            at += 1
+        if high[row] < HIGHEST:
+            ends[at] = high[row] + 1
+            at += 1
+        place[a] = at
+
+
+@kernel
+def code_rows(
+    attribute: Int32s,
+    low: Int64s,
+    high: Int64s,
+    cut: Int64s,
+    cuts: Int64s,
+    low_code: UInt16Out,
+    high_code: UInt16Out,
+    exact: UInt8Out,
+) -> None:
+    """Write the codes of predicates, and whether their own ends are cuts."""
+    for row in range(attribute.shape[0]):
+        begin, end = cut[attribute[row]], cut[attribute[row] + 1]
+        first = cuts_up_to(cuts, begin, end, low[row])
+        last = cuts_up_to(cuts, begin, end, high[row])
+        low_code[row], high_code[row] = first, last
+        exact[row] = (low[row] <= NULL or (first > 0 and cuts[begin + first - 1] == low[row])) and (
+            high[row] == HIGHEST or (begin + last < end and cuts[begin + last] == high[row] + 1)
+        )
 
 
 def entries_of(c: Conjunctions, coded: Coded, attributes: int) -> list[Any]:
@@ -565,7 +604,8 @@ def entries_of(c: Conjunctions, coded: Coded, attributes: int) -> list[Any]:
     n, lengths = c.size, np.diff(c.offsets)
     owner = np.repeat(np.arange(n), lengths)
     # Rows of each conjunction by how telling they are; its key is the first, if it can be one.
-    by_telling = np.lexsort((coded.telling, owner))
+    by_telling = np.arange(len(owner))
+    most_telling_first(c.offsets, coded.telling, by_telling)
     tested = lengths > 0
     key = np.full(n, -1)
     key[tested] = by_telling[c.offsets[:-1][tested]]
@@ -591,18 +631,18 @@ def entries_of(c: Conjunctions, coded: Coded, attributes: int) -> list[Any]:
     settled = np.ones(n, bool)
     settled[owner[~said]] = False
 
-    widths = high - low
-    classes = np.minimum(np.ceil(np.log2(np.maximum(widths + 1, 1)) / 2), _WIDTHS - 1)
-    order = np.lexsort((low, classes, attribute))
-    entry, attribute, low, high = entry[order], attribute[order], low[order], high[order]
-    group = attribute * _WIDTHS + classes[order].astype(np.int64)
+    classes = np.ceil(np.log2(high - low + 1) / 2).astype(np.int64)
+    group = attribute * _WIDTHS + classes
+    group = joined_classes(group, high - low, coded.cut)[group]
+    order = np.argsort(group << 16 | low, kind="stable")
+    entry, group, low, high = entry[order], group[order], low[order], high[order]
     heads = np.flatnonzero(np.diff(group, prepend=-1))
     begin = np.append(heads, len(entry))
     run = np.searchsorted(group[heads], np.arange(attributes + 2) * _WIDTHS)
     most = bounds_of(c, owner)[entry]
     empty = not len(entry)
     width = np.zeros(0) if empty else np.maximum.reduceat(high - low, heads)
-    heaviest = np.zeros(0, np.float32) if empty else np.maximum.reduceat(most, heads)
+    heaviest = np.zeros(0) if empty else np.maximum.reduceat(most, heads)
 
     # The rows that are left for each entry: not its key, the most telling first.
     others = lengths - has_key
@@ -632,8 +672,45 @@ def entries_of(c: Conjunctions, coded: Coded, attributes: int) -> list[Any]:
     ]  # fmt: skip
 
 
+@kernel
+def most_telling_first(offsets: Int64s, telling: Float64s, order: Int64Out) -> None:
+    """Order the rows within each conjunction, the first of equals first."""
+    for i in range(offsets.shape[0] - 1):
+        for row in range(offsets[i] + 1, offsets[i + 1]):
+            at = row
+            while at > offsets[i] and telling[order[at - 1]] > telling[row]:
+                order[at] = order[at - 1]
+                at -= 1
+            order[at] = row
+
+
+def joined_classes(group: np.ndarray, width: np.ndarray, cut: np.ndarray) -> np.ndarray:
+    """Return for each attribute's classes of widths the class that each is filed with.
+
+    A class of its own costs an event two bisections; with a wider one it costs the entries that
+    are looked at in vain.
+    """
+    attributes = len(cut)
+    sizes = np.bincount(group, minlength=attributes * _WIDTHS).reshape(-1, _WIDTHS)
+    widest: np.ndarray = np.zeros(attributes * _WIDTHS, np.int64)
+    np.maximum.at(widest, group, width)
+    widest = widest.reshape(-1, _WIDTHS)
+    codes = np.append(np.diff(cut), 0) + 1
+    into = np.tile(np.arange(_WIDTHS), (attributes, 1))
+    held = np.zeros(attributes, np.int64)  # entries of the class at hand, and of those within it
+    for narrow in range(_WIDTHS - 1):
+        held += sizes[:, narrow]
+        wide = np.where(sizes[:, narrow + 1] > 0, widest[:, narrow + 1], widest[:, narrow])
+        vain = held * (wide - widest[:, narrow]) / codes
+        join = _LOOK * vain < _BISECT
+        into[:, : narrow + 1][join[:, None] & (into[:, : narrow + 1] == narrow)] = narrow + 1
+        widest[:, narrow + 1] = np.where(join, wide, widest[:, narrow + 1])
+        held[~join] = 0
+    return (into + np.arange(attributes)[:, None] * _WIDTHS).reshape(-1)
+
+
 def bounds_of(c: Conjunctions, owner: np.ndarray) -> np.ndarray:
-    """Return for each conjunction the sum of its weights, rounded up; see `finish.score`."""
+    """Return each conjunction's sum of weights, added up in the order of `finish.score`."""
     weight = c.weight if c.weight.shape[0] else np.ones(len(c.kind))
     counted = ~((c.kind == INTERVAL) & (c.high == NULL))
     repeated = np.zeros(len(c.kind), bool)
@@ -645,7 +722,7 @@ def bounds_of(c: Conjunctions, owner: np.ndarray) -> np.ndarray:
     complements = np.flatnonzero(c.kind == NOT_SET)
     may_be_null[complements] = c.points[c.low[complements]] != NULL
     total[owner[may_be_null]] = np.inf
-    return np.nextafter((total * 1.0000001).astype(np.float32), np.float32(np.inf))
+    return total
 
 
 def at_rows(values: np.ndarray, rows: np.ndarray, otherwise: Any) -> np.ndarray:
