@@ -1,0 +1,169 @@
+"""`keyed` where its codes run out, and where its bounds decide; conformance has the rest."""
+
+import numpy as np
+import pytest
+
+from tocsin.index import keyed
+from tocsin.index.finish import EventWeights
+from tocsin.index.keyed import Keyed
+from tocsin.jit import frozen
+from tocsin.model.conjunctions import Builder, conjunctions
+from tocsin.model.keys import sparse
+from tocsin.model.predicates import INTERVAL, NOT_SET, SET, Predicate
+
+NULL = -(2**63)
+
+
+def ask(index, keys, width):
+    out = np.empty(index.conjunctions.size + (1 << 20), np.int32)
+    offsets = np.zeros(keys.size + 1, np.int64)
+    assert index.candidates(keys, width, 0, keys.size, offsets, out) == keys.size
+    return [out[offsets[i] : offsets[i + 1]].tolist() for i in range(keys.size)]
+
+
+def numbers(candidates):
+    return sorted(c if c >= 0 else ~c for c in candidates)
+
+
+def intervals(rng, n, width, size, top, span):
+    """n conjunctions of `size` intervals over `width` attributes."""
+    attribute = np.sort(np.argsort(rng.random((n, width)), axis=1)[:, :size], axis=1)
+    low = rng.integers(0, top, (n, size))
+    high = low + rng.integers(0, span, (n, size))
+    return conjunctions(
+        np.arange(n + 1) * size, attribute.reshape(-1), np.zeros(n * size, np.uint8),
+        low.reshape(-1), high.reshape(-1), np.empty(0), np.empty(0), np.arange(n),
+    )  # fmt: skip
+
+
+def events(rng, n, width, size, top):
+    attribute = np.argsort(rng.random((n, width)), axis=1)[:, :size]
+    return sparse(
+        np.arange(n + 1) * size, attribute.reshape(-1), rng.integers(0, top, n * size)
+    )  # fmt: skip
+
+
+def true_of(c, keys, width):
+    """Return the conjunctions, all of intervals, that hold for each event."""
+    found = []
+    for event in range(keys.size):
+        line = np.full(width, NULL)
+        mine = slice(keys.offsets[event], keys.offsets[event + 1])
+        line[keys.attribute[mine]] = keys.key[mine]
+        holds = (c.low <= line[c.attribute]) & (line[c.attribute] <= c.high)
+        found.append(np.flatnonzero(np.logical_and.reduceat(holds, c.offsets[:-1])).tolist())
+    assert sum(map(len, found)) > 0
+    return found
+
+
+def test_more_cuts_than_codes(monkeypatch):
+    """Of an attribute with too many bounds some codes are shared, and accept decides."""
+    monkeypatch.setattr(keyed, "_CODES", 50)
+    rng = np.random.default_rng(0)
+    c = intervals(rng, 400, 4, 2, 10_000, 4_000)
+    keys = events(rng, 200, 4, 3, 14_000)
+    index = Keyed.build(c, np.zeros(4, np.uint8))
+    assert not index.proven
+    assert int(np.diff(index.layout.cut).max()) == 50
+    truth = true_of(c, keys, 4)
+    for found, holds in zip(ask(index, keys, 4), truth, strict=True):
+        proven = [each for each in found if each >= 0]
+        assert set(proven) <= set(holds) <= set(numbers(found))
+        assert len(numbers(found)) == len(set(numbers(found)))
+    # What is left to accept is little: codes are as near as they can be.
+    assert sum(map(len, ask(index, keys, 4))) < 2 * sum(map(len, truth))
+
+
+def test_cuts_at_the_limit(monkeypatch):
+    """Exactly as many cuts as there are codes are exact still."""
+    rng = np.random.default_rng(1)
+    c = intervals(rng, 300, 3, 2, 1_000, 100)
+    cuts = int(np.diff(Keyed.build(c, np.zeros(3, np.uint8)).layout.cut).max())
+    monkeypatch.setattr(keyed, "_CODES", cuts)
+    index, keys = Keyed.build(c, np.zeros(3, np.uint8)), events(rng, 100, 3, 3, 1_100)
+    assert index.proven
+    assert list(map(sorted, ask(index, keys, 3))) == true_of(c, keys, 3)
+
+
+def test_the_real_limit_of_codes():
+    """A hundred thousand different bounds on one attribute."""
+    rng = np.random.default_rng(2)
+    c = intervals(rng, 100_000, 1, 1, 10**9, 100_000)
+    keys = events(rng, 300, 1, 1, 10**9)
+    index = Keyed.build(c, np.zeros(1, np.uint8))
+    assert not index.proven
+    truth = true_of(c, keys, 1)
+    for found, holds in zip(ask(index, keys, 1), truth, strict=True):
+        assert set(holds) <= set(numbers(found))
+    assert sum(map(len, ask(index, keys, 1))) < 1.5 * sum(map(len, truth))
+
+
+def test_more_attributes_than_codes(monkeypatch):
+    """Predicates on rare attributes may be keys, and are else left to accept."""
+    monkeypatch.setattr(keyed, "_CODES", 20)
+    rng = np.random.default_rng(3)
+    c = intervals(rng, 500, 60, 3, 4, 6)
+    keys = events(rng, 200, 60, 40, 6)
+    index = Keyed.build(c, np.zeros(60, np.uint8))
+    truth = true_of(c, keys, 60)
+    for found, holds in zip(ask(index, keys, 60), truth, strict=True):
+        proven = [each for each in found if each >= 0]
+        assert set(proven) <= set(holds) <= set(numbers(found))
+
+
+def test_each_point_of_a_small_set_is_a_key():
+    builder = Builder()
+    builder.add(0, [[(0, Predicate(SET, points=(3, 40, 500)))]])
+    builder.add(1, [[(0, Predicate(SET, points=tuple(range(0, 90, 9))))]])
+    builder.add(2, [[(0, Predicate(INTERVAL, 0, 600)), (1, Predicate(SET, points=(1, 2)))]])
+    index = Keyed.build(builder.build(), np.zeros(2, np.uint8))
+    values = [3, 4, 40, 45, 500]
+    keys = sparse(
+        np.arange(6) * 2, np.tile([0, 1], 5), np.stack([values, [2, 2, 2, 3, 1]], 1).reshape(-1)
+    )
+    # Three points, one large set, two points.
+    assert len(index.layout.candidate) == 3 + 1 + 2
+    assert [sorted(found) for found in ask(index, keys, 2)] == [
+        [~1, 0, 2], [~1, 2], [~1, 0, 2], [~1], [0, 2],
+    ]  # fmt: skip
+
+
+def test_what_may_be_null_is_no_key():
+    builder = Builder()
+    builder.add(0, [[(0, Predicate(INTERVAL, NULL, 5))]])
+    builder.add(1, [[(0, Predicate(NOT_SET, points=(7,)))]])
+    builder.add(2, [[]])
+    builder.add(3, [[(0, Predicate(INTERVAL, NULL, NULL)), (1, Predicate(INTERVAL, 1, 2))]])
+    index = Keyed.build(builder.build(), np.zeros(2, np.uint8))
+    keys = sparse(np.array([0, 0, 1, 2, 4]), np.array([0, 1, 0, 1]), np.array([6, 1, 5, 2]))
+    assert [sorted(found) for found in ask(index, keys, 2)] == [
+        [~1, 0, 2], [~1, 2], [~1, 0, 2, 3], [~1, 0, 2],
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("k", [1, 5])
+def test_bounds_save_work(k):
+    """Of many rules that match only those that can be among the best are looked at."""
+    n, rng = 20_000, np.random.default_rng(4)
+    c = intervals(rng, n, 30, 3, 50, 50)
+    weight = rng.random(3 * n)
+    c = c._replace(weight=frozen(weight, np.float64))
+    keys = events(rng, 20, 30, 20, 60)
+    index = Keyed.build(c, np.zeros(30, np.uint8))
+    none = frozen(np.empty(0), np.int64)
+    weights = EventWeights(
+        frozen(np.ones(30), np.float64), none, frozen(none, np.int32), frozen(none, np.float64)
+    )
+    sizes = np.zeros(20, np.int64)
+    rules, scores = np.empty(20 * k, np.int32), np.empty(20 * k)
+    seen, evaluated = index.best(
+        keys, 30, 0, 20, 0, np.empty(0, np.uint8), True, weights, k, sizes, rules, scores
+    )
+    found = ask(index, keys, 30)
+    matched = sum(map(len, found))
+    assert evaluated == 0
+    assert 0 < seen < matched / 2
+    totals = weight.reshape(n, 3).sum(axis=1)
+    for event, matches in enumerate(found):
+        best = sorted(matches, key=lambda m: (-totals[m], m))[:k]
+        assert rules[event * k : event * k + sizes[event]].tolist() == best
