@@ -16,6 +16,7 @@ class Laid:
     """An index over conjunctions, with a layout."""
 
     name: ClassVar[str]
+    takes_ranges: ClassVar[bool] = False
     layout_class: ClassVar[type[Any]]
 
     def __init__(self, conjunctions: Conjunctions, layout: Any):
