@@ -53,6 +53,8 @@ from benchmarks.timing import (
     versions,
 )
 from tocsin import jit
+from tocsin.model.conjunctions import kept
+from tocsin.model.events import Events
 
 LIMIT = 60.0  # seconds: what would take longer is estimated
 ROOM = 4 << 30  # bytes that a peer may take for its pairs; more comes in batches
@@ -321,6 +323,11 @@ def measure_growth(document: Document, size: str) -> None:
             target(f"build of {n:,} uniform boxes", ours.build, 2, "s")
             target("  memory besides ids", bytes_each, 150, "bytes a box")
             measure_one_at_a_time(document, ours.rules, workload, asked)
+            in_place = {"grid": workload, "ntree": workload}
+            for name, index in (("W6", "intervals"), ("W5", "rectangles")):
+                in_place[index] = WORKLOADS[name](*SIZES[size][name])
+            for index, boxes in in_place.items():
+                measure_in_place(document, index, boxes, n // 100)
     target = document.targets.at_most
     what = f"growth of the time per event, {numbers[0]:,} to {numbers[-1]:,} boxes"
     target(what, each[numbers[-1]] / each[numbers[0]], 3, "times")
@@ -335,6 +342,33 @@ def measure_one_at_a_time(
     what = f"one event at a time against {workload.rules:,} boxes, from Python"
     document.targets.at_most(f"{what}, p99", np.percentile(took, 99) * 1e6, 100, "microseconds")
     document.targets.plain("  p50", f"{np.percentile(took, 50) * 1e6:.1f} microseconds")
+
+
+def measure_in_place(document: Document, name: str, workload: Workload, batch: int) -> None:
+    """Time a batch taken out of an index and put in again; what points find must be as before."""
+    say(f"  in place: {name}")
+    rules = tocsin.Rules(workload.schema, index=name)
+    rules.add_many(workload.rule_table())
+    points = point_table(workload.first(1_000))
+    (segment,) = rules._rules.segments()
+    index, expected = segment.index, rules.count(points)
+    events = Events.read(points, rules.schema, range(len(rules.schema)), {})
+    drawn = np.random.default_rng(0).permutation(workload.rules)
+    inserting, removing = [], []
+    for gone in drawn[: 5 * batch].reshape(5, batch):
+        batch_of = kept(index.conjunctions, np.isin(np.arange(index.conjunctions.size), gone))
+        start = clock()
+        index.remove(gone)
+        removing.append(clock() - start)
+        start = clock()
+        index.insert(batch_of)
+        inserting.append(clock() - start)
+    found = np.zeros(len(events), np.int64)
+    index.count(events.keys(0, len(events)), len(rules.schema), found)
+    check(f"{name}, removed and inserted", found.tolist(), expected.tolist())
+    what = f"{name} in place, {workload.rules:,} rules, batches of {batch:,}"
+    for verb, took in (("insert", inserting), ("remove", removing)):
+        document.targets.at_most(f"{what}: {verb}", min(took) / batch * 1e6, 20, "microseconds")
 
 
 def main() -> None:

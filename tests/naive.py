@@ -14,8 +14,9 @@ than its 38 digits: it rounds. `engine/test_spark_is_the_judge.py` has the examp
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from itertools import product
 from random import Random
@@ -108,6 +109,14 @@ class Is:
 
     attribute: str
     value: bool
+
+
+@dataclass(frozen=True)
+class Range:
+    """What an event may have in place of a value: all values from low to high."""
+
+    low: Any
+    high: Any
 
 
 Leaf = Constant | Compare | Outside | Between | In | IsNull | NullSafe | Flag | Is
@@ -234,8 +243,63 @@ def matches(rules: Iterable[Rule], events: Iterable[Event]) -> set[tuple[int, An
         (number, rule.id)
         for number, event in enumerate(events)
         for rule in rules
-        if truth(rule.where, event) is True
+        if holds(rule.where, event)
     }
+
+
+def holds(node: Condition, event: Event) -> bool:
+    """Whether a condition is true for an event, or for some event within its ranges."""
+    if not any(isinstance(value, Range) for value in event.values()):
+        return truth(node, event) is True
+    return any(holds_together(conjunction, event) for conjunction in conjunctions(node))
+
+
+def holds_together(leaves: Sequence[Condition], event: Event) -> bool:
+    """Whether for each attribute some value in its range satisfies all leaves that test it."""
+    for attribute in {_attribute(leaf) for leaf in leaves}:
+        mine = [leaf for leaf in leaves if _attribute(leaf) == attribute]
+        given = event.get(attribute) if attribute is not None else None
+        values = _telling(given, mine) if isinstance(given, Range) else [given]
+        if not any(all(truth(leaf, {attribute: v}) is True for leaf in mine) for v in values):
+            return False
+    return True
+
+
+def _telling(range_: Range, leaves: Sequence[Condition]) -> list[Any]:
+    """Values of a range among which there is one for every verdict that the leaves can give.
+
+    Verdicts change only at literals: so its ends, and what lies around the literals.
+    """
+    found = [range_.low, range_.high]
+    for leaf in leaves:
+        bare: Any = leaf.part if isinstance(leaf, Not) else leaf
+        literals = [getattr(bare, name, None) for name in ("literal", "low", "high")]
+        for literal in [*literals, *getattr(bare, "literals", ())]:
+            if literal is not None:
+                found += _around_literal(literal, type(range_.low))
+    return [value for value in found if range_.low <= value <= range_.high]
+
+
+def _around_literal(literal: Any, kind: type) -> list[Any]:
+    if kind is float:
+        number = float(literal)
+        return [number, math.nextafter(number, math.inf), math.nextafter(number, -math.inf)]
+    if kind is datetime:
+        found = []
+        for step in (-1, 0, 1):
+            with suppress(OverflowError):  # at the calendar's ends
+                found.append(_midnight(literal) + timedelta(microseconds=step))
+        return found
+    if isinstance(literal, float) and not math.isfinite(literal):
+        return []
+    middles = [math.floor(literal), math.ceil(literal)]
+    if isinstance(literal, float):
+        # Large integers are rounded to a double: up to half way to the next.
+        for way in (-math.inf, math.inf):
+            beyond = math.nextafter(literal, way)
+            if math.isfinite(beyond):
+                middles.append((int(literal) + int(beyond)) // 2)
+    return [middle + step for middle in middles for step in (-1, 0, 1)]
 
 
 def conjunctions(node: Condition, negated: bool = False) -> list[tuple[Condition, ...]]:
@@ -285,7 +349,7 @@ def score(
     given = event_weights or {}
     best: float | None = None
     for conjunction in conjunctions(rule.where):
-        if all(truth(leaf, event) is True for leaf in conjunction):
+        if holds_together(conjunction, event):
             tested = {_attribute(leaf) for leaf in conjunction} - {None}
             # Whatever else is asked of it: an attribute that must be null adds nothing.
             tested -= {_attribute(leaf) for leaf in conjunction if _asks_for_null(leaf)}

@@ -182,6 +182,20 @@ def test_declared_types(spark, tmp_path):
     assert out.read_text() == "price,rule\n1.0,c\n3.0,b\n"
 
 
+def test_ranges(spark, tmp_path):
+    events, out, rule = tmp_path / "e.jsonl", tmp_path / "o.jsonl", tmp_path / "r.csv"
+    events.write_text(
+        '{"row": 0, "x": {"low": 1, "high": 6}, "at": {"low": "2024-05-01T00:00:00Z", '
+        '"high": "2024-05-02T00:00:00Z"}}\n{"row": 1, "x": {"low": 1, "high": 2}}\n'
+    )
+    rule.write_text("id,where\na,x > 5.5\nb,at = TIMESTAMP '2024-05-01 18:00:00Z'\n")
+    options = ("--rules", rule, "--events", events, "--out", out, "--keep", "row", "--overwrite")
+    for declared in ((), ("--schema", "x=number")):
+        done("match", *options, *declared)
+        found = [json.loads(line) for line in out.read_text().splitlines()]
+        assert sorted((r["row"], r["rule"]) for r in found) == [(0, "a"), (0, "b")]
+
+
 def test_no_matches_and_no_events(spark, tmp_path):
     rule, events = tmp_path / "r.csv", tmp_path / "e.jsonl"
     rule.write_text("id,where\na,x > 5\n")

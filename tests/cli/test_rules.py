@@ -99,6 +99,11 @@ def test_explain(store):
         "explain", "--rules", store, "late", "--event", '{"at":"?"}'
     )
     assert "no rule 'x'" in refused("explain", "--rules", store, "x", "--event", "{}")
+    ends = {"low": "2020-01-01T00:00:00Z", "high": "2020-01-02T00:00:00Z"}
+    event = json.dumps({"at": ends, "x": {"low": 1, "high": 2}})
+    assert "at is 2020-01-01 00:00:00+00:00 to 2020-01-02" in done(
+        "explain", "--rules", store, "late", "--event", event
+    )
     said = done("explain", "--rules", store, "gold", "--version", 3, "--event", "{}")
     assert "unknown" in said
     assert "does not match" in said

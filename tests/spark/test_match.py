@@ -43,6 +43,29 @@ def test_all(case, partitions):
     assert len(expected(rules, table)) > 1000
 
 
+def test_ranges(spark):
+    """A struct of low and high is a range, in a column and in a map."""
+    numbers, integers = (f"struct<high: {t}, low: {t}>" for t in ("double", "int"))
+    frame = spark.createDataFrame(
+        [
+            (0, (9.0, 4.5), (3, 1), {"z": (2.0, 1.0)}),
+            (1, (3.0, 1.0), (4, 1), {}),
+            (2, None, None, None),
+        ],
+        f"row int, x {numbers}, n {integers}, also map<string, {numbers}>",
+    )
+    rules = tocsin.Rules({"x": "number", "n": "integer", "z": "number"})
+    rules.add("x", "x BETWEEN 5 AND 6")
+    rules.add("n", "n NOT IN (1, 2, 3)")
+    rules.add("z", "z = 1.5")
+    rules.add("null", "x IS NULL")
+    wanted = [(0, "x"), (0, "z"), (1, "n"), (2, "null")]
+    assert pairs(tocsin.spark.match(frame, rules, keep=["row"])) == wanted
+    assert sorted(rules.match(frame.toArrow())) == wanted
+    texts = spark.createDataFrame([("r", "x > 8.5 AND n > 2")], "id string, where string")
+    assert pairs(tocsin.spark.match(frame.drop("also"), texts, keep=["row"])) == [(0, "r")]
+
+
 def test_lists_and_counts(case):
     rules, table, frame = case
     lists = tocsin.spark.match(frame.repartition(3), rules, keep=["row"], output="lists").toArrow()

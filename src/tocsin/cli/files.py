@@ -251,6 +251,8 @@ def as_id(text: str, rules: Rules) -> Any:
 
 def typed(name: str, value: Any, schema: Schema) -> Any:
     """Return an attribute's value out of JSON; times are texts there."""
+    if isinstance(value, dict):
+        return {end: typed(name, each, schema) for end, each in value.items()}
     if not isinstance(value, str) or name not in schema or schema.kind(name) != "time":
         return value
     try:

@@ -21,7 +21,7 @@ from tocsin.model.events import Events
 from tocsin.model.keys import line_of
 from tocsin.model.line import NULL
 from tocsin.model.predicates import INTERVAL, NOT_NULL, Predicate
-from tocsin.model.schema import Schema
+from tocsin.model.schema import Kind, Schema
 from tocsin.model.wording import off_by, predicate_text
 
 
@@ -31,7 +31,7 @@ class Test:
 
     `holds` is True, False, or None: unknown, since the event has no value. `off` says how
     far the value is from what is asked, positive if it is too high (a timedelta for times);
-    None where there is no distance.
+    None where there is no distance. A range is a dict of low and high, and its nearer end counts.
     """
 
     attribute: str
@@ -95,18 +95,18 @@ def explained(
     texts = {code: text for text, code in codes.items()}
     keys = events.keys(0, 1)
     held = np.empty(int(c.offsets[stop] - c.offsets[first]), np.uint8)
-    truths(c, first, stop, keys, len(schema), held)
-    line = np.empty(len(schema), np.int64)
-    line_of(keys, 0, line)
+    line, last = np.empty(len(schema), np.int64), np.empty(len(schema), np.int64)
+    line_of(keys, 0, line, last)
+    truths(c, first, stop, line, last, held)
     tests = []
     for number, conjunction in enumerate(range(first, stop)):
         for row in range(int(c.offsets[conjunction]), int(c.offsets[conjunction + 1])):
             attribute = int(c.attribute[row])
             kind, name = schema.kind(attribute), schema.name(attribute)
             predicate = predicate_at(c, row)
-            key = int(line[attribute])
+            ends = int(line[attribute]), int(last[attribute])
             holds: bool | None = bool(held[row - c.offsets[first]])
-            if key == NULL and not holds and predicate != NOT_NULL:
+            if ends[0] == NULL and not holds and predicate != NOT_NULL:
                 holds = None
             tests.append(
                 Test(
@@ -114,7 +114,7 @@ def explained(
                     predicate_text(name, kind, predicate, texts),
                     events.value(attribute, 0),
                     holds,
-                    None if holds else off_by(kind, predicate, key),
+                    None if holds else _off(kind, predicate, ends),
                     number,
                 )
             )
@@ -150,7 +150,15 @@ def predicate_at(c: Conjunctions, row: int) -> Predicate:
     return Predicate(kind, points=tuple(c.points[low:high].tolist()))
 
 
+def _off(kind: Kind, predicate: Predicate, ends: tuple[int, int]) -> Any:
+    """Return how far the nearer end of a range lies from what a predicate allows."""
+    offs = [off_by(kind, predicate, key) for key in ends]
+    return min((off for off in offs if off is not None), key=abs, default=None)
+
+
 def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{_shown(value['low'])} to {_shown(value['high'])}"
     if isinstance(value, float):
         return f"{value:.6g}"
     return repr(value) if isinstance(value, str) else str(value)

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from tocsin.engine.segment import Rosters, Segment
 from tocsin.errors import EventError, TocsinError
-from tocsin.index.accept import accept
+from tocsin.index.accept import accept, accept_ranges
 from tocsin.index.finish import EventWeights, fold, keep_best
 from tocsin.index.protocol import Ranked
 from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, frozen, kernel
@@ -72,14 +72,15 @@ class _Buffer:
         if len(self.offsets) < keys.size + 1:
             self.offsets = np.empty(keys.size + 1, np.int64)
         self.offsets[0] = 0
-        return self.segment.index.candidates(keys, width, first, stop, self.offsets, self.out)
+        index = self.segment.index_for(keys)
+        return index.candidates(keys, width, first, stop, self.offsets, self.out)
 
     def accept(self, keys: Keys, width: int, first: int, events: int) -> None:
         segment = self.segment
         self.candidates += int(self.offsets[events] - self.offsets[0])
-        if segment.index.proven and not len(segment.removed):
+        if segment.index_for(keys).proven and not len(segment.removed):
             return
-        self.evaluated += accept(
+        self.evaluated += (accept_ranges if keys.ranged else accept)(
             segment.conjunctions,
             segment.removed,
             keys,
@@ -105,8 +106,9 @@ class _Buffer:
     ) -> None:
         """Merge the segment's matches into the lists of the k best; see `Ranked.best`."""
         segment = self.segment
-        if hasattr(segment.index, "best"):
-            index = cast(Ranked, segment.index)
+        asked = segment.index_for(keys)
+        if hasattr(asked, "best"):
+            index = cast(Ranked, asked)
             seen = index.best(
                 keys, width, first, events, before, segment.removed, segment.single, weights, k,
                 sizes, rules, scores,
@@ -223,7 +225,7 @@ class Run:
             first = 0
             while first < keys.size:
                 buffer.out, buffer.offsets = rules, offsets[done:]
-                stop = segment.index.candidates(
+                stop = segment.index_for(keys).candidates(
                     keys, width, first, keys.size, buffer.offsets, rules
                 )
                 buffer.accept(keys, width, first, stop - first)
@@ -246,19 +248,28 @@ class Run:
     def count(self) -> np.ndarray:
         """Return how many rules each event matches."""
         counts = np.zeros(len(self.events), np.int64)
-        plain = all(s.single and s.index.proven and not len(s.removed) for s in self.segments)
-        if not plain:
-            for block in self.blocks(kept=True):
-                events = len(block.offsets) - 1
-                counts[block.first : block.first + events] = np.diff(block.offsets)
-            return counts
+        buffers: dict[int, _Buffer] = {}
         width = len(self.schema)
         before = 0
         for keys in self.events.blocks():
             part = counts[before : before + keys.size]
-            for segment in self.segments:
-                segment.index.count(keys, width, part)
+            # A rule is in one segment, so the segments' counts add up.
+            for number, segment in enumerate(self.segments):
+                plain = segment.single and segment.index.proven and not len(segment.removed)
+                if plain and not keys.ranged:
+                    segment.index.count(keys, width, part)
+                    continue
+                if number not in buffers:
+                    buffers[number] = _Buffer(segment, len(self.events), True)
+                buffer, first = buffers[number], 0
+                while first < keys.size:
+                    stop = buffer.propose(keys, width, first, keys.size)
+                    buffer.accept(keys, width, first, stop - first)
+                    buffer.fold(stop - first)
+                    part[first:stop] += np.diff(buffer.offsets[: stop - first + 1])
+                    first = stop
             before += keys.size
+        _kept.give_back(list(buffers.values()))
         return counts
 
     def top(self, k: int, weights: EventWeights) -> Matches:

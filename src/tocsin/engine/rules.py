@@ -243,7 +243,8 @@ class Rules:
         """Return which rules each event satisfies.
 
         `events` is a dict, a list of dicts, or anything that speaks Arrow (pyarrow, pandas,
-        polars, duckdb). A column of map type holds sparse attributes by name.
+        polars, duckdb). A column of map type holds sparse attributes by name. A struct or dict
+        of `low` and `high` is a range: some value in it must satisfy a predicate.
         """
         return self._run(events).match()
 

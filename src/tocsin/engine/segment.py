@@ -10,8 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.engine.ids import IdIndex
+from tocsin.index.exhaustive import Exhaustive
 from tocsin.index.protocol import Index
 from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.keys import Keys
 
 
 class Roster(NamedTuple):
@@ -68,6 +70,7 @@ class Segment:
         self.roster = roster
         self.index = index
         self._ids = ids
+        self._exhaustive: Exhaustive | None = None  # made when events have ranges
         c = index.conjunctions
         # Several conjunctions of one rule stand together.
         self.single = not bool((c.rule[1:] == c.rule[:-1]).any())
@@ -91,6 +94,14 @@ class Segment:
         if self._ids is None:
             self._ids = IdIndex(self.roster.ids)
         return self._ids
+
+    def index_for(self, keys: Keys) -> Index:
+        """Return the index to ask: if it does not take the events' ranges, exhaustive search."""
+        if self.index.takes_ranges or not keys.ranged:
+            return self.index
+        if self._exhaustive is None:
+            self._exhaustive = Exhaustive.build(self.conjunctions)
+        return self._exhaustive
 
     def copy(self) -> Segment:
         """Return a segment over the same arrays, whose rules are removed apart from this one's."""
@@ -133,6 +144,8 @@ class Segment:
     def nbytes(self) -> int:
         """Bytes besides ids, texts and payload."""
         own = self.roster.positions.nbytes + self.removed.nbytes + self.alive.nbytes
+        if self._exhaustive is not None:
+            own += self._exhaustive.nbytes
         return self.conjunctions.nbytes + self.index.nbytes + own
 
 

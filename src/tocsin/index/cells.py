@@ -390,6 +390,18 @@ def encode(n: Nodes, b: Boxes, box: Int32s, node: Int32s, codes: Int64Out) -> No
 
 
 @step
+def lanes(low, high, cell, gap, across):
+    """Return the bounds of one axis as two lanes, as far as they matter within a cell.
+
+    0 if the box covers the cell on this axis.
+    """
+    over_low = low < least_code(cell, gap)
+    over_high = high > greatest_code(cell, gap, across)
+    distance = ((cell + 1) << BITS) - high
+    return lane(low - (cell << BITS) + 1, over_low) | (lane(distance, over_high) << _16)
+
+
+@step
 def cell_of(code, across):
     """Return the cell of an end's code."""
     return min(max(code, 0) >> BITS, across - 1)
@@ -404,14 +416,10 @@ def count_entries(n: Nodes, node: Int32s, codes: Int64s, full: Int32Out, part: I
         gap_x, gap_y, across_x, across_y = gap[a], gap[a + 1], across[a], across[a + 1]
         low_x, high_x, low_y, high_y = codes[4 * i : 4 * i + 4]
         for x in range(cell_of(low_x, across_x), cell_of(high_x, across_x) + 1):
-            whole = low_x < least_code(x, gap_x) and high_x > greatest_code(x, gap_x, across_x)
+            lanes_x = lanes(low_x, high_x, x, gap_x, across_x)
             row = base[node[i]] + x * across_y
             for y in range(cell_of(low_y, across_y), cell_of(high_y, across_y) + 1):
-                if (
-                    whole
-                    and low_y < least_code(y, gap_y)
-                    and high_y > greatest_code(y, gap_y, across_y)
-                ):
+                if lanes_x | lanes(low_y, high_y, y, gap_y, across_y) == 0:
                     full[row + y] += 1
                 else:
                     part[row + y] += 1
@@ -446,32 +454,22 @@ def fill_lists(
         low_x, high_x, low_y, high_y = codes[4 * i : 4 * i + 4]
         id_ = box[i] if settled[box[i]] != 0 else ~box[i]
         for x in range(cell_of(low_x, across_x), cell_of(high_x, across_x) + 1):
-            over_low_x = low_x < least_code(x, gap_x)
-            over_high_x = high_x > greatest_code(x, gap_x, across_x)
-            lanes_x = lane(low_x - (x << BITS) + 1, over_low_x) | (
-                lane(((x + 1) << BITS) - high_x, over_high_x) << _16
-            )
+            lanes_x = lanes(low_x, high_x, x, gap_x, across_x)
             row = base[node[i]] + x * across_y
             for y in range(cell_of(low_y, across_y), cell_of(high_y, across_y) + 1):
-                over_low_y = low_y < least_code(y, gap_y)
-                over_high_y = high_y > greatest_code(y, gap_y, across_y)
+                bounds = lanes_x | (lanes(low_y, high_y, y, gap_y, across_y) << _32)
                 cell = row + y
-                whole = over_low_x and over_high_x and over_low_y and over_high_y
-                if whole and full[cell] >= 0:
+                if bounds == 0 and full[cell] >= 0:
                     ids[full[cell]] = id_
                     full[cell] += 1
-                elif not whole and below[cell] >= 0:
+                elif bounds != 0 and below[cell] >= 0:
                     next_box[passed] = box[i]
                     next_node[passed] = below[cell]
                     passed += 1
                 else:
                     ids[part[cell]] = id_
                     part[cell] += 1
-                    words[word[cell]] = (
-                        lanes_x
-                        | (lane(low_y - (y << BITS) + 1, over_low_y) << _32)
-                        | (lane(((y + 1) << BITS) - high_y, over_high_y) << _48)
-                    )
+                    words[word[cell]] = bounds
                     word[cell] += 1
 
 

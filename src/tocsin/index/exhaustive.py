@@ -58,6 +58,7 @@ class Exhaustive(Laid):
     """Looks at every conjunction, in blocks of contiguous bounds."""
 
     name: ClassVar[str] = "exhaustive"
+    takes_ranges: ClassVar[bool] = True
 
     layout_class = Layout
 
@@ -116,7 +117,8 @@ class Exhaustive(Laid):
         self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
     ) -> int:
         """Propose what the blocks do not rule out; see `Index.candidates`."""
-        return propose(self.layout, keys, width, first, stop, offsets, out)
+        look = propose_ranges if keys.ranged else propose
+        return look(self.layout, keys, width, first, stop, offsets, out)
 
     def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
         """Add the number of matches to `counts`; see `Index.count`."""
@@ -269,6 +271,42 @@ def propose(
                     out[n] = candidate[begun + begin + i]
                     n += np.int64(hit)
         unload(sparse, own, event, line)
+        event += 1
+        offsets[event - first] = n
+    return event
+
+
+@kernel
+def propose_ranges(
+    b: Layout, keys: Keys, width: int, first: int, stop: int, offsets: Int64Out, out: Int32Out
+) -> int:
+    """Do as `propose` does, for events that have ranges: one conjunction after the other."""
+    columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
+    own, key_of, columns_high, high_of = keys.attribute, keys.key, keys.columns_high, keys.key_high
+    blocks, tests_of, attribute, bounds = b.block, b.tests, b.attribute, b.bounds
+    least, greatest, lows, highs, candidate = b.least, b.greatest, b.low, b.high, b.candidate
+    line, last = blank(width), blank(width)
+    n = offsets[0]
+    room = out.shape[0] - candidate.shape[0]
+    event = first
+    while event < stop and n <= room:
+        load(columns, column_attribute, sparse, own, key_of, event, line)
+        load(columns_high, column_attribute, sparse, own, high_of, event, last)
+        for block in range(blocks.shape[0] - 1):
+            begun, ended = blocks[block], blocks[block + 1]
+            can_meet = True
+            for test in range(tests_of[block], tests_of[block + 1]):
+                a = attribute[test]
+                can_meet &= least[test] <= last[a] and line[a] <= greatest[test]
+            for i in range(ended - begun if can_meet else 0):
+                hit = True
+                for test in range(tests_of[block], tests_of[block + 1]):
+                    a, at = attribute[test], bounds[test] + i
+                    hit &= lows[at] <= last[a] and line[a] <= highs[at]
+                out[n] = candidate[begun + i]
+                n += np.int64(hit)
+        unload(sparse, own, event, line)
+        unload(sparse, own, event, last)
         event += 1
         offsets[event - first] = n
     return event

@@ -18,16 +18,19 @@ from tocsin.index.cells import (
     Boxes,
     Cells,
     Nodes,
+    cell_of,
     count_entries,
     crowds,
     encode,
     fill_lists,
+    lanes,
     propose,
     tally,
 )
 from tocsin.index.laid import Laid
+from tocsin.index.lists import left_out, places_of, put_in
 from tocsin.index.plane import boxes_over, keys_of, values
-from tocsin.jit import frozen, laid
+from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, UInt64Out, frozen, kernel, laid
 from tocsin.model.conjunctions import Conjunctions, joined
 from tocsin.model.keys import Keys, key_column
 
@@ -35,6 +38,10 @@ _FAR = 2.0**62
 _FEW = 256  # cells that an inserted box may cover in a fine grid, where there is a coarser one
 _FEW_FULL = 16  # boxes that cover a cell are tested along with the others if they are fewer
 _MOST = 2**31 - 1  # entries that offsets of 32 bits can count
+_TOO_MANY = (
+    f"lists of more than {_MOST:,} entries; the rules are too many, or overlap too much, for one "
+    "index: split them over several Rules"
+)
 _EXACT = 2.0**53  # integers below are exact as floats
 
 
@@ -66,70 +73,67 @@ class Filed(Laid):
         costs, and each of its conjunctions no more than its entries. Cells are not split anew:
         after many insertions where it was empty, build again.
         """
-        before = self.conjunctions.size
-        g = self.layout
-        boxes = boxes_over(more, g.attribute, g.floats)
-        nodes = Nodes(*(getattr(g, name) for name in Nodes._fields))
-        heads = g.heads.reshape(-1, 4)[:-1]
-        ends = np.append(heads[1:, 0], g.heads[-4])
-        below = frozen(heads[:, 3], np.int32)
-        box, node = np.arange(boxes.size, dtype=np.int32), _roots_for(g, boxes)
-        ids, words = [], []
-        all_full, all_part = np.zeros(len(heads), np.int64), np.zeros(len(heads), np.int64)
-        while len(box):
-            codes = np.empty(4 * len(box), np.int64)
-            encode(nodes, boxes, box, node, codes)
-            full, part = np.zeros(len(heads), np.int32), np.zeros(len(heads), np.int32)
-            count_entries(nodes, node, codes, full, part)
-            moved = int(part[below >= 0].sum())
-            part = np.where(below >= 0, 0, part)
-            sizes = full.astype(np.int64) + part
-            starts, word_starts = np.cumsum(sizes) - sizes, np.cumsum(part) - part
-            found, made = np.empty(int(sizes.sum()), np.int32), np.empty(int(part.sum()), np.uint64)
-            next_box, next_node = np.empty(moved, np.int32), np.empty(moved, np.int32)
-            fill_lists(
-                nodes, boxes, box, node, codes, below,
-                starts.copy(), starts + full, word_starts.astype(np.int64), found, made,
-                next_box, next_node,
-            )  # fmt: skip
-            # Where an entry goes: the end of its cell's full list, or of its part list.
-            woven = np.stack([full, part], axis=1).reshape(-1)
-            ids.append((np.repeat(np.stack([heads[:, 1], ends], axis=1).reshape(-1), woven), found))
-            word_ends = heads[:, 2] + (ends - heads[:, 1])
-            words.append((np.repeat(word_ends, part), made))
-            all_full += full
-            all_part += part
-            box, node = next_box, next_node
-        both = all_full + all_part
-        made_heads = heads.astype(np.int64)
-        made_heads[:, 0] += np.cumsum(both) - both
-        made_heads[:, 1] += np.cumsum(both) - all_part
-        made_heads[:, 2] += np.cumsum(all_part) - all_part
-        all_ids = _inserted(g.ids, [(at, np.where(v < 0, v - before, v + before)) for at, v in ids])
-        all_words = _inserted(g.words, words)
-        self._changed(joined([self.conjunctions, more]), made_heads, all_ids, all_words)
+        g, before = self.layout, self.conjunctions.size
+        lists, ids, words = _entries(g, boxes_over(more, g.attribute, g.floats))
+        if len(g.ids) + len(ids) > _MOST:
+            raise RuleError(_TOO_MANY)
+        ids = np.where(ids < 0, ids - before, ids + before)
+        # What a cell gets goes to the end of its full list, or of its part list.
+        part = lists % 2 == 1
+        changed = {
+            "settled": g.settled & bool(ids.min(initial=0) >= 0),
+            "heads": _shifted(g.heads, lists, 1),
+            "ids": put_in(g.ids, g.heads[2 * lists + 1 + part], ids),
+            "words": put_in(g.words, g.heads[2 * lists[part] + 4], words[part]),
+        }
+        self.become(joined([self.conjunctions, more]), changed)
 
     def remove(self, numbers: np.ndarray) -> None:
         """Take conjunctions out of all lists; their numbers stay theirs."""
         g = self.layout
-        stays = self.staying(g.ids, numbers)
-        heads = g.heads.reshape(-1, 4)[:-1].astype(np.int64)
-        ends = np.append(heads[1:, 0], g.heads[-4])
-        left = np.concatenate([[0], np.cumsum(stays)])
-        lengths = np.stack([heads[:, 1] - heads[:, 0], ends - heads[:, 1]], axis=1).reshape(-1)
-        worded = np.repeat(np.tile([False, True], len(heads)), lengths)
-        heads[:, 0], heads[:, 1] = left[heads[:, 0]], left[heads[:, 1]]
-        sizes = left[ends] - heads[:, 1]
-        heads[:, 2] = np.cumsum(sizes) - sizes
-        self._changed(self.conjunctions, heads, g.ids[stays], g.words[stays[worded]])
+        places = places_of(g.ids, self.conjunctions.size, numbers)
+        begins = g.heads.reshape(-1, 4)[:, :2].reshape(-1)
+        lists = np.searchsorted(begins, places, side="right") - 1
+        part = lists % 2 == 1
+        words = g.heads[2 * lists[part]] + (places - begins[lists])[part]
+        ids = left_out(g.ids, places)
+        changed = {
+            "settled": np.array([ids.min(initial=0) >= 0]),
+            "heads": _shifted(g.heads, lists, -1),
+            "ids": ids,
+            "words": left_out(g.words, words),
+        }
+        self.become(self.conjunctions, changed)
 
-    def _changed(
-        self, conjunctions: Conjunctions, heads: np.ndarray, ids: np.ndarray, words: np.ndarray
-    ) -> None:
-        ends = np.array([len(ids), len(ids), len(words), -1])
-        heads = np.concatenate([heads.reshape(-1), ends])
-        settled = np.array([bool((ids >= 0).all())])
-        self.become(conjunctions, {"settled": settled, "heads": heads, "ids": ids, "words": words})
+
+def _entries(g: Cells, boxes: Boxes) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the entries that boxes would have, by list: the list's number, the id and the word.
+
+    Cell c has the full list 2 c and the part list 2 c + 1.
+    """
+    nodes = Nodes(*(getattr(g, name) for name in Nodes._fields))
+    box, node = np.arange(boxes.size, dtype=np.int32), _roots_for(g, boxes)
+    made = [(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint64))]
+    while len(box):
+        codes = np.empty(4 * len(box), np.int64)
+        encode(nodes, boxes, box, node, codes)
+        across = nodes.across.reshape(-1, 2)[node, :, None]
+        spans = np.diff(np.clip(codes.reshape(-1, 2, 2) >> BITS, 0, across - 1))
+        room = int((spans + 1).prod(axis=1).sum())
+        lists, ids, words = (np.empty(room, a.dtype) for a in made[0])
+        next_box, next_node = np.empty(room, np.int32), np.empty(room, np.int32)
+        n = spread(nodes, boxes, g.heads, box, node, codes, lists, ids, words, next_box, next_node)
+        made.append((lists[:n], ids[:n], words[:n]))
+        box, node = next_box[: room - n], next_node[: room - n]
+    lists, ids, words = (np.concatenate(parts) for parts in zip(*made, strict=True))
+    order = np.argsort(lists, kind="stable")
+    return lists[order], ids[order], words[order]
+
+
+def _shifted(heads: np.ndarray, lists: np.ndarray, by: int) -> np.ndarray:
+    made = np.empty_like(heads)
+    shift_heads(heads, lists, by, made)
+    return made
 
 
 def _roots_for(g: Cells, boxes: Boxes) -> np.ndarray:
@@ -150,12 +154,68 @@ def _roots_for(g: Cells, boxes: Boxes) -> np.ndarray:
     return node
 
 
-def _inserted(array: np.ndarray, parts: list[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """Return an array with values put in before the places named; of one place in their order."""
-    at = np.concatenate([p[0] for p in parts]) if parts else np.empty(0, np.int64)
-    new = np.concatenate([p[1] for p in parts]) if parts else array[:0]
-    order = np.argsort(at, kind="stable")
-    return np.insert(array, at[order], new[order])
+@kernel
+def spread(
+    n: Nodes,
+    b: Boxes,
+    heads: Int32s,
+    box: Int32s,
+    node: Int32s,
+    codes: Int64s,
+    lists: Int64Out,
+    ids: Int32Out,
+    words: UInt64Out,
+    next_box: Int32Out,
+    next_node: Int32Out,
+) -> int:
+    """Write entries one by one, as `fill_lists` does list by list; return how many.
+
+    For a few boxes among many cells. A cell has the full list 2 c and the part list 2 c + 1.
+    """
+    gap, across, base, settled = n.gap, n.across, n.base, b.settled
+    made = passed = 0
+    for i in range(box.shape[0]):
+        a = 2 * np.int64(node[i])
+        gap_x, gap_y, across_x, across_y = gap[a], gap[a + 1], across[a], across[a + 1]
+        low_x, high_x, low_y, high_y = codes[4 * i : 4 * i + 4]
+        id_ = box[i] if settled[box[i]] != 0 else ~box[i]
+        for x in range(cell_of(low_x, across_x), cell_of(high_x, across_x) + 1):
+            lanes_x = lanes(low_x, high_x, x, gap_x, across_x)
+            row = base[node[i]] + x * across_y
+            for y in range(cell_of(low_y, across_y), cell_of(high_y, across_y) + 1):
+                bounds = lanes_x | (lanes(low_y, high_y, y, gap_y, across_y) << np.uint64(32))
+                cell = row + y
+                if bounds != 0 and heads[4 * cell + 3] >= 0:
+                    next_box[passed] = box[i]
+                    next_node[passed] = heads[4 * cell + 3]
+                    passed += 1
+                    continue
+                lists[made] = 2 * cell + np.int64(bounds != 0)
+                ids[made] = id_
+                words[made] = bounds
+                made += 1
+    return made
+
+
+@kernel
+def shift_heads(heads: Int32s, lists: Int64s, by: int, out: Int32Out) -> None:
+    """Write heads as they are with one entry more, or less (`by` is -1), in each of the lists.
+
+    These are numbered as in `spread`, and ascend.
+    """
+    moved = parts = i = 0
+    for cell in range(heads.shape[0] // 4):
+        out[4 * cell] = heads[4 * cell] + moved
+        while i < lists.shape[0] and lists[i] == 2 * cell:
+            i += 1
+            moved += by
+        out[4 * cell + 1] = heads[4 * cell + 1] + moved
+        out[4 * cell + 2] = heads[4 * cell + 2] + parts
+        while i < lists.shape[0] and lists[i] == 2 * cell + 1:
+            i += 1
+            moved += by
+            parts += by
+        out[4 * cell + 3] = heads[4 * cell + 3]
 
 
 class Filing(ABC):
@@ -280,10 +340,7 @@ class Filing(ABC):
         word_starts = np.cumsum(stay, dtype=np.int64) - stay
         total, word_total = int(sizes.sum()), int(stay.sum())
         if self.id_count + total > _MOST:
-            raise RuleError(
-                f"lists of more than {_MOST:,} entries; the rules are too many, or overlap too "
-                "much, for one index: split them over several Rules"
-            )
+            raise RuleError(_TOO_MANY)
         ids, words = np.empty(total, np.int32), np.empty(word_total, np.uint64)
         next_box, next_node = (
             np.empty(int(moved.sum()), np.int32),

@@ -40,6 +40,7 @@ import numpy as np
 
 from tocsin.index.constructs import check_length, too_short
 from tocsin.index.laid import Laid
+from tocsin.index.lists import left_out, less_left_out, places_of, put_in
 from tocsin.index.plane import chosen_axes, domain, keys_of, values
 from tocsin.jit import (
     Float64s,
@@ -168,19 +169,14 @@ class Intervals(Laid):
             old = getattr(g, "inside_low" if name == "inside" else f"{name}_key")
             picked = np.flatnonzero(chosen)
             picked = picked[np.lexsort((key[picked], cell[picked]))]
-            at = np.array(
-                [
-                    offsets[c] + np.searchsorted(old[offsets[c] : offsets[c + 1]], k, "right")
-                    for c, k in zip(cell[picked].tolist(), key[picked].tolist(), strict=True)
-                ],
-                np.int64,
-            )
-            made[f"{name}_id"] = np.insert(getattr(g, f"{name}_id"), at, ids[picked])
+            at = np.empty(len(picked), np.int64)
+            find_places(offsets, old, cell[picked], key[picked], at)
+            made[f"{name}_id"] = put_in(getattr(g, f"{name}_id"), at, ids[picked])
             if name == "inside":
-                made["inside_low"] = np.insert(g.inside_low, at, low[picked])
-                made["inside_high"] = np.insert(g.inside_high, at, high[picked])
+                made["inside_low"] = put_in(g.inside_low, at, low[picked])
+                made["inside_high"] = put_in(g.inside_high, at, high[picked])
             else:
-                made[f"{name}_key"] = np.insert(old, at, key[picked])
+                made[f"{name}_key"] = put_in(old, at, key[picked])
             counts = np.bincount(cell[picked], minlength=len(offsets) - 1)
             made[name] = offsets + np.concatenate([[0], np.cumsum(counts)])
         logarithmic = bool((g.each != g.longest).any()) or int(g.longest.max()) == 1
@@ -190,7 +186,7 @@ class Intervals(Laid):
         if len(pieces):
             cursor = np.cumsum(counts) - counts
             cut(lattice, level, first, last, logarithmic, ids, cursor, pieces)
-        made["piece_id"] = np.insert(g.piece_id, np.repeat(g.piece[1:], counts), pieces)
+        made["piece_id"] = put_in(g.piece_id, np.repeat(g.piece[1:], counts), pieces)
         made["piece"] = g.piece + np.concatenate([[0], np.cumsum(counts)])
         made["settled"] = g.settled & bool(settled.all())
         self.become(joined([self.conjunctions, more]), made)
@@ -205,11 +201,10 @@ class Intervals(Laid):
             ("inside", ["inside_low", "inside_high"]),
             ("piece", []),
         ):
-            ids = getattr(g, f"{name}_id")
-            stays = self.staying(ids, numbers)
-            made[name] = np.concatenate([[0], np.cumsum(stays)])[getattr(g, name)]
+            places = places_of(getattr(g, f"{name}_id"), self.conjunctions.size, numbers)
+            made[name] = less_left_out(getattr(g, name), places)
             for field in (f"{name}_id", *beside):
-                made[field] = getattr(g, field)[stays]
+                made[field] = left_out(getattr(g, field), places)
         self.become(self.conjunctions, made)
 
     def _levels_for(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -513,6 +508,14 @@ def place(
         last[i] = cells[v] + cell_of(
             high[i], is_float, least[v], greatest[v], origin[v], scale[v], count
         )
+
+
+@kernel
+def find_places(offsets: Int32s, keys: Int64s, cell: Int64s, key: Int64s, at: Int64Out) -> None:
+    """Write where further keys belong in the lists of their cells, which are ascending."""
+    for i in range(cell.shape[0]):
+        begin, stop = np.int64(offsets[cell[i]]), np.int64(offsets[cell[i] + 1])
+        at[i] = begin + at_most(keys, begin, stop, key[i])
 
 
 @kernel

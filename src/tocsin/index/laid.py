@@ -16,6 +16,7 @@ class Laid:
     """An index over conjunctions, with a layout."""
 
     name: ClassVar[str]
+    takes_ranges: ClassVar[bool] = False
     layout_class: ClassVar[type[Any]]
 
     def __init__(self, conjunctions: Conjunctions, layout: Any):
@@ -46,9 +47,3 @@ class Laid:
         """Take other conjunctions, and other arrays in place of those named."""
         layout = laid(self.layout_class, (self.arrays() | arrays).values())
         Laid.__init__(self, conjunctions, layout)
-
-    def staying(self, ids: np.ndarray, numbers: np.ndarray) -> np.ndarray:
-        """Tell of each id in a list, c or ~c, whether it is none of the conjunctions named."""
-        gone = np.zeros(self.conjunctions.size, bool)
-        gone[numbers] = True
-        return ~gone[np.where(ids < 0, ~ids, ids)]

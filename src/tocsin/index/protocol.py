@@ -23,6 +23,7 @@ class Index(Protocol):
     """Conjunctions laid out so that an event finds its candidates fast."""
 
     name: ClassVar[str]
+    takes_ranges: ClassVar[bool]  # whether it may be asked with events that have ranges
     conjunctions: Conjunctions
     proven: bool  # no candidate is ever left for accept to evaluate
 
@@ -44,7 +45,10 @@ class Index(Protocol):
         ...
 
     def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
-        """Add to `counts` how many conjunctions hold for each event; asked only if `proven`."""
+        """Add to `counts` how many conjunctions hold for each event.
+
+        Asked only if `proven`, and not for events that have ranges.
+        """
         ...
 
     @property

@@ -44,6 +44,7 @@ from tocsin.index.cells import Boxes
 from tocsin.index.constructs import check_length, runs
 from tocsin.index.intervals import cell_of
 from tocsin.index.laid import Laid
+from tocsin.index.lists import left_out, less_left_out, places_of, put_in
 from tocsin.index.plane import boxes_over, chosen_axes, keys_of, sides
 from tocsin.jit import (
     Float64s,
@@ -156,21 +157,21 @@ class Rectangles(Laid):
         else:
             order = np.argsort(numbers, kind="stable")
             counts = np.bincount(numbers, minlength=len(g.start) - 1)
-            listed = np.insert(g.ids, g.start[1:][numbers[order]], ids[order])
+            listed = put_in(g.ids, g.start[1:][numbers[order]], ids[order])
             start = g.start + np.concatenate([[0], np.cumsum(counts)])
             table, list_of = g.hashed, g.list_of
         made = {"hashed": table, "list_of": list_of, "start": start, "ids": listed}
-        made["settled"] = np.array([bool((listed >= 0).all())])
+        made["settled"] = np.array([listed.min(initial=0) >= 0])
         self.become(joined([self.conjunctions, more]), made)
 
     def remove(self, numbers: np.ndarray) -> None:
         """Take conjunctions out of all lists; their numbers stay theirs."""
         g = self.layout
-        stays = self.staying(g.ids, numbers)
-        start = np.concatenate([[0], np.cumsum(stays)])[g.start]
-        left = g.ids[stays]
-        settled = np.array([bool((left >= 0).all())])
-        self.become(self.conjunctions, {"start": start, "ids": left, "settled": settled})
+        places = places_of(g.ids, self.conjunctions.size, numbers)
+        ids = left_out(g.ids, places)
+        settled = np.array([ids.min(initial=0) >= 0])
+        start = less_left_out(g.start, places)
+        self.become(self.conjunctions, {"start": start, "ids": ids, "settled": settled})
 
 
 # ------------------------------------------------------------ ask

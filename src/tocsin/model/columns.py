@@ -14,7 +14,7 @@ from tocsin.errors import EventError
 from tocsin.jit import Float64s, Int64Out, Int64s, UInt8s, kernel
 from tocsin.model.arrow import is_text, plain, refusing
 from tocsin.model.line import NAN, NULL, OTHER, SEAM
-from tocsin.model.schema import ARTICLE, Kind, Schema
+from tocsin.model.schema import ARTICLE, RANGE, RANGE_KINDS, Kind, Schema
 
 
 @kernel
@@ -99,6 +99,34 @@ class Coder:
         return table
 
 
+def is_range(type_: pa.DataType) -> bool:
+    """Tell whether a column has ranges: a struct of low and high."""
+    return t.is_struct(type_) and {f.name for f in type_} == set(RANGE)
+
+
+def range_keys(
+    array: pa.StructArray, kind: Kind, schema: Schema, coder: Coder, out: np.ndarray, name: str
+) -> np.ndarray:
+    """Write the keys of ranges' low ends, and return those of their high ends."""
+    parts = dict(zip((f.name for f in array.type), array.flatten(), strict=True))
+    high = np.empty_like(out)
+    for end, keys in (("low", out), ("high", high)):
+        column_keys(parts[end], kind, schema, coder, keys, name)
+    return high
+
+
+def bad_range(kind: Kind, low: np.ndarray, high: np.ndarray) -> tuple[int, str] | None:
+    """Return the first place where two keys are not the ends of a range, and why not."""
+    for bad, why in (
+        ((low == NULL) != (high == NULL), "the range has only one end"),
+        ((high == NAN) & (kind == "number"), "the range ends in NaN"),
+        (low > high, "the range's low end is above its high end"),
+    ):
+        if bad.any():
+            return int(np.argmax(bad)), why
+    return None
+
+
 def column_keys(
     array: pa.Array, kind: Kind, schema: Schema, coder: Coder, out: np.ndarray, name: str
 ) -> None:
@@ -129,6 +157,15 @@ def column_keys(
 
 def check_type(type_: pa.DataType, kind: Kind, name: str) -> None:
     """Raise if a column of this Arrow type cannot be an attribute of this kind."""
+    if is_range(type_):
+        if kind not in RANGE_KINDS:
+            raise EventError(
+                f"attribute {name!r} is {ARTICLE[kind]}, but the events have ranges (low and "
+                "high); only integers, numbers and times can have them"
+            )
+        for end in RANGE:
+            check_type(type_.field(end).type, kind, f"{name}.{end}")
+        return
     if t.is_dictionary(type_) or t.is_run_end_encoded(type_):
         type_ = type_.value_type
     text = is_text(type_)
@@ -148,6 +185,8 @@ def check_type(type_: pa.DataType, kind: Kind, name: str) -> None:
             "declare it as a number, or cast it (pandas makes an integer column with missing "
             "values float64 unless its dtype is 'Int64')"
         )
+    elif t.is_struct(type_):
+        cause = "a range is a struct of low and high"
     elif text:
         cause = "cast or parse the texts first"
     else:

@@ -5,6 +5,10 @@ each of them, unless it has a column of map type (text to value), whose entries 
 sparse attributes by name; where an attribute has a column of its own as well, the
 column counts. In dicts a name that is absent is a missing value.
 
+An integer, number or time may be given as a range: in Arrow a struct of `low` and `high`, as a
+column or as the values of a map, in dicts a dict of the two. Both ends belong to it. A predicate
+then holds if some value in the range satisfies it.
+
 Keys are made block by block, so that what is alive at once stays small however
 many events there are.
 """
@@ -12,7 +16,8 @@ many events there are.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,9 +27,16 @@ import pyarrow.types as t
 from tocsin.errors import EventError, near
 from tocsin.model import line
 from tocsin.model.arrow import is_text, plain, refusing
-from tocsin.model.columns import Coder, check_type, column_keys
-from tocsin.model.keys import Keys, compress, count_present, dense, sparse
-from tocsin.model.schema import ARTICLE, Kind, Schema
+from tocsin.model.columns import (
+    Coder,
+    bad_range,
+    check_type,
+    column_keys,
+    is_range,
+    range_keys,
+)
+from tocsin.model.keys import Keys, compress, count_present, dense, sparse, together
+from tocsin.model.schema import ARTICLE, RANGE, RANGE_KINDS, Kind, Schema
 
 BLOCK = 1 << 16
 _CELLS = 1 << 22  # keys of one block, so that wide events come in smaller blocks
@@ -111,20 +123,59 @@ class Events:
                 rows.append((attribute, array))
         attributes = np.array([a for a, _ in rows], np.int32)
         columns = np.empty((len(rows), stop - start), np.int64)
+        highs = []
         for (attribute, array), out in zip(rows, columns, strict=True):
-            kind, name = self._schema.kind(attribute), self._schema.name(attribute)
-            column_keys(array, kind, self._schema, self._coder, out, name)
-        keys = dense(columns, attributes)
+            named = functools.partial(self._place, attribute, start)
+            highs.append(self._write(array, attribute, out, named))
+        keys = dense(columns, attributes, _filled(highs, columns))
         if self._maps:
             parts = [self._keys_of_map(name, column, start, stop) for name, column in self._maps]
-            merged = merge_sparse(parts)
-            keys = keys._replace(offsets=merged.offsets, attribute=merged.attribute, key=merged.key)
+            keys = together(keys, merge_sparse(parts))
         elif len(rows) > _MANY:
             keys = _compressed(keys)
         return keys
 
+    def _write(
+        self, array: pa.Array, attribute: int, out: np.ndarray, named: Callable[[int], str]
+    ) -> np.ndarray | None:
+        """Write the keys of an attribute, or others of its kind; return high ends if it has ranges.
+
+        `named` says of a place in the array where that is.
+        """
+        kind, name = self._schema.kind(attribute), self._schema.name(attribute)
+        if not is_range(array.type):
+            column_keys(array, kind, self._schema, self._coder, out, name)
+            return None
+        high = range_keys(array, kind, self._schema, self._coder, out, name)
+        bad = bad_range(kind, out, high)
+        if bad is not None:
+            place, why = bad
+            raise EventError(f"{named(place)}: {why}; got {array[place].as_py()!r}")
+        return high
+
+    def _place(self, attribute: int, before: int, number: int) -> str:
+        return f"event {before + number}: attribute {self._schema.name(attribute)!r}"
+
+    def _entry(
+        self,
+        offsets: np.ndarray,
+        attributes: np.ndarray,
+        chosen: np.ndarray,
+        before: int,
+        place: int,
+    ) -> str:
+        entry = np.flatnonzero(chosen)[place]
+        event = int(np.searchsorted(offsets, entry, side="right")) - 1
+        return self._place(int(attributes[entry]), before, event)
+
     def value(self, attribute: int, row: int) -> Any:
         """Return the value that an event has for an attribute, as it was given."""
+        value = self._given(attribute, row)
+        if isinstance(value, dict) and value["low"] is None:
+            return None  # a range without ends
+        return value
+
+    def _given(self, attribute: int, row: int) -> Any:
         name = self._schema.name(attribute).lower()
         if self._dicts:
             # Of several spellings of a name the last counts, here as in `keys`.
@@ -143,25 +194,39 @@ class Events:
 
     def _keys_of_dicts(self, start: int, stop: int) -> Keys:
         used = {attribute: row for row, attribute in enumerate(self._used)}
+        ranged = False
         if len(used) <= _FEW:
             rows = [[line.NULL] * (stop - start) for _ in used]
-            for number, attribute, key in self._entries(used, start, stop):
-                rows[used[attribute]][number - start] = key
-            columns = np.array(rows, np.int64).reshape(len(used), stop - start)
-            return dense(columns, np.array(self._used, np.int32))
+            highs = [[line.NULL] * (stop - start) for _ in used]
+            for number, attribute, key, high in self._entries(used, start, stop):
+                row = used[attribute]
+                rows[row][number - start], highs[row][number - start] = key, high
+                ranged |= key != high
+            shape = len(used), stop - start
+            columns = np.array(rows, np.int64).reshape(shape)
+            upper = np.array(highs, np.int64).reshape(shape) if ranged else None
+            return dense(columns, np.array(self._used, np.int32), upper)
         counts = [0] * (stop - start + 1)
         attributes: list[int] = []
         keys: list[int] = []
-        for number, attribute, key in self._entries(used, start, stop):
+        high_keys: list[int] = []
+        for number, attribute, key, high in self._entries(used, start, stop):
             counts[number - start + 1] += 1
             attributes.append(attribute)
             keys.append(key)
-        return sparse(np.cumsum(counts), np.array(attributes, np.int32), np.array(keys, np.int64))
+            high_keys.append(high)
+            ranged |= key != high
+        return sparse(
+            np.cumsum(counts),
+            np.array(attributes, np.int32),
+            np.array(keys, np.int64),
+            np.array(high_keys, np.int64) if ranged else None,
+        )
 
     def _entries(
         self, used: Mapping[int, int], start: int, stop: int
-    ) -> Iterator[tuple[int, int, int]]:
-        """Yield event, attribute and key of what dicts say of the attributes in use."""
+    ) -> Iterator[tuple[int, int, int, int]]:
+        """Yield event, attribute, low and high key of what dicts say of the attributes in use."""
         find, kind = self._schema.find, self._schema.kind
         for number in range(start, stop):
             event = self._dicts[number]
@@ -176,10 +241,33 @@ class Events:
                 attribute = find(name)
                 if attribute is None or attribute not in used:
                     continue
+                if type(value) is dict:
+                    yield number, attribute, *self._range(attribute, value, number)
+                    continue
                 if type(value) is float and kind(attribute) == "number":
-                    yield number, attribute, line.number_key(value)
+                    key = line.number_key(value)
                 else:
-                    yield number, attribute, self._key(attribute, value, number)
+                    key = self._key(attribute, value, number)
+                yield number, attribute, key, key
+
+    def _range(self, attribute: int, value: dict[str, Any], number: int) -> tuple[int, int]:
+        """Return the keys of a range's ends."""
+        kind = self._schema.kind(attribute)
+        trouble = (
+            f"the attribute is {ARTICLE[kind]}, and only integers, numbers and times have ranges"
+            if kind not in RANGE_KINDS
+            else "a range is a dict of low and high"
+        )
+        if kind in RANGE_KINDS and set(value) == set(RANGE):
+            low, high = (
+                line.NULL if value[end] is None else self._key(attribute, value[end], number)
+                for end in RANGE
+            )
+            bad = bad_range(kind, np.array([low]), np.array([high]))
+            if bad is None:
+                return low, high
+            trouble = bad[1]
+        raise EventError(f"{self._place(attribute, 0, number)}: {trouble}; got {value!r}")
 
     def _key(self, attribute: int, value: Any, number: int) -> int:
         kind: Kind = self._schema.kind(attribute)
@@ -220,7 +308,7 @@ class Events:
     def _keys_of_map(self, name: str, column: pa.ChunkedArray, start: int, stop: int) -> Keys:
         used = frozenset(self._used) - {a for a, _ in self._columns}
         offsets, attributes, items = map_entries(slice_of(column, start, stop), self._schema, used)
-        keys = np.empty(len(items), np.int64)
+        keys, highs = np.empty(len(items), np.int64), np.empty(len(items), np.int64)
         present = [int(a) for a in np.unique(attributes)]
         for kind in {self._schema.kind(a) for a in present}:
             of_kind = [a for a in present if self._schema.kind(a) == kind]
@@ -232,9 +320,11 @@ class Events:
             chosen = np.isin(attributes, of_kind)
             some = np.empty(int(chosen.sum()), np.int64)
             values = items.filter(pa.array(chosen))
-            column_keys(values, kind, self._schema, self._coder, some, shown)
+            named = functools.partial(self._entry, offsets, attributes, chosen, start)
+            high = self._write(values, of_kind[0], some, named)
             keys[chosen] = some
-        return sparse(offsets, attributes, keys)
+            highs[chosen] = some if high is None else high
+        return sparse(offsets, attributes, keys, highs if is_range(items.type) else None)
 
 
 def map_entries(
@@ -269,14 +359,14 @@ def merge_sparse(parts: Sequence[Keys]) -> Keys:
         return parts[0]
     offsets = np.sum([p.offsets for p in parts], axis=0)
     attribute = np.empty(int(offsets[-1]), np.int32)
-    key = np.empty(int(offsets[-1]), np.int64)
+    key, high = np.empty(int(offsets[-1]), np.int64), np.empty(int(offsets[-1]), np.int64)
     cursor = offsets[:-1].copy()
     for part in parts:
         lengths = np.diff(part.offsets)
         to = np.repeat(cursor - part.offsets[:-1], lengths) + np.arange(len(part.key))
-        attribute[to], key[to] = part.attribute, part.key
+        attribute[to], key[to], high[to] = part.attribute, part.key, part.highs[1]
         cursor += lengths
-    return sparse(offsets, attribute, key)
+    return sparse(offsets, attribute, key, high)
 
 
 def to_table(source: Any, names: Sequence[str] | None, what: str) -> pa.Table:
@@ -325,9 +415,20 @@ def _compressed(keys: Keys) -> Keys:
         return keys
     offsets = np.concatenate([[0], np.cumsum(counts)])
     attribute = np.empty(total, np.int64)
-    key = np.empty(total, np.int64)
+    key, high = np.empty(total, np.int64), None
     compress(keys.columns, keys.column_attribute, offsets[:-1].copy(), attribute, key)
-    return sparse(offsets, attribute, key)
+    if keys.ranged:  # with null where the low end is null
+        high = np.empty(total, np.int64)
+        compress(keys.columns_high, keys.column_attribute, offsets[:-1].copy(), attribute, high)
+    return sparse(offsets, attribute, key, high)
+
+
+def _filled(highs: list[np.ndarray | None], columns: np.ndarray) -> np.ndarray | None:
+    """Return the high ends of all columns, which for values are the values."""
+    if all(high is None for high in highs):
+        return None
+    rows = [low if high is None else high for high, low in zip(highs, columns, strict=True)]
+    return np.array(rows)
 
 
 def _some(names: Sequence[str]) -> str:

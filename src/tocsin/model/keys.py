@@ -7,6 +7,9 @@ by event as (attribute, key). Attributes that no rule tests are in neither.
 A kernel walks events and *loads* each into a scratch line, one key per attribute
 of the schema, NULL where the event says nothing: so kernels need not know how an
 event was given, and a load costs what the event mentions, not what the schema has.
+
+An event may have a range in place of a value. Then keys are the ranges' low ends, and beside
+them lie the high ends, laid out alike: loaded onto a second line, by the same step.
 """
 
 from __future__ import annotations
@@ -27,18 +30,33 @@ class Keys(NamedTuple):
     offsets: Int64s  # [n + 1], or [0] where nothing is sparse
     attribute: Int32s  # [v] numbers in the schema
     key: Int64s  # [v]
+    columns_high: Int64Rows  # [c, n] the high ends of ranges, where a value is its own high end;
+    key_high: Int64s  # [v]  both empty if no event has a range
 
     @property
     def size(self) -> int:
         """How many events there are."""
         return self.columns.shape[1]
 
+    @property
+    def ranged(self) -> bool:
+        """Whether some event has a range."""
+        return self.columns_high.shape[0] + self.key_high.shape[0] > 0
+
+    @property
+    def highs(self) -> tuple[np.ndarray, np.ndarray]:
+        """The high ends, of values too."""
+        return (self.columns_high, self.key_high) if self.ranged else (self.columns, self.key)
+
 
 _NO_OFFSETS = frozen(np.empty(0), np.int64)
 _NO_ATTRIBUTES = frozen(np.empty(0), np.int32)
+_NO_COLUMNS = frozen(np.empty((0, 0)), np.int64)
 
 
-def dense(columns: np.ndarray, column_attribute: np.ndarray) -> Keys:
+def dense(
+    columns: np.ndarray, column_attribute: np.ndarray, high: np.ndarray | None = None
+) -> Keys:
     """Return keys of events that have all their attributes in columns."""
     return Keys(
         frozen(columns, np.int64),
@@ -46,10 +64,14 @@ def dense(columns: np.ndarray, column_attribute: np.ndarray) -> Keys:
         _NO_OFFSETS,
         _NO_ATTRIBUTES,
         _NO_OFFSETS,
+        _NO_COLUMNS if high is None or _are_values(columns, high) else frozen(high, np.int64),
+        _NO_OFFSETS,
     )
 
 
-def sparse(offsets: np.ndarray, attribute: np.ndarray, key: np.ndarray) -> Keys:
+def sparse(
+    offsets: np.ndarray, attribute: np.ndarray, key: np.ndarray, high: np.ndarray | None = None
+) -> Keys:
     """Return keys of events that are compressed rows."""
     return Keys(
         frozen(np.empty((0, len(offsets) - 1)), np.int64),
@@ -57,7 +79,22 @@ def sparse(offsets: np.ndarray, attribute: np.ndarray, key: np.ndarray) -> Keys:
         frozen(offsets, np.int64),
         frozen(attribute, np.int32),
         frozen(key, np.int64),
+        _NO_COLUMNS,
+        _NO_OFFSETS if high is None or _are_values(key, high) else frozen(high, np.int64),
     )
+
+
+def _are_values(low: np.ndarray, high: np.ndarray) -> bool:
+    """Tell whether all ranges end where they begin."""
+    return np.array_equal(low, high)
+
+
+def together(columns: Keys, rows: Keys) -> Keys:
+    """Return keys of events that have some attributes in columns and others in rows."""
+    made = columns._replace(offsets=rows.offsets, attribute=rows.attribute, key=rows.key)
+    if not columns.ranged and not rows.ranged:
+        return made
+    return made._replace(columns_high=columns.highs[0], key_high=rows.highs[1])
 
 
 def key_column(keys: Keys, attribute: int) -> np.ndarray:
@@ -119,10 +156,14 @@ def unload(offsets, attribute, event, line):
 
 
 @kernel
-def line_of(keys: Keys, event: int, line: Int64Out) -> None:
-    """Write one event's keys over a whole line."""
+def line_of(keys: Keys, event: int, line: Int64Out, last: Int64Out) -> None:
+    """Write one event's keys, and the high ends of its ranges, over whole lines."""
+    of, offsets, attribute = keys.column_attribute, keys.offsets, keys.attribute
     line[:] = NULL
-    load(keys.columns, keys.column_attribute, keys.offsets, keys.attribute, keys.key, event, line)
+    load(keys.columns, of, offsets, attribute, keys.key, event, line)
+    last[:] = line
+    if keys.columns_high.shape[0] + keys.key_high.shape[0] > 0:
+        load(keys.columns_high, of, offsets, attribute, keys.key_high, event, last)
 
 
 @kernel

@@ -21,6 +21,9 @@ ARTICLE = {
     "time": "a time",
 }
 
+RANGE = ("low", "high")  # the fields of a struct that is a range
+RANGE_KINDS: tuple[Kind, ...] = ("integer", "number", "time")
+
 _DECIMAL = "is a decimal column; cast it to double or bigint and declare that instead"
 
 # What Spark's DataType.typeName() says, so that pyspark need not be imported.
@@ -50,7 +53,8 @@ class Schema:
         A mapping from names to kinds (`integer`, `number`, `category`, `flag`,
         `time`), an Arrow schema, or a Spark `StructType`. Columns of an Arrow or
         Spark schema that have no kind (nested, binary, decimal) are left out; a
-        condition that mentions one is told why.
+        condition that mentions one is told why. A struct of `low` and `high` is a range
+        of the kind of these.
     timezone
         Where texts and times without a zone are read: a name such as
         `Europe/Berlin`. Spark has its session's; here it is UTC unless said.
@@ -184,6 +188,14 @@ class Schema:
         return f"Schema({', '.join(shown)})"
 
 
+def _range_kind(ends: Mapping[str, Kind | None]) -> Kind | None:
+    """Return the kind of a struct that is a range, None if it is none."""
+    kinds = set(ends.values())
+    if set(ends) != set(RANGE) or not kinds <= set(RANGE_KINDS):
+        return None
+    return "number" if kinds == {"integer", "number"} else kinds.pop() if len(kinds) == 1 else None
+
+
 def _arrow_kind(type_: Any) -> tuple[Kind | None, str]:
     import pyarrow.types as t
 
@@ -201,6 +213,10 @@ def _arrow_kind(type_: Any) -> tuple[Kind | None, str]:
         return "flag", ""
     if t.is_timestamp(type_) or t.is_date(type_):
         return "time", ""
+    if t.is_struct(type_):
+        kind = _range_kind({f.name: _arrow_kind(f.type)[0] for f in type_})
+        if kind is not None:
+            return kind, ""
     if t.is_decimal(type_):
         return None, _DECIMAL
     return None, f"is a column of type {type_}, which no condition can test"
@@ -212,4 +228,8 @@ def _spark_kind(type_: Any) -> tuple[Kind | None, str]:
         return None, _DECIMAL
     if name in _SPARK_KINDS:
         return _SPARK_KINDS[name], ""
+    if name == "struct":
+        kind = _range_kind({f.name: _spark_kind(f.dataType)[0] for f in type_.fields})
+        if kind is not None:
+            return kind, ""
     return None, f"is a column of type {name}, which no condition can test"

@@ -17,7 +17,7 @@ from pyspark.sql import Observation, functions
 from pyspark.sql import types as st
 
 from tocsin.errors import EventError, TocsinError, near
-from tocsin.model.schema import Schema
+from tocsin.model.schema import RANGE, Schema
 
 _TYPES: dict[str, st.DataType] = {
     "integer": st.LongType(),
@@ -91,7 +91,19 @@ def _kinds(schema: st.StructType, declared: Schema) -> dict[str, st.DataType]:
                 f"the schema declares {name!r}, but the events have no such column"
                 + (near(name, schema.names) or f"; they have {', '.join(schema.names[:8])}")
             )
-    return {columns[n.lower()]: _TYPES[declared.kind(n)] for n in declared if n.lower() in columns}
+    found = {}
+    for name in declared:
+        if name.lower() in columns:
+            column = columns[name.lower()]
+            found[column] = _type_of(schema[column].dataType, _TYPES[declared.kind(name)])
+    return found
+
+
+def _type_of(given: st.DataType, declared: st.DataType) -> st.DataType:
+    """Return the type that a column has as declared; of a range it is that of both ends."""
+    if isinstance(given, st.StructType) and set(given.names) == set(RANGE):
+        return st.StructType([st.StructField(name, declared) for name in given.names])
+    return declared
 
 
 def counted(frame: Any) -> tuple[Any, Observation]:

@@ -70,7 +70,8 @@ def match(
     Parameters
     ----------
     events
-        A DataFrame. A column of map type (text to value) holds sparse attributes by name.
+        A DataFrame. A column of map type (text to value) holds sparse attributes by name. A
+        struct of `low` and `high` is a range, of which some value must satisfy a predicate.
     rules
         A `Rules`, the path of a rule store, or a DataFrame of rules in one of the three forms
         of `Rules.add_many`. Of a store a batch query uses the version that is current at the
