@@ -1,6 +1,6 @@
 """Events through segments: candidates, accept, finish, in blocks whose memory is reused.
 
-Each segment proposes and accepts into a buffer of its own that is small enough to stay
+Each part of a segment proposes and accepts into a buffer of its own that is small enough to stay
 in cache; the accepted runs are then laid together event by event. Only the final result
 of `match` is fresh memory, and it is touched once: first touch of a page costs more
 than finding what is written to it.
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tocsin.engine.segment import Rosters, Segment
+from tocsin.engine.segment import Indexed, Rosters, Segment
 from tocsin.errors import EventError, TocsinError
 from tocsin.index.accept import accept
 from tocsin.index.finish import EventWeights, fold, keep_best
@@ -49,19 +49,23 @@ class _Kept(threading.local):
         return np.empty(size, np.int32)
 
     def give_back(self, buffers: Sequence[_Buffer]) -> None:
-        self.buffers = [b.out for b in buffers if len(b.out) <= _MOST_KEPT][:3]
+        # Taken from the end: the same parts then find the same buffers.
+        self.buffers = [b.out for b in reversed(buffers) if len(b.out) <= _MOST_KEPT]
 
 
 _kept = _Kept()
 
 
-class _Buffer:
-    """Where one segment's candidates go, and what has been counted."""
+_NO_RULE = frozen(np.empty(0), np.int32)
 
-    def __init__(self, segment: Segment, events: int, kept: bool = False):
-        self.segment = segment
+
+class _Buffer:
+    """Where the candidates of one part go, and what has been counted."""
+
+    def __init__(self, part: Indexed, events: int, kept: bool = False):
+        self.part = part
         # One event needs a place per conjunction; a single event gets no more.
-        size = segment.conjunctions.size + (_ROOM if events > 1 else 0)
+        size = part.conjunctions.size + (_ROOM if events > 1 else 0)
         self.out = _kept.take(size) if kept else np.empty(size, np.int32)
         self.offsets = np.empty(0, np.int64)
         self.candidates = 0
@@ -71,16 +75,16 @@ class _Buffer:
         if len(self.offsets) < keys.size + 1:
             self.offsets = np.empty(keys.size + 1, np.int64)
         self.offsets[0] = 0
-        return self.segment.index.candidates(keys, width, first, stop, self.offsets, self.out)
+        return self.part.index.candidates(keys, width, first, stop, self.offsets, self.out)
 
     def accept(self, keys: Keys, width: int, first: int, events: int) -> None:
-        segment = self.segment
+        part = self.part
         self.candidates += int(self.offsets[events])
-        if segment.index.proven and not len(segment.removed):
+        if part.index.proven and not len(part.removed):
             return
         self.evaluated += accept(
-            segment.conjunctions,
-            segment.removed,
+            part.conjunctions,
+            part.removed,
             keys,
             width,
             first,
@@ -90,8 +94,14 @@ class _Buffer:
         )
 
     def fold(self, events: int) -> None:
-        if not self.segment.numbered:
-            fold(self.segment.conjunctions, events, self.offsets, self.out)
+        if not self.part.numbered:
+            fold(self.part.conjunctions, events, self.offsets, self.out)
+
+    def lay_in(self, events: int, cursor: np.ndarray, out: np.ndarray) -> None:
+        """Copy what was accepted, folded unless `single`, to where each event's cursor stands."""
+        part = self.part
+        rule = part.conjunctions.rule if part.single and not part.numbered else _NO_RULE
+        lay_in(self.offsets[: events + 1], self.out, rule, cursor, out)
 
 
 @dataclass(frozen=True)
@@ -102,6 +112,9 @@ class Run:
     ids: Rosters
     schema: Schema
     events: Events
+
+    def _buffers(self, kept: bool) -> list[_Buffer]:
+        return [_Buffer(p, len(self.events), kept) for s in self.segments for p in s.parts]
 
     def _rounds(self, buffers: list[_Buffer]) -> Iterator[tuple[int, int]]:
         """Yield (first event, number of events) with accepted conjunctions in the buffers."""
@@ -124,24 +137,25 @@ class Run:
 
         If `kept`, in buffers that this thread has kept, and keeps again after the last block.
         """
-        buffers = [_Buffer(s, len(self.events), kept) for s in self.segments]
+        buffers = self._buffers(kept)
         joined = np.empty(0, np.int32)
         matched = 0
         seen = (0, 0)
         for first, events in self._rounds(buffers):
-            for buffer in buffers:
-                buffer.fold(events)
             if len(buffers) == 1:
+                buffers[0].fold(events)
                 offsets, rules = buffers[0].offsets[: events + 1], buffers[0].out
             else:
                 offsets = np.zeros(events + 1, np.int64)
                 for buffer in buffers:
+                    if not buffer.part.single:
+                        buffer.fold(events)
                     offsets += buffer.offsets[: events + 1]
                 if len(joined) < offsets[-1]:
                     joined = np.empty(int(offsets[-1]), np.int32)
                 cursor = offsets[:-1].copy()
                 for buffer in buffers:
-                    lay_in(buffer.offsets[: events + 1], buffer.out, cursor, joined)
+                    buffer.lay_in(events, cursor, joined)
                 rules = joined
             matched = int(offsets[-1])
             now = sum(b.candidates for b in buffers), sum(b.evaluated for b in buffers)
@@ -179,7 +193,8 @@ class Run:
     def count(self) -> np.ndarray:
         """Return how many rules each event matches."""
         counts = np.zeros(len(self.events), np.int64)
-        plain = all(s.single and s.index.proven and not len(s.removed) for s in self.segments)
+        parts = [part for segment in self.segments for part in segment.parts]
+        plain = all(p.single and p.index.proven and not len(p.removed) for p in parts)
         if not plain:
             for block in self.blocks(kept=True):
                 events = len(block.offsets) - 1
@@ -188,9 +203,8 @@ class Run:
         width = len(self.schema)
         before = 0
         for keys in self.events.blocks():
-            part = counts[before : before + keys.size]
-            for segment in self.segments:
-                segment.index.count(keys, width, part)
+            for part in parts:
+                part.index.count(keys, width, counts[before : before + keys.size])
             before += keys.size
         return counts
 
@@ -199,7 +213,7 @@ class Run:
         n = len(self.events)
         k = max(1, min(k, sum(s.size for s in self.segments)))
         at_once = max(1, _ROOM // k)  # events whose lists are held together
-        buffers = [_Buffer(s, n, True) for s in self.segments]
+        buffers = self._buffers(True)
         offsets = np.zeros(n + 1, np.int64)
         rules, scores = [np.empty(0, np.int32)], [np.empty(0)]
         for begun, answered in self._rounds(buffers):
@@ -209,8 +223,8 @@ class Run:
                 best, values = np.empty(events * k, np.int32), np.empty(events * k)
                 for buffer in buffers:
                     keep_best(
-                        buffer.segment.conjunctions,
-                        buffer.segment.single,
+                        buffer.part.conjunctions,
+                        buffer.part.single,
                         weights,
                         first,
                         events,
@@ -234,12 +248,16 @@ class Run:
 
 
 @kernel
-def lay_in(offsets: Int64s, rules: Int32s, cursor: Int64Out, out: Int32Out) -> None:
-    """Copy each event's run of rules to where its cursor stands, and move the cursor."""
+def lay_in(offsets: Int64s, found: Int32s, rule: Int32s, cursor: Int64Out, out: Int32Out) -> None:
+    """Copy each event's run of rules to where its cursor stands, and move the cursor.
+
+    `rule` tells the rule of each conjunction found, or is empty where rules were found.
+    """
+    named = rule.shape[0] > 0
     for i in range(cursor.shape[0]):
         at = cursor[i]
         for j in range(offsets[i], offsets[i + 1]):
-            out[at] = rules[j]
+            out[at] = rule[np.uint64(found[j])] if named else found[j]
             at += 1
         cursor[i] = at
 
