@@ -26,6 +26,7 @@ from tocsin.index.plane import (
 from tocsin.index.rectangles import Rectangles, runs_if_whole
 from tocsin.model.conjunctions import Conjunctions, kept
 from tocsin.model.line import HIGHEST, NULL
+from tocsin.model.predicates import INTERVAL
 
 INDEXES: dict[str, Any] = {
     each.name: each for each in (Exhaustive, Grid, NTree, Intervals, Rectangles, Counting)
@@ -50,10 +51,10 @@ _RUN = 5.0  # of constructs
 _ACCEPT = 20.0  # one candidate that the index does not settle
 _PART = 20.0  # to lay what one part finds beside what the others do
 
-_SAMPLE = 1 << 14  # conjunctions that tell of all
+_SAMPLE = 1 << 13  # conjunctions that tell of all
 _MOST_PARTS = 8
 _MOST_ATTRIBUTES = 16  # whose pairs are tried as axes of a part
-_WORTH = 0.8  # a further part has to save a fifth: single events pay a call for each
+_WORTH = 0.9  # a further part has to save a tenth: single events pay a call for each
 
 
 def built_parts(name: str, conjunctions: Conjunctions, floats: np.ndarray) -> list[Indexed]:
@@ -157,24 +158,22 @@ def _groups(c: Conjunctions, floats: np.ndarray) -> tuple[list[Conjunctions], st
 
 
 def _promising_axes(c: Conjunctions, floats: np.ndarray, times: float) -> list[tuple[int, ...]]:
-    """Return attributes, one or two each, for parts to lie over; the most telling first.
+    """Return attributes, none, one or two each, for parts to lie over; the most telling first.
 
-    Greedy, as for placing facilities: each is the one that saves most if every conjunction goes
-    where it is met least, among those there are so far.
+    Greedy, as for placing facilities: each is what saves most if every conjunction goes where it
+    costs least, among those there are so far. None at all comes first, for what is left over.
     """
     attributes = by_what_they_rule_out(c, floats)[:_MOST_ATTRIBUTES]
-    choices = [*combinations(attributes, 2), *combinations(attributes, 1)]
-    heavy = np.diff(c.offsets) > 2
-    cost = _met_over(c, choices, floats, round(times * c.size))
-    cost *= times * np.where(heavy, _TEST + _ACCEPT, _TEST)
-    least = np.full(c.size, np.inf)
-    found: list[tuple[int, ...]] = []
+    choices = [(), *combinations(attributes, 2), *combinations(attributes, 1)]
+    costs = times * _costs_over(c, choices, floats, round(times * c.size))
+    found: list[tuple[int, ...]] = [()]
+    least = costs[0]
     while len(found) < min(_MOST_PARTS, len(choices)):
-        totals = np.minimum(cost, least).sum(axis=1)
+        totals = np.minimum(costs, least).sum(axis=1)
         best = int(totals.argmin())
-        if found and least.sum() - totals[best] < _PART:
+        if least.sum() - totals[best] < _PART:
             break
-        least = np.minimum(least, cost[best])
+        least = np.minimum(least, costs[best])
         found.append(choices[best])
     return found
 
@@ -182,26 +181,34 @@ def _promising_axes(c: Conjunctions, floats: np.ndarray, times: float) -> list[t
 def _part_of(
     c: Conjunctions, axes: Sequence[tuple[int, ...]], floats: np.ndarray, n: int
 ) -> np.ndarray:
-    """Return for each conjunction over which of these axes its rule is met least."""
+    """Return for each conjunction over which of these axes its rule costs least."""
     first = np.flatnonzero(np.diff(c.rule, prepend=-1))
-    of_rule = np.add.reduceat(_met_over(c, axes, floats, n), first, axis=1).argmin(axis=0)
+    of_rule = np.add.reduceat(_costs_over(c, axes, floats, n), first, axis=1).argmin(axis=0)
     return np.repeat(of_rule, np.diff(first, append=c.size))
 
 
-def _met_over(
+def _costs_over(
     c: Conjunctions, axes: Sequence[tuple[int, ...]], floats: np.ndarray, n: int
 ) -> np.ndarray:
-    """Return for each of the axes and each conjunction the share of events that meet it.
+    """Return what each conjunction costs an event over each of the axes, [axes, conjunctions].
 
-    Meeting is touching the same cell, of as many as there are conjunctions: a band is met by more
-    events in a plane, where it crosses many cells, than on its own line.
+    It is tested where an event meets its cell, of as many as there are conjunctions: a band is met
+    by more events in a plane, where it crosses many cells, than on its own line.
     """
-    used = {a for pair in axes for a in pair}
-    share = {a: sides(boxes_over(c, *padded_axes([a], floats)), 0)[2] for a in used}
-    return np.array(
-        [np.prod([np.minimum(share[a] + n ** (-1 / len(pair)), 1) for a in pair], axis=0)
-         for pair in axes]
-    )  # fmt: skip
+    sets = np.cumsum(np.append(0, c.kind != INTERVAL))[c.offsets]
+    rows = np.where(np.diff(sets) > 0, 99, np.diff(c.offsets))  # sets are always left to accept
+    share, tested = {}, {}
+    for a in {a for pair in axes for a in pair}:
+        boxes = boxes_over(c, *padded_axes([a], floats))
+        share[a] = sides(boxes, 0)[2]
+        tested[a] = (boxes.low[: c.size] != NULL) | (boxes.high[: c.size] != HIGHEST)
+    costs = np.full((len(axes), c.size), _LOOK + _LOOK_TWICE)
+    for at, pair in enumerate(axes):
+        if pair:
+            met = np.prod([np.minimum(share[a] + n ** (-1 / len(pair)), 1) for a in pair], axis=0)
+            settled = rows == sum(tested[a].astype(int) for a in pair)
+            costs[at] = met * np.where(settled, _TEST, _TEST + _ACCEPT)
+    return costs
 
 
 @dataclass(frozen=True)
