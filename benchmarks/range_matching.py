@@ -17,22 +17,17 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib
-import importlib.metadata
-import sys
-import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numba
 import numpy as np
 
 import tocsin
 from benchmarks.range_peers import PEERS
-from benchmarks.range_peers.peer import Pairs, Peer, alone, runs_as_pairs
-from benchmarks.range_report import Document, milli
+from benchmarks.range_peers.peer import Peer
+from benchmarks.range_report import Document
 from benchmarks.range_workloads import (
     SIZES,
     WORKLOADS,
@@ -40,6 +35,24 @@ from benchmarks.range_workloads import (
     mixed,
     point_table,
     uniform_boxes,
+)
+from benchmarks.tables import milli
+from benchmarks.timing import (
+    Digest,
+    Runner,
+    alone,
+    check,
+    clock,
+    in_turn,
+    never,
+    one_at_a_time,
+    runs_as_pairs,
+    say,
+    seconds_expected,
+    timed,
+    timed_blocks,
+    touch,
+    versions,
 )
 from tocsin import jit
 
@@ -52,64 +65,16 @@ GROWTH = {  # numbers of boxes, of events; boxes and events asked one at a time
     "tiny": ((100, 1_000), 1_000, 1_000, 200),
     "full": ((10_000, 100_000, 1_000_000, 10_000_000), 1_000_000, 1_000_000, 50_000),
 }
-clock = time.perf_counter
+PACKAGES = "geoindex-rs shapely scipy duckdb polars sedonadb ncls superintervals numpy numba"
 
 
-def say(text: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
-
-
-def touch(nbytes: int) -> None:
-    """Touch memory once: in a virtual machine the very first time is several times slower."""
-    np.empty(nbytes, np.uint8)[::4096] = 1
-
-
-# ------------------------------------------------------------ checking
-
-
-@numba.njit("uint64(int64[::1], int64[::1], int64)")
-def hashed(events, rules, first):
-    """Return the sum of a hash of each pair: no order, and no two pairs are alike."""
-    total = np.uint64(0)
-    for i in range(events.shape[0]):
-        z = (np.uint64(events[i] + first) << np.uint64(32)) + np.uint64(rules[i])
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        total += z ^ (z >> np.uint64(31))
-    return total
+# ------------------------------------------------------------ a peer on a workload
 
 
 @dataclass
-class Digest:
-    """The number of pairs, and the sum of their hashes."""
+class Contender(Runner):
+    """A peer to be timed, or what is to be said instead."""
 
-    pairs: int = 0
-    total: int = 0
-
-    def add(self, pairs: Iterable[Pairs], first: int = 0) -> None:
-        for events, rules in pairs:
-            for at in range(0, len(events), 1 << 22):
-                part = slice(at, at + (1 << 22))
-                both = (np.ascontiguousarray(a[part], np.int64) for a in (events, rules))
-                self.total = (self.total + int(hashed(*both, first))) % 2**64
-            self.pairs += len(events)
-
-
-def check(what: str, found: Any, expected: Any) -> None:
-    if found != expected:
-        raise AssertionError(f"{what}: {found} instead of {expected}")
-
-
-# ------------------------------------------------------------ timing
-
-
-@dataclass
-class Runner:
-    """Something to be timed; `once` returns the seconds of taking the points and of joining."""
-
-    name: str
-    once: Callable[[], tuple[float, float]]
-    taken: tuple[float, float] = (0.0, float("inf"))
     remarks: list[str] = field(default_factory=list)
     peer: Peer | None = None
     build: float = 0.0
@@ -117,47 +82,8 @@ class Runner:
     counts: bool = False
 
     @property
-    def seconds(self) -> float:
-        return sum(self.taken)
-
-    @property
     def by_hand(self) -> bool:
         return self.peer is not None and self.peer.by_hand
-
-    def run(self) -> None:
-        """Run once more, and keep the best."""
-        self.taken = min(self.taken, self.once(), key=sum)
-
-
-def in_turn(runners: list[Runner], most: int = 6) -> None:
-    """Run each as often as five seconds allow, one after the other and then again.
-
-    What is quick runs twice each time: the first finds the caches full of what ran before.
-    """
-    for done in range(1, most + 1):
-        for runner in runners:
-            if runner.seconds * done < 5 or runner.seconds == float("inf"):
-                runner.run()
-                if runner.seconds < 0.5:
-                    runner.run()
-
-
-def timed(call: Callable[[], Any]) -> tuple[float, float]:
-    start = clock()
-    result = call()
-    seconds = clock() - start
-    del result
-    return 0.0, seconds
-
-
-def timed_blocks(blocks: Callable[[], Iterator[Any]]) -> tuple[float, float]:
-    start = clock()
-    for _ in blocks():
-        pass
-    return 0.0, clock() - start
-
-
-# ------------------------------------------------------------ a peer on a workload
 
 
 @dataclass
@@ -237,30 +163,7 @@ class Ours:
         check("counts", int(self.rules.count(events).sum()), expected.pairs)
 
 
-def seconds_expected(run: Callable[[int], float], points: int, limit: float) -> tuple[float, int]:
-    """Return what all points would take, from runs with few, and how many it is estimated from.
-
-    A bound that is low enough will do. Else a line through two runs tells what every run costs
-    from what every point does, and the longer the runs the better.
-    """
-    few, more = max(min(points, 64), points // 100), max(min(points, 64), points // 10)
-    run(few)  # the first has to warm up
-    took = run(few)
-    if took * points / few <= limit:
-        return took * points / few, few
-    fewer = max(1, few // 4)
-    rough = on_a_line((fewer, run(fewer)), (few, took), points)
-    if rough > 2 * limit or more == few:
-        return rough, few
-    return on_a_line((few, took), (more, run(more)), points), more
-
-
-def on_a_line(one: tuple[int, float], other: tuple[int, float], points: int) -> float:
-    slope = max(0.0, (other[1] - one[1]) / (other[0] - one[0]))
-    return other[1] + slope * (points - other[0])
-
-
-def peer_runners(kind: type[Peer], ours: Ours) -> list[Runner]:
+def peer_runners(kind: type[Peer], ours: Ours) -> list[Contender]:
     """Return the peer checked and ready to be timed, or what is to be said instead."""
     refusal = kind.refusal(ours.workload)
     if refusal.endswith("only"):
@@ -277,14 +180,10 @@ def peer_runners(kind: type[Peer], ours: Ours) -> list[Runner]:
     except Exception as error:
         refusal = f"failed: {type(error).__name__}: {str(error).splitlines()[0]}"
         say(f"    {refusal}")
-    return [Runner(kind.name, never, remarks=[refusal], estimated=True)]
+    return [Contender(kind.name, never, remarks=[refusal], estimated=True)]
 
 
-def never() -> tuple[float, float]:
-    return 0.0, float("inf")
-
-
-def checked_runners(kind: type[Peer], ours: Ours) -> list[Runner]:
+def checked_runners(kind: type[Peer], ours: Ours) -> list[Contender]:
     workload, n = ours.workload, ours.workload.events
     start = clock()
     peer = kind(workload)
@@ -302,7 +201,7 @@ def checked_runners(kind: type[Peer], ours: Ours) -> list[Runner]:
     if expected > LIMIT:
         remarks.append(f"estimated from {few:,} points")
         say(f"    {expected:,.0f} s, estimated from {few:,} points")
-        runner = Runner(kind.name, never, (0.0, expected), remarks, peer, build, True)
+        runner = Contender(kind.name, never, (0.0, expected), remarks, peer, build, True)
     else:
         batches = Batches.of(peer, workload.points, ours.digest(n).pairs)
         digest = Digest()
@@ -313,14 +212,14 @@ def checked_runners(kind: type[Peer], ours: Ours) -> list[Runner]:
             remarks.append(f"in {len(batches.given)} batches of points, each let go of at once")
         elif batches.large and peer.streams:
             remarks.append("read in pieces, each let go of at once")
-        runner = Runner(kind.name, batches.run, seconds, remarks, peer, build)
+        runner = Contender(kind.name, batches.run, seconds, remarks, peer, build)
     runners.append(runner)
     if kind.counts:
         runners += count_runners(peer, ours)
     return runners
 
 
-def count_runners(peer: Peer, ours: Ours) -> list[Runner]:
+def count_runners(peer: Peer, ours: Ours) -> list[Contender]:
     workload, n = ours.workload, ours.workload.events
 
     def run_few(few: int) -> float:
@@ -335,10 +234,10 @@ def count_runners(peer: Peer, ours: Ours) -> list[Runner]:
     expected, few = seconds_expected(run_few, n, LIMIT)
     if expected > LIMIT:
         said = [f"estimated from {few:,} points"]
-        return [Runner(name, never, (0.0, expected), said, peer, 0.0, True, True)]
+        return [Contender(name, never, (0.0, expected), said, peer, 0.0, True, True)]
     whole = Batches(peer, [(0, peer.native(workload.points))], False)
     check(f"{peer.name}, {workload.name}, counts", whole.count(), ours.digest(n).pairs)
-    return [Runner(name, lambda: timed(whole.count), peer=peer, counts=True)]
+    return [Contender(name, lambda: timed(whole.count), peer=peer, counts=True)]
 
 
 # ------------------------------------------------------------ measurements
@@ -434,27 +333,10 @@ def measure_one_at_a_time(
 ) -> None:
     say("  one event at a time")
     events = [{"x": x, "y": y} for x, y in zip(*(a[:asked].tolist() for a in workload.points))]
-    for event in events[:100]:
-        rules.match(event)
-    took = np.empty(len(events))
-    for i, event in enumerate(events):
-        start = clock()
-        rules.match(event)
-        took[i] = clock() - start
+    took = one_at_a_time(rules.match, events)
     what = f"one event at a time against {workload.rules:,} boxes, from Python"
     document.targets.at_most(f"{what}, p99", np.percentile(took, 99) * 1e6, 100, "microseconds")
     document.targets.plain("  p50", f"{np.percentile(took, 50) * 1e6:.1f} microseconds")
-
-
-def versions() -> str:
-    names = "geoindex-rs shapely scipy duckdb polars sedonadb ncls superintervals numpy numba"
-    found = []
-    for name in names.split():
-        try:
-            found.append(f"{name} {importlib.metadata.version(name)}")
-        except importlib.metadata.PackageNotFoundError:
-            found.append(f"{name} (not installed)")
-    return ", ".join(found)
 
 
 def main() -> None:
@@ -472,7 +354,7 @@ def main() -> None:
     jit.compile_all()
     full = arguments.size == "full"
     touch((8 if {"W5", "W6"} & set(only) else 2) << (30 if full else 20))
-    document = Document(arguments.size, versions())
+    document = Document(arguments.size, versions(PACKAGES))
     for name, make in WORKLOADS.items():
         if name in only:
             measure_workload(document, make(*SIZES[arguments.size][name]))

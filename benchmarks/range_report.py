@@ -6,47 +6,8 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
 from benchmarks.range_workloads import Workload
-
-
-def milli(seconds: float) -> str:
-    return f"{seconds * 1e3:,.1f} ms" if seconds < 10 else f"{seconds:,.1f} s"
-
-
-class Section:
-    """A table under a title; the last cell of a row may be whether its target is met."""
-
-    def __init__(self, title: str, *headings: str, note: str = ""):
-        self.title, self.headings, self.note = title, headings, note
-        self.rows: list[tuple[str, ...]] = []
-
-    def row(self, *cells: Any) -> None:
-        words = {True: "yes", False: "**no**", None: ""}
-        self.rows.append(tuple(c if isinstance(c, str) else words[c] for c in cells))
-        assert len(cells) == len(self.headings)
-
-    def at_most(self, what: str, ours: float, target: float, unit: str) -> None:
-        self.row(what, f"{ours:,.3g} {unit}", f"at most {target:g}", bool(ours <= target))
-
-    def plain(self, what: str, ours: str) -> None:
-        self.row(what, ours, "", None)
-
-    def show(self, console: Console) -> None:
-        table = Table(title=self.title, title_justify="left")
-        for i, name in enumerate(self.headings):
-            table.add_column(name, justify="left" if i == 0 else "right")
-        for row in self.rows:
-            table.add_row(*(cell.replace("*", "") for cell in row))
-        console.print(table)
-
-    def lines(self) -> list[str]:
-        head = ["", f"## {self.title}", ""] + ([self.note, ""] if self.note else [])
-        ruler = "|---|" + "---:|" * (len(self.headings) - 1)
-        rows = (" | ".join(cell.strip() for cell in row) for row in self.rows)
-        return [*head, "| " + " | ".join(self.headings) + " |", ruler, *(f"| {r} |" for r in rows)]
+from benchmarks.tables import Section, milli, show, write
 
 
 class Document:
@@ -126,13 +87,10 @@ class Document:
         return [section for section in all_of_them if section.rows]
 
     def show(self) -> None:
-        console = Console(width=200)
-        console.print(f"Range matching, size {self.size}")
-        for section in self.sections:
-            section.show(console)
+        show(f"Range matching, size {self.size}", self.sections)
 
     def write(self, path: Path) -> None:
-        lines = [
+        head = [
             "# Benchmark: range matching",
             "",
             "Written by `make bench` (benchmarks/range_matching.py), where the workloads and the",
@@ -146,9 +104,7 @@ class Document:
             f"{self.versions}.",
             "DuckDB's spatial extension is not in its package, and is not used.",
         ]
-        for section in self.sections:
-            lines += section.lines()
-        path.write_text("\n".join(lines) + "\n")
+        write(path, head, self.sections)
 
 
 def nearest(peers: list[Any]) -> Any:

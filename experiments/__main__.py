@@ -18,9 +18,9 @@ from typing import Any
 import numba
 import numpy as np
 
-from experiments import drawing, grid, vci, vcr
+from experiments import bestar, drawing, grid, vci, vcr
 
-FIGURES = {**vci.FIGURES, **vcr.FIGURES, **grid.FIGURES}
+FIGURES = {**vci.FIGURES, **vcr.FIGURES, **grid.FIGURES, **bestar.FIGURES}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -51,7 +51,7 @@ def page(records: dict[str, dict[str, Any]]) -> str:
     lines = [
         "# The papers' figures, measured again",
         "",
-        "Written by `make experiments` (experiments/): each figure of the papers on range indexes "
+        "Written by `make experiments` (experiments/): each figure of the papers on indexes "
         "that is about speed or size, its claim, what we measured, and whether the claim holds on "
         "today's hardware. Verdicts are computed: each claim is a few numbers with limits, and it "
         "holds if all keep theirs, partly if some do. Indexes are built beforehand and searched "

@@ -42,6 +42,22 @@ LOOKS = {  # name: colour, marker, line
     "n x n cells": (_BLUE, "o", "-"),
     "unsorted": (_RED, "s", "-"),
     "Z-sorted": (_BLUE, "o", "-"),
+    "SCAN": (_BLACK, "^", "-"),
+    "exhaustive (Tocsin)": (_GREY, "^", "--"),
+    "k-index": (_RED, "s", "-"),
+    "k-index, top-1": (_RED, "s", "--"),
+    "BE-tree": (_ORANGE, "D", "-"),
+    "BE*-tree, bulk": (_SKY, "v", "--"),
+    "BE*-tree": (_BLUE, "o", "-"),
+    "BE*-tree, top-1": (_BLUE, "o", "--"),
+    "BE*-tree, top-5": (_SKY, "v", "--"),
+    "keyed (Tocsin)": (_GREEN, "P", "-"),
+    "keyed (Tocsin), top-1": (_GREEN, "P", "--"),
+    "keyed (Tocsin), top-5": (_PURPLE, "P", "--"),
+    "below 1%": (_BLUE, "o", "-"),
+    "1% to 10%": (_GREEN, "v", "-"),
+    "10% and more": (_RED, "s", "-"),
+    "the paper": (_GREY, "^", "-"),
     "add": (_BLUE, "o", "-"),
     "remove": (_RED, "s", "-"),
 }
@@ -87,8 +103,9 @@ def lines(
     series: dict[str, list[float]],
     powers: bool = True,
     zero: bool = False,
+    ticks: list[str] | None = None,
 ) -> None:
-    """Draw one line a structure, with its name at its end."""
+    """Draw one line a structure, with its name at its end; `ticks` are other words for the x."""
     x_label, xs = x
     for name, values in series.items():
         colour, marker, style = LOOKS[name]
@@ -98,7 +115,7 @@ def lines(
     axes.set_ylabel(y_label)
     if powers:
         axes.set_xscale("log", base=2)
-        axes.set_xticks(xs, [short(v) for v in xs])
+        axes.set_xticks(xs, ticks or [short(v) for v in xs])
         axes.xaxis.set_minor_locator(NullLocator())
     if zero:
         axes.set_ylim(0, 1.08 * max(max(v) for v in series.values()))
@@ -135,6 +152,24 @@ def bars(
     axes.set_xticks(range(len(groups)), groups)
     axes.grid(visible=False, axis="x")
     _log_ticks(axes)
+
+
+def pairs(axes: Any, title: str, rows: list[tuple[str, float, float]]) -> None:
+    """Draw for each row two bars, the paper's number over ours, and write both."""
+    colours = _GREY, _BLUE
+    for i, (_, *numbers) in enumerate(rows):
+        for j, (who, value, colour) in enumerate(zip(("paper", "ours"), numbers, colours)):
+            at = i + (j - 0.5) * 0.36
+            axes.barh(at, value, 0.33, color=colour)
+            axes.annotate(
+                f"{who} {short(value)}", (max(value, 0.0), at), xytext=(4, 0), va="center",
+                textcoords="offset points", fontsize=8, color="#333333",
+            )  # fmt: skip
+    axes.set_title(title)
+    axes.set_yticks(range(len(rows)), [name for name, *_ in rows])
+    axes.invert_yaxis()
+    axes.set_xlim(min(0.0, *(r[2] for r in rows)), 125)
+    axes.grid(visible=False, axis="y")
 
 
 def point(axes: Any, x: float, y: float, name: str) -> None:

@@ -102,11 +102,14 @@ def check_equal(structures: dict[str, Structure], events: int) -> float:
 
 
 def search_times(
-    structures: dict[str, Structure], seconds: float, fewer: dict[str, int] | None = None
+    structures: dict[str, Structure],
+    seconds: float,
+    fewer: dict[str, int] | None = None,
+    least: int = 1,
 ) -> dict[str, float]:
     """Return the seconds that an event takes in each structure.
 
-    Rounds are made until `seconds` for each structure are used up, at least one; `fewer` says
+    Rounds are made until `seconds` for each structure are used up, at least `least`; `fewer` says
     who is asked with the first so many events only, because it is slow.
     """
     calls, counts = [], []
@@ -114,22 +117,24 @@ def search_times(
         count = min((fewer or {}).get(name, structure.events), structure.events)
         counts.append(count)
         calls.append(_pass(structure, count))
-    spent = best(calls, seconds * len(calls))
+    spent = best(calls, seconds * len(calls), least=least)
     return {name: s / n for name, s, n in zip(structures, spent, counts, strict=True)}
 
 
-def best(calls: list[Callable[[], Any]], seconds: float, rounds: int = _ROUNDS) -> list[float]:
+def best(
+    calls: list[Callable[[], Any]], seconds: float, rounds: int = _ROUNDS, least: int = 1
+) -> list[float]:
     """Return the least seconds of each call, the calls taken in turn."""
-    least = [float("inf")] * len(calls)
+    took = [float("inf")] * len(calls)
     end = time.perf_counter() + seconds
     for done in range(rounds):
-        if done and time.perf_counter() > end:
+        if done >= least and time.perf_counter() > end:
             break
         for i, call in enumerate(calls):
             start = time.perf_counter()
             call()
-            least[i] = min(least[i], time.perf_counter() - start)
-    return least
+            took[i] = min(took[i], time.perf_counter() - start)
+    return took
 
 
 def _pass(structure: Structure, events: int) -> Callable[[], None]:

@@ -11,6 +11,9 @@ from hypothesis import settings
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# Before tocsin is imported: kernels check what they are called with.
+os.environ.setdefault("TOCSIN_CHECKED_CALLS", "1")
+
 settings.register_profile("quick", max_examples=60, deadline=None)
 settings.register_profile("long", max_examples=1500, deadline=None)
 settings.load_profile(os.environ.get("TOCSIN_PROFILE", "quick"))

@@ -27,6 +27,12 @@ def test_range_matching():
     assert "failed" not in output
 
 
+def test_boolean_matching():
+    output = output_of("boolean_matching")
+    for name in ("A, uniform", "B, Zipf", "counting", "exhaustive", "exchanged", "p99", "Growth"):
+        assert name in output
+
+
 def test_spark_matching():
     output = output_of("spark_matching")
     assert "identity" in output

@@ -6,11 +6,15 @@ import json
 import numpy as np
 import pytest
 
+from benchmarks.asking import Asked, check_same
+from benchmarks.boolean_workloads import Setting, World
 from experiments.__main__ import FIGURES, main
 from experiments.grid import z_order
+from experiments.kindex import KIndex
 from experiments.measuring import check_equal
 from experiments.rivals import Constructs, SegmentTree, grown, packed
 from experiments.verdicts import Check, Finding, at_least, at_most, near_power, verdict
+from tocsin.index.exhaustive import Exhaustive
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +108,19 @@ def test_rivals_find_what_is_there(n):
     lists = {f"{i}": Constructs(low, high, points, 1 << i, i % 2 == 0) for i in range(6)}
     plain = {"plainly": Plainly(low[None], high[None], points[None])}
     check_equal(plain | lists | {"tree": SegmentTree(low, high, points)}, 200)
+
+
+@pytest.mark.parametrize("n", [1, 50, 3_000])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_the_k_index_finds_what_is_there(n, weighted):
+    setting = Setting(dimensions=12, rule_size=(1, 6), event_size=(6, 9), zipf=1.0, match=0.02)
+    world = World(setting)
+    c, keys = world.rules(n, weighted), world.events(150)
+    exhaustive = Asked(Exhaustive.build(c), keys, 12)
+    index = KIndex(c, keys, 12)
+    check_equal({"exhaustive": exhaustive, "k-index": index}, 150)
+    for k in (1, 5):
+        check_same("k-index", index.best(k, 150), exhaustive.scan(k, 150))
 
 
 def test_what_differs_is_told():

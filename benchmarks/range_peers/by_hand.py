@@ -12,9 +12,9 @@ from benchmarks.range_peers.peer import (
     Pairs,
     Peer,
     Points,
-    runs_as_pairs,
 )
 from benchmarks.range_workloads import Workload
+from benchmarks.timing import runs_as_pairs
 
 
 @numba.njit("void(int64[::1], int64[::1], int64[::1], int64[::1], int64, int64[::1], int32[::1])")

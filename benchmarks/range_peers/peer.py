@@ -4,12 +4,11 @@ A peer indexes the rules when it is made, and that is not counted. A new batch o
 *takes* (makes its own objects of them, or an index over them) and *joins*; both are counted.
 What it returns is turned into pairs off the clock, to be checked.
 
-All are held to one thread, the process is pinned to one core besides (see `alone`).
+All are held to one thread, the process is pinned to one core besides (`timing.alone`).
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
 
@@ -19,14 +18,6 @@ from benchmarks.range_workloads import Workload
 
 Points = list[np.ndarray]
 Pairs = tuple[Any, Any]
-
-
-def alone() -> None:
-    """Hold this process to one core, and every library's pool to one thread."""
-    for pool in ("POLARS_MAX", "RAYON_NUM", "OMP_NUM", "OPENBLAS_NUM", "TOKIO_WORKER"):
-        os.environ[f"{pool}_THREADS"] = "1"
-    if hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
 
 
 class Peer:
@@ -85,12 +76,3 @@ def lists_as_pairs(lists: list[Any]) -> Iterator[Pairs]:
         sizes = np.fromiter(map(len, some), np.int64, len(some))
         held = [np.asarray(each, np.int64) for each in some]
         yield np.repeat(numbers, sizes), np.concatenate(held)
-
-
-def runs_as_pairs(offsets: np.ndarray, rules: np.ndarray) -> Iterator[Pairs]:
-    """Yield events and rules of ids with offsets, some thousands of events at a time."""
-    step = max(1, (len(offsets) - 1) * (1 << 22) // max(1, len(rules)))
-    for first in range(0, len(offsets) - 1, step):
-        some = offsets[first : first + step + 1]
-        numbers = np.arange(first, first + len(some) - 1)
-        yield np.repeat(numbers, np.diff(some)), rules[some[0] : some[-1]]

@@ -58,25 +58,32 @@ class _Array(NamedTuple):
 _I64 = np.ndarray[Any, np.dtype[np.int64]]
 _I32 = np.ndarray[Any, np.dtype[np.int32]]
 _U8 = np.ndarray[Any, np.dtype[np.uint8]]
+_U16 = np.ndarray[Any, np.dtype[np.uint16]]
 _U64 = np.ndarray[Any, np.dtype[np.uint64]]
+_F32 = np.ndarray[Any, np.dtype[np.float32]]
 _F64 = np.ndarray[Any, np.dtype[np.float64]]
 
 Int64s = Annotated[_I64, _Array("int64", 1, True)]
 Int32s = Annotated[_I32, _Array("int32", 1, True)]
 UInt8s = Annotated[_U8, _Array("uint8", 1, True)]
+UInt16s = Annotated[_U16, _Array("uint16", 1, True)]
 UInt64s = Annotated[_U64, _Array("uint64", 1, True)]
+Float32s = Annotated[_F32, _Array("float32", 1, True)]
 Float64s = Annotated[_F64, _Array("float64", 1, True)]
 Int64Rows = Annotated[_I64, _Array("int64", 2, True)]
 
 Int64Out = Annotated[_I64, _Array("int64", 1, False)]
 Int32Out = Annotated[_I32, _Array("int32", 1, False)]
 UInt8Out = Annotated[_U8, _Array("uint8", 1, False)]
+UInt16Out = Annotated[_U16, _Array("uint16", 1, False)]
 UInt64Out = Annotated[_U64, _Array("uint64", 1, False)]
+Float32Out = Annotated[_F32, _Array("float32", 1, False)]
 Float64Out = Annotated[_F64, _Array("float64", 1, False)]
 
 _Tuple = TypeVar("_Tuple", bound=tuple[Any, ...])
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
+_CHECKED = "TOCSIN_CHECKED_CALLS" in os.environ
 _KERNELS: list[Kernel] = []
 _thread_lock = threading.RLock()
 
@@ -88,7 +95,7 @@ def frozen(array: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
     inside a named tuple.
     """
     view = np.ascontiguousarray(array, dtype=dtype).view()
-    view.flags.writeable = False
+    view.setflags(write=False)
     return view
 
 
@@ -143,7 +150,12 @@ class Kernel:
         _KERNELS.append(self)
 
     def __call__(self, *arguments: Any) -> Any:
-        """Run the compiled function."""
+        """Run the compiled function.
+
+        Not by way of Numba's dispatcher: it finds out the type of every array of every tuple to
+        choose among one signature, and takes most of the time of a single event with that. It
+        would also refuse an array that is not contiguous, so tests do go that way.
+        """
         return (self._compiled or self.compile())(*arguments)
 
     def compile(self) -> Callable[..., Any]:
@@ -154,7 +166,9 @@ class Kernel:
                 parameters = inspect.signature(self.function).parameters
                 signature = tuple(_numba_type(hints[name]) for name in parameters)
                 with _home(self.function) as folder, _located(self.function, folder):
-                    self._compiled = numba.njit(signature, cache=True, **_OPTIONS)(self.function)
+                    compiled = numba.njit(signature, cache=True, **_OPTIONS)(self.function)
+                only: Any = compiled.overloads[compiled.signatures[0]]
+                self._compiled = compiled if _CHECKED else only.entry_point
             assert self._compiled is not None
             return self._compiled
 

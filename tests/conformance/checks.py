@@ -7,8 +7,10 @@ import numpy as np
 
 from tests import generate, naive
 from tocsin.index.accept import accept
+from tocsin.index.finish import EventWeights
+from tocsin.jit import frozen
 from tocsin.model.condition import Conditions
-from tocsin.model.conjunctions import Builder
+from tocsin.model.conjunctions import Builder, conjunctions
 from tocsin.model.events import Events
 from tocsin.model.keys import dense, sparse
 from tocsin.model.schema import Schema
@@ -157,6 +159,76 @@ def check_counts(index, work):
             counts = np.full(keys.size, 5, np.int64)
             index.count(keys, work.width, counts)
             assert counts.tolist() == [5 + len(truth) for truth in work.truths]
+
+
+def check_finds_the_best(index, work):
+    if not hasattr(index, "best"):
+        return
+    rng = np.random.default_rng(0)
+    size, width, floats = work.keys.size, work.width, work.schema.floats()
+    rows = len(work.conjunctions.kind)
+    removed = (np.arange(work.conjunctions.size) % 5 == 0).astype(np.uint8)
+    own = [{int(a): float(w) for a, w in zip(rng.integers(0, width, 4), rng.random(4))}
+           for _ in range(size)]  # fmt: skip
+    common = rng.integers(0, 3, width).astype(np.float64)
+    for weight in (np.empty(0), rng.integers(0, 4, rows) / 2, rng.random(rows)):
+        c = conjunctions(*work.conjunctions[:6], weight, work.conjunctions.rule)
+        ranked = type(index).build(c, floats)
+        for flags in (NO_FLAGS, removed):
+            for weights, of_event in (
+                (weights_of(np.ones(width), []), lambda e: np.ones(width)),
+                (weights_of(common, own), lambda e: weights_line(common, own[e])),
+            ):
+                for keys in (work.keys, work.sparse_keys):
+                    for k in (1, 3, 1000):
+                        # Another index has found something already; and not from the first on.
+                        sizes = np.ones(size - 1, np.int64)
+                        rules = np.full((size - 1) * k, -7, np.int32)
+                        scores = np.full((size - 1) * k, 1.5)
+                        single = len(np.unique(c.rule)) == c.size
+                        ranked.best(
+                            keys, width, 1, size - 1, 1, flags, single, weights, k,
+                            sizes, rules, scores,
+                        )  # fmt: skip
+                        for event in range(1, size):
+                            best = {-7: 1.5}
+                            for each in work.truths[event]:
+                                if not (len(flags) and flags[each]):
+                                    rule = int(c.rule[each])
+                                    score = naive_score(c, each, of_event(event))
+                                    best[rule] = max(best.get(rule, -1.0), score)
+                            expected = sorted(best.items(), key=lambda b: (-b[1], b[0]))[:k]
+                            at = (event - 1) * k
+                            found = slice(at, at + sizes[event - 1])
+                            assert rules[found].tolist() == [r for r, _ in expected]
+                            assert scores[found].tolist() == [s for _, s in expected]
+
+
+def weights_of(common, own):
+    return EventWeights(
+        frozen(common, np.float64),
+        frozen(np.cumsum([0, *map(len, own)]) if own else np.empty(0), np.int64),
+        frozen(np.array([a for each in own for a in each]), np.int32),
+        frozen(np.array([w for each in own for w in each.values()]), np.float64),
+    )
+
+
+def weights_line(common, own):
+    line = common.copy()
+    for attribute, weight in own.items():
+        line[attribute] = weight
+    return line
+
+
+def naive_score(c, conjunction, weights):
+    total, seen = 0.0, set()
+    for row in range(c.offsets[conjunction], c.offsets[conjunction + 1]):
+        attribute = int(c.attribute[row])
+        if attribute in seen or (c.kind[row] == 0 and c.high[row] == NULL):
+            continue
+        seen.add(attribute)
+        total += (c.weight[row] if len(c.weight) else 1.0) * weights[attribute]
+    return total
 
 
 def check_arrays_round_trip(index, work, folder):

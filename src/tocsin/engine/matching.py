@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from tocsin.engine.segment import Indexed, Rosters, Segment
 from tocsin.errors import EventError, TocsinError
 from tocsin.index.accept import accept
 from tocsin.index.finish import EventWeights, fold, keep_best
+from tocsin.index.protocol import Ranked
 from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, frozen, kernel
 from tocsin.model.arrow import refusing
 from tocsin.model.events import Events, is_sparse, map_entries
@@ -50,7 +51,7 @@ class _Kept(threading.local):
 
     def give_back(self, buffers: Sequence[_Buffer]) -> None:
         # Taken from the end: the same parts then find the same buffers.
-        self.buffers = [b.out for b in reversed(buffers) if len(b.out) <= _MOST_KEPT]
+        self.buffers = [b.out for b in reversed(buffers) if b.out.size <= _MOST_KEPT]
 
 
 _kept = _Kept()
@@ -79,7 +80,7 @@ class _Buffer:
 
     def accept(self, keys: Keys, width: int, first: int, events: int) -> None:
         part = self.part
-        self.candidates += int(self.offsets[events])
+        self.candidates += int(self.offsets[events] - self.offsets[0])
         if part.index.proven and not len(part.removed):
             return
         self.evaluated += accept(
@@ -92,6 +93,40 @@ class _Buffer:
             self.offsets,
             self.out,
         )
+
+    def rank(
+        self,
+        keys: Keys,
+        width: int,
+        first: int,
+        events: int,
+        before: int,
+        weights: EventWeights,
+        k: int,
+        sizes: np.ndarray,
+        rules: np.ndarray,
+        scores: np.ndarray,
+    ) -> None:
+        """Merge the part's matches into the lists of the k best; see `Ranked.best`."""
+        part = self.part
+        if hasattr(part.index, "best"):
+            index = cast(Ranked, part.index)
+            seen = index.best(
+                keys, width, first, events, before, part.removed, part.single, weights, k,
+                sizes, rules, scores,
+            )  # fmt: skip
+            self.candidates += seen[0]
+            self.evaluated += seen[1]
+            return
+        done = 0
+        while done < events:
+            several = self.propose(keys, width, first + done, first + events) - first - done
+            self.accept(keys, width, first + done, several)
+            keep_best(
+                part.conjunctions, part.single, weights, before + done, several,
+                self.offsets, self.out, k, sizes[done:], rules[done * k :], scores[done * k :],
+            )  # fmt: skip
+            done += several
 
     def fold(self, events: int) -> None:
         if not self.part.numbered:
@@ -113,8 +148,11 @@ class Run:
     schema: Schema
     events: Events
 
+    def _parts(self) -> list[Indexed]:
+        return [part for segment in self.segments for part in segment.parts]
+
     def _buffers(self, kept: bool) -> list[_Buffer]:
-        return [_Buffer(p, len(self.events), kept) for s in self.segments for p in s.parts]
+        return [_Buffer(part, len(self.events), kept) for part in self._parts()]
 
     def _rounds(self, buffers: list[_Buffer]) -> Iterator[tuple[int, int]]:
         """Yield (first event, number of events) with accepted conjunctions in the buffers."""
@@ -167,6 +205,9 @@ class Run:
 
     def match(self) -> Matches:
         """Return all matches in fresh arrays."""
+        parts = self._parts()
+        if len(parts) == 1:
+            return self._match_in_place(parts[0])
         n = len(self.events)
         offsets = np.zeros(n + 1, np.int64)
         rules = np.empty(0, np.int32)
@@ -174,14 +215,7 @@ class Run:
         for block in self.blocks(kept=True):
             events = len(block.offsets) - 1
             if size + len(block) > len(rules):
-                # What these events ask for, scaled to all, since what is never touched costs
-                # nothing; but not too far, since the first events may not be like the others.
-                done = block.first + events
-                wanted = size + len(block)
-                scaled = wanted * n // done * 9 // 8 if done < n else wanted
-                grown = np.empty(min(scaled, 8 * wanted + _ROOM), np.int32)
-                grown[:size] = rules[:size]
-                rules = grown
+                rules = _grown(rules, size, size + len(block), block.first + events, n)
             rules[size : size + len(block)] = block.rules
             offsets[block.first + 1 : block.first + events + 1] = block.offsets[1:] + size
             size += len(block)
@@ -190,10 +224,45 @@ class Run:
         counters = Counters(candidates, evaluated, size)
         return Matches(offsets, rules[:size], self.ids, counters=counters)
 
+    def _match_in_place(self, part: Indexed) -> Matches:
+        """Return all matches of the only part, written straight to where they stay.
+
+        Candidates are accepted and folded there, block by block. The result is asked for whole
+        once a few events have told how much they match.
+        """
+        n, width = len(self.events), len(self.schema)
+        most = part.conjunctions.size
+        offsets = np.empty(n + 1, np.int64)
+        offsets[0] = 0
+        buffer = _Buffer(part, 1, True)
+        rules, kept = buffer.out, True
+        size = done = 0
+        for keys in self.events.blocks():
+            first = 0
+            while first < keys.size:
+                buffer.out, buffer.offsets = rules, offsets[done:]
+                stop = part.index.candidates(keys, width, first, keys.size, buffer.offsets, rules)
+                buffer.accept(keys, width, first, stop - first)
+                buffer.fold(stop - first)
+                done += stop - first
+                first = stop
+                size = int(offsets[done])
+                if done < n and size + most > len(rules):
+                    grown = _grown(rules, size, size + most, done, n)
+                    if kept:
+                        _kept.give_back([buffer])
+                        kept = False
+                    rules = grown
+        if kept:
+            _kept.give_back([buffer])
+            rules = rules[:size].copy()
+        counters = Counters(buffer.candidates, buffer.evaluated, size)
+        return Matches(offsets, rules[:size], self.ids, counters=counters)
+
     def count(self) -> np.ndarray:
         """Return how many rules each event matches."""
         counts = np.zeros(len(self.events), np.int64)
-        parts = [part for segment in self.segments for part in segment.parts]
+        parts = self._parts()
         plain = all(p.single and p.index.proven and not len(p.removed) for p in parts)
         if not plain:
             for block in self.blocks(kept=True):
@@ -213,38 +282,43 @@ class Run:
         n = len(self.events)
         k = max(1, min(k, sum(s.size for s in self.segments)))
         at_once = max(1, _ROOM // k)  # events whose lists are held together
+        width = len(self.schema)
         buffers = self._buffers(True)
         offsets = np.zeros(n + 1, np.int64)
         rules, scores = [np.empty(0, np.int32)], [np.empty(0)]
-        for begun, answered in self._rounds(buffers):
-            for skip in range(0, answered, at_once):
-                first, events = begun + skip, min(at_once, answered - skip)
+        before = 0
+        for keys in self.events.blocks():
+            for first in range(0, keys.size, at_once):
+                events = min(at_once, keys.size - first)
                 sizes = np.zeros(events, np.int64)
                 best, values = np.empty(events * k, np.int32), np.empty(events * k)
                 for buffer in buffers:
-                    keep_best(
-                        buffer.part.conjunctions,
-                        buffer.part.single,
-                        weights,
-                        first,
-                        events,
-                        buffer.offsets[skip:],
-                        buffer.out,
-                        k,
-                        sizes,
-                        best,
-                        values,
+                    buffer.rank(
+                        keys, width, first, events, before + first, weights, k, sizes, best, values
                     )
                 filled = (np.arange(k) < sizes[:, None]).reshape(-1)
                 rules.append(best[filled])
                 scores.append(values[filled])
-                offsets[first + 1 : first + events + 1] = sizes
+                offsets[before + first + 1 : before + first + events + 1] = sizes
+            before += keys.size
         _kept.give_back(buffers)
         np.cumsum(offsets, out=offsets)
         counted = sum(b.candidates for b in buffers), sum(b.evaluated for b in buffers)
         all_rules = np.concatenate(rules)
         counters = Counters(*counted, len(all_rules))
         return Matches(offsets, all_rules, self.ids, np.concatenate(scores), counters=counters)
+
+
+def _grown(rules: np.ndarray, size: int, wanted: int, done: int, events: int) -> np.ndarray:
+    """Return a larger array with the first `size` rules, with room for `wanted` at least.
+
+    As much as the events `done` ask for, scaled to all, since what is never touched costs
+    nothing; but not too far, since the first events may not be like the others.
+    """
+    scaled = wanted * events // done * 9 // 8 if done < events else wanted
+    grown = np.empty(min(scaled, 8 * wanted + _ROOM), np.int32)
+    grown[:size] = rules[:size]
+    return grown
 
 
 @kernel

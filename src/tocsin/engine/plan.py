@@ -15,6 +15,7 @@ from tocsin.index.counting import Counting
 from tocsin.index.exhaustive import Exhaustive
 from tocsin.index.grid import Grid, levels
 from tocsin.index.intervals import Intervals
+from tocsin.index.keyed import Keyed
 from tocsin.index.ntree import NTree
 from tocsin.index.plane import (
     boxes_over,
@@ -29,7 +30,7 @@ from tocsin.model.line import HIGHEST, NULL
 from tocsin.model.predicates import INTERVAL
 
 INDEXES: dict[str, Any] = {
-    each.name: each for each in (Exhaustive, Grid, NTree, Intervals, Rectangles, Counting)
+    each.name: each for each in (Exhaustive, Grid, NTree, Intervals, Rectangles, Counting, Keyed)
 }
 
 

@@ -2,8 +2,9 @@
 
 Two attributes span a plane; a conjunction is a box in it, unbounded where it does not test
 one of them. A *node* cuts its domain into cells. A cell has a *full* list, of the boxes that
-cover it whole, and a *part* list, of those that cover some of it; in place of a part list it
-may have a node of its own, which holds just these boxes (thesis 3.2.3). An event computes its
+cover it whole, and a *part* list, of those that cover some of it, and of the first kind too if
+they are few: one loop less is faster than so many tests. In place of a part list it may
+have a node of its own, which holds just these boxes (thesis 3.2.3). An event computes its
 cell, takes the full list as it is, tests the part list, and is done: no two cells of a node
 share an event, so no box is found twice.
 
@@ -55,6 +56,7 @@ CODES = 1 << BITS  # of a cell, on each axis
 _AHEAD = 64  # events whose cells are computed, and asked for, together
 _TOPS = np.uint64(0x8000_8000_8000_8000)
 _ONES = np.uint64(0x0001_0001_0001_0001)
+_ONE, _TWO, _THREE, _FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 _16, _32, _48 = np.uint64(16), np.uint64(32), np.uint64(48)
 
 
@@ -145,6 +147,15 @@ def lane(distance, covers):
     return np.uint64(0 if covers else distance)
 
 
+@step
+def cell_in(node, key_x, key_y, float_x, float_y, least, last, origin, scale, gap, across, base):
+    """Return the cell of a node in which an event is, and the event's word there."""
+    a, b = 2 * node, 2 * node + 1
+    x = code(key_x, float_x, least[a], last[a], origin[a], scale[a], gap[a], across[a])
+    y = code(key_y, float_y, least[b], last[b], origin[b], scale[b], gap[b], across[b])
+    return base[node] + (x >> BITS) * across[b] + (y >> BITS), event_word(x, y)
+
+
 # ------------------------------------------------------------ ask
 
 
@@ -168,8 +179,8 @@ def propose(
     least, last, origin, scale, gap = g.first, g.last, g.origin, g.scale, g.gap
     across, base, heads, ids, words = g.across, g.base, g.heads, g.ids, g.words
     rows, attribute, low, high, axis_x = c.offsets, c.attribute, c.low, c.high, g.attribute[0]
-    codes = np.empty(2 * _AHEAD * roots, np.int64)
-    cells = np.empty(_AHEAD * roots, np.int64)
+    cells, mine = np.empty(_AHEAD * roots, np.int64), np.empty(_AHEAD * roots, np.uint64)
+    top = np.empty(_AHEAD * roots, np.int64)
     # Unsigned, here and below: an index that may be negative costs a comparison each time.
     n = np.uint64(offsets[0])
     room = out.shape[0] - c.rule.shape[0]
@@ -179,64 +190,87 @@ def propose(
         for i in range(several):
             key_x, key_y = keys_x[event + i], keys_y[event + i]
             for root in range(roots):
-                a, b = np.int64(2 * root), np.int64(2 * root + 1)
-                x = code(key_x, float_x, least[a], last[a], origin[a], scale[a], gap[a], across[a])
-                y = code(key_y, float_y, least[b], last[b], origin[b], scale[b], gap[b], across[b])
                 slot = i * roots + root
-                codes[2 * slot], codes[2 * slot + 1] = x, y
-                cells[slot] = base[root] + (x >> BITS) * across[b] + (y >> BITS)
-                prefetch(heads, 4 * cells[slot])
+                top[slot], mine[slot] = cell_in(
+                    np.int64(root), key_x, key_y, float_x, float_y,
+                    least, last, origin, scale, gap, across, base,
+                )  # fmt: skip
+                prefetch(heads, 4 * top[slot])
+        for i in range(several):
+            for root in range(roots):
+                slot = i * roots + root
+                cells[slot] = top[slot]
+                below = np.int64(heads[_FOUR * np.uint64(top[slot]) + _THREE])
+                if below >= 0:
+                    cells[slot], mine[slot] = cell_in(
+                        below, keys_x[event + i], keys_y[event + i], float_x, float_y,
+                        least, last, origin, scale, gap, across, base,
+                    )  # fmt: skip
+                    prefetch(heads, 4 * cells[slot])
+        tied = False
         for i in range(several):
             if np.int64(n) > room:
                 break
-            if i + 4 < several:
-                soon = 4 * cells[(i + 4) * roots]
-                prefetch(ids, np.int64(heads[soon]))
-                prefetch(words, np.int64(heads[soon + 2]))
+            start, unsure = n, np.uint64(0)
             for root in range(roots):
                 slot = i * roots + root
-                x, y, cell = codes[2 * slot], codes[2 * slot + 1], cells[slot]
+                if slot + 4 < several * roots:
+                    soon = _FOUR * np.uint64(cells[slot + 4])
+                    prefetch(ids, np.int64(heads[soon + _ONE]))
+                    prefetch(words, np.int64(heads[soon + _TWO]))
+                cell, own = top[slot], mine[slot]
                 while True:
-                    head = 4 * cell
-                    begin, parts = np.uint64(heads[head]), np.uint64(heads[head + 1])
-                    for j in range(parts - begin):
-                        out[n + j] = ids[begin + j]
-                    n += parts - begin
-                    below = np.int64(heads[head + 3])
+                    head = _FOUR * np.uint64(cell)
+                    begin, parts = np.uint64(heads[head]), np.uint64(heads[head + _ONE])
+                    if parts > begin:
+                        for j in range(parts - begin):
+                            out[n + j] = ids[begin + j]
+                        n += parts - begin
+                    below = np.int64(heads[head + _THREE])
                     if below < 0:
                         break
-                    key_x, key_y = keys_x[event], keys_y[event]
-                    a, b = 2 * below, 2 * below + 1
-                    x = code(
-                        key_x, float_x, least[a], last[a], origin[a], scale[a], gap[a], across[a]
-                    )
-                    y = code(
-                        key_y, float_y, least[b], last[b], origin[b], scale[b], gap[b], across[b]
-                    )
-                    cell = base[below] + (x >> BITS) * across[b] + (y >> BITS)
-                mine, word = event_word(x, y), np.uint64(heads[head + 2])
-                size = np.uint64(heads[head + 4]) - parts
-                before, sure = n, np.uint64(0)
+                    if cell == top[slot]:
+                        cell = cells[slot]
+                    else:
+                        cell, own = cell_in(
+                            below, keys_x[event], keys_y[event], float_x, float_y,
+                            least, last, origin, scale, gap, across, base,
+                        )  # fmt: skip
+                word, size = np.uint64(heads[head + _TWO]), np.uint64(heads[head + _FOUR]) - parts
                 for j in range(size):
-                    apart = mine - words[word + j]
+                    apart = own - words[word + j]
                     # Always written, counted if it hits: cheaper than a branch.
                     out[n] = ids[parts + j]
-                    hit = apart & _TOPS == _TOPS
-                    n += np.uint64(hit)
-                    sure += np.uint64((apart - _ONES) & _TOPS == _TOPS)
-                if n - before == sure:
-                    continue
-                # Some codes are equal: rare. The part list once more, and the keys decide.
-                n = before
-                for j in range(size):
-                    apart = mine - words[word + j]
-                    if apart & _TOPS != _TOPS:
-                        continue
-                    found = ids[parts + j]
-                    hit = True
-                    if found >= 0 and (apart - _ONES) & _TOPS != _TOPS:
+                    n += np.uint64(apart & _TOPS == _TOPS)
+                    unsure |= apart ^ (apart - _ONES)
+            if unsure & _TOPS != 0:
+                n, tied = start, True
+                break
+            event += 1
+            offsets[event - first] = n
+        if tied:
+            # Some codes are equal: rare, and done apart, since the loop above is a quarter slower
+            # with it inside. The event once more, and the keys decide.
+            key_x, key_y = keys_x[event], keys_y[event]
+            for root in range(roots):
+                node = np.int64(root)
+                while node >= 0:
+                    cell, own = cell_in(
+                        node, key_x, key_y, float_x, float_y,
+                        least, last, origin, scale, gap, across, base,
+                    )  # fmt: skip
+                    full, tested = heads[4 * cell], heads[4 * cell + 1]
+                    for j in range(full, tested):
+                        out[n] = ids[j]
+                        n += np.uint64(1)
+                    node = np.int64(heads[4 * cell + 3])
+                shift = heads[4 * cell + 2] - tested
+                for j in range(tested, heads[4 * cell + 4]):
+                    apart = own - words[j + shift]
+                    found, hit = ids[j], apart & _TOPS == _TOPS
+                    if hit and found >= 0 and (apart - _ONES) & _TOPS != _TOPS:
                         for row in range(rows[found], rows[found + 1]):
-                            key = keys_x[event] if attribute[row] == axis_x else keys_y[event]
+                            key = key_x if attribute[row] == axis_x else key_y
                             hit &= low[row] <= key <= high[row]
                     out[n] = found
                     n += np.uint64(hit)
@@ -252,41 +286,55 @@ def tally(g: Cells, c: Conjunctions, keys_x: Int64s, keys_y: Int64s, counts: Int
     least, last, origin, scale, gap = g.first, g.last, g.origin, g.scale, g.gap
     across, base, heads, ids, words = g.across, g.base, g.heads, g.ids, g.words
     rows, attribute, low, high, axis_x = c.offsets, c.attribute, c.low, c.high, g.attribute[0]
-    for event in range(counts.shape[0]):
-        key_x, key_y = keys_x[event], keys_y[event]
-        total = np.int64(0)
-        for root in range(roots):
-            node = np.int64(root)
-            while True:
-                a, b = 2 * node, 2 * node + 1
-                x = code(key_x, float_x, least[a], last[a], origin[a], scale[a], gap[a], across[a])
-                y = code(key_y, float_y, least[b], last[b], origin[b], scale[b], gap[b], across[b])
-                head = 4 * (base[node] + (x >> BITS) * across[b] + (y >> BITS))
-                parts = np.uint64(heads[head + 1])
-                total += np.int64(parts) - heads[head]
-                if heads[head + 3] < 0:
-                    break
-                node = np.int64(heads[head + 3])
-            mine, word = event_word(x, y), np.uint64(heads[head + 2])
-            size = np.uint64(heads[head + 4]) - parts
-            hits = sure = np.int64(0)
-            for j in range(size):
-                apart = mine - words[word + j]
-                hits += np.int64(apart & _TOPS == _TOPS)
-                sure += np.int64((apart - _ONES) & _TOPS == _TOPS)
-            total += sure
-            if hits == sure:
-                continue
-            for j in range(size):
-                apart = mine - words[word + j]
-                if apart & _TOPS == _TOPS and (apart - _ONES) & _TOPS != _TOPS:
-                    hit = True
-                    found = ids[parts + j]
-                    for row in range(rows[found], rows[found + 1]):
-                        key = key_x if attribute[row] == axis_x else key_y
-                        hit &= low[row] <= key <= high[row]
-                    total += hit
-        counts[event] += total
+    cells, mine = np.empty(_AHEAD * roots, np.int64), np.empty(_AHEAD * roots, np.uint64)
+    for begin in range(0, counts.shape[0], _AHEAD):
+        several = min(_AHEAD, counts.shape[0] - begin)
+        for i in range(several):
+            for root in range(roots):
+                slot = i * roots + root
+                cells[slot], mine[slot] = cell_in(
+                    np.int64(root), keys_x[begin + i], keys_y[begin + i], float_x, float_y,
+                    least, last, origin, scale, gap, across, base,
+                )  # fmt: skip
+                prefetch(heads, 4 * cells[slot])
+        for i in range(several):
+            event = begin + i
+            key_x, key_y = keys_x[event], keys_y[event]
+            total = np.int64(0)
+            for root in range(roots):
+                slot = i * roots + root
+                if slot + 4 < several * roots:
+                    prefetch(words, np.int64(heads[4 * cells[slot + 4] + 2]))
+                cell, own = cells[slot], mine[slot]
+                while True:
+                    head = 4 * cell
+                    parts = np.uint64(heads[head + 1])
+                    total += np.int64(parts) - heads[head]
+                    below = np.int64(heads[head + 3])
+                    if below < 0:
+                        break
+                    cell, own = cell_in(
+                        below, key_x, key_y, float_x, float_y,
+                        least, last, origin, scale, gap, across, base,
+                    )  # fmt: skip
+                word, size = np.uint64(heads[head + 2]), np.uint64(heads[head + 4]) - parts
+                hits = sure = np.int64(0)
+                for j in range(size):
+                    apart = own - words[word + j]
+                    hits += np.int64(apart & _TOPS == _TOPS)
+                    sure += np.int64((apart - _ONES) & _TOPS == _TOPS)
+                total += sure
+                if hits != sure:
+                    for j in range(size):
+                        apart = own - words[word + j]
+                        if apart & _TOPS == _TOPS and (apart - _ONES) & _TOPS != _TOPS:
+                            hit = True
+                            found = ids[parts + j]
+                            for row in range(rows[found], rows[found + 1]):
+                                key = key_x if attribute[row] == axis_x else key_y
+                                hit &= low[row] <= key <= high[row]
+                            total += hit
+            counts[event] += total
 
 
 # ------------------------------------------------------------ build
@@ -387,7 +435,8 @@ def fill_lists(
 ) -> None:
     """Write the lists; `full`, `part` and `word` are where each cell's next entry goes.
 
-    Boxes that would be in the part list of a cell with a node below go to `next_box`.
+    Where `full` is -1, boxes that cover the cell go to its part list, with a word that any event
+    passes. Boxes that would be in the part list of a cell with a node below go to `next_box`.
     """
     gap, across, base, settled = n.gap, n.across, n.base, b.settled
     passed = 0
@@ -407,10 +456,11 @@ def fill_lists(
                 over_low_y = low_y < least_code(y, gap_y)
                 over_high_y = high_y > greatest_code(y, gap_y, across_y)
                 cell = row + y
-                if over_low_x and over_high_x and over_low_y and over_high_y:
+                whole = over_low_x and over_high_x and over_low_y and over_high_y
+                if whole and full[cell] >= 0:
                     ids[full[cell]] = id_
                     full[cell] += 1
-                elif below[cell] >= 0:
+                elif not whole and below[cell] >= 0:
                     next_box[passed] = box[i]
                     next_node[passed] = below[cell]
                     passed += 1

@@ -33,6 +33,7 @@ from tocsin.model.keys import Keys, key_column
 
 _FAR = 2.0**62
 _FEW = 256  # cells that an inserted box may cover in a fine grid, where there is a coarser one
+_FEW_FULL = 16  # boxes that cover a cell are tested along with the others if they are fewer
 _MOST = 2**31 - 1  # entries that offsets of 32 bits can count
 _EXACT = 2.0**53  # integers below are exact as floats
 
@@ -50,12 +51,12 @@ class Filed(Laid):
         self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
     ) -> int:
         """Propose the full list of an event's cell and what its part list lets through."""
-        x, y = (key_column(keys, int(a)) for a in self.layout.attribute)
+        x, y = [key_column(keys, a) for a in self.layout.attribute.tolist()]
         return propose(self.layout, self.conjunctions, x, y, first, stop, offsets, out)
 
     def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
         """Add the number of matches to `counts`; see `Index.count`."""
-        x, y = (key_column(keys, int(a)) for a in self.layout.attribute)
+        x, y = [key_column(keys, a) for a in self.layout.attribute.tolist()]
         tally(self.layout, self.conjunctions, x, y, counts)
 
     def insert(self, more: Conjunctions) -> None:
@@ -270,6 +271,9 @@ class Filing(ABC):
         if below is None:
             below = np.full(cells, -1, np.int32)
         moved = np.where(below >= 0, part, 0)
+        tested = (full < _FEW_FULL) & (below < 0)  # along with the others
+        part += np.where(tested, full, 0)
+        full[tested] = 0
         stay = part - moved
         sizes = full.astype(np.int64) + stay
         starts = np.cumsum(sizes) - sizes
@@ -285,7 +289,7 @@ class Filing(ABC):
             np.empty(int(moved.sum()), np.int32),
             np.empty(int(moved.sum()), np.int32),
         )
-        cursors = starts.copy(), starts + full, word_starts.copy()
+        cursors = np.where(tested, -1, starts), starts + full, word_starts.copy()
         fill_lists(
             local, self.boxes, box, node, codes, below, *cursors, ids, words, next_box, next_node
         )

@@ -142,11 +142,27 @@ class Events:
         return found[-1] if found else None
 
     def _keys_of_dicts(self, start: int, stop: int) -> Keys:
-        offsets = [0]
+        used = {attribute: row for row, attribute in enumerate(self._used)}
+        if len(used) <= _FEW:
+            rows = [[line.NULL] * (stop - start) for _ in used]
+            for number, attribute, key in self._entries(used, start, stop):
+                rows[used[attribute]][number - start] = key
+            columns = np.array(rows, np.int64).reshape(len(used), stop - start)
+            return dense(columns, np.array(self._used, np.int32))
+        counts = [0] * (stop - start + 1)
         attributes: list[int] = []
         keys: list[int] = []
-        used = {attribute: row for row, attribute in enumerate(self._used)}
-        find = self._schema.find
+        for number, attribute, key in self._entries(used, start, stop):
+            counts[number - start + 1] += 1
+            attributes.append(attribute)
+            keys.append(key)
+        return sparse(np.cumsum(counts), np.array(attributes, np.int32), np.array(keys, np.int64))
+
+    def _entries(
+        self, used: Mapping[int, int], start: int, stop: int
+    ) -> Iterator[tuple[int, int, int]]:
+        """Yield event, attribute and key of what dicts say of the attributes in use."""
+        find, kind = self._schema.find, self._schema.kind
         for number in range(start, stop):
             event = self._dicts[number]
             if not isinstance(event, Mapping):
@@ -158,20 +174,12 @@ class Events:
                 if value is None or not isinstance(name, str):
                     continue
                 attribute = find(name)
-                if attribute in used:
-                    key = self._key(attribute, value, number)  # type: ignore[arg-type]
-                    attributes.append(attribute)  # type: ignore[arg-type]
-                    keys.append(key)
-            offsets.append(len(keys))
-        if len(used) <= _FEW:
-            columns = np.full((len(used), stop - start), line.NULL)
-            for place in range(stop - start):
-                for i in range(offsets[place], offsets[place + 1]):
-                    columns[used[attributes[i]], place] = keys[i]
-            return dense(columns, np.array(self._used, np.int32))
-        return sparse(
-            np.array(offsets, np.int64), np.array(attributes, np.int32), np.array(keys, np.int64)
-        )
+                if attribute is None or attribute not in used:
+                    continue
+                if type(value) is float and kind(attribute) == "number":
+                    yield number, attribute, line.number_key(value)
+                else:
+                    yield number, attribute, self._key(attribute, value, number)
 
     def _key(self, attribute: int, value: Any, number: int) -> int:
         kind: Kind = self._schema.kind(attribute)

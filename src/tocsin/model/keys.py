@@ -62,9 +62,9 @@ def sparse(offsets: np.ndarray, attribute: np.ndarray, key: np.ndarray) -> Keys:
 
 def key_column(keys: Keys, attribute: int) -> np.ndarray:
     """Return every event's key of one attribute, null where it has none."""
-    for row, known in enumerate(keys.column_attribute.tolist()):
-        if known == attribute:
-            return keys.columns[row]
+    rows = keys.column_attribute.tolist()
+    if attribute in rows:
+        return keys.columns[rows.index(attribute)]
     column = np.full(keys.size, NULL)
     if len(keys.offsets):
         gather(keys, attribute, column)
