@@ -1,4 +1,4 @@
-"""The six workloads of range matching: rules that are boxes or intervals, events that are points.
+"""The workloads of range matching: rules that are boxes or intervals, events that are points.
 
 Seeded, so that every run and every peer sees the same data. Both ends of a range are included.
 """
@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-AXES = ("x", "y")
+AXES = ("x", "y", "price", "speed", "heading", "age", "tier")
+KINDS = {"f": "number", "i": "integer", "U": "category"}
 SIZES = {  # points, rules
     "tiny": {
         "W1": (2_000, 2_000),
@@ -20,6 +21,7 @@ SIZES = {  # points, rules
         "W4": (4_000, 500),
         "W5": (500, 1_000),
         "W6": (1_000, 2_000),
+        "mixed": (1_000, 5_100),
     },
     "full": {
         "W1": (100_000, 100_000),
@@ -28,6 +30,7 @@ SIZES = {  # points, rules
         "W4": (1_000_000, 25_000),
         "W5": (100_000, 256_000),
         "W6": (1_000_000, 1_000_000),
+        "mixed": (20_000, 255_000),
     },
 }
 
@@ -38,8 +41,8 @@ class Workload:
 
     name: str
     words: str
-    low: list[np.ndarray]
-    high: list[np.ndarray]
+    low: list[np.ndarray | pa.Array]
+    high: list[np.ndarray | pa.Array]
     points: list[np.ndarray]
     target: float  # times the best peer, fresh output
     reused: float = 0.0  # blocks and counts: times faster than fresh
@@ -59,7 +62,7 @@ class Workload:
 
     @property
     def schema(self) -> dict[str, str]:
-        return dict.fromkeys(AXES[: len(self.low)], "integer" if self.whole else "number")
+        return {axis: KINDS[points.dtype.kind] for axis, points in zip(AXES, self.points)}
 
     def first(self, n: int) -> list[np.ndarray]:
         return [axis[:n] for axis in self.points]
@@ -164,3 +167,21 @@ def uniform_boxes(n: int, matches: float, events: int) -> Workload:
     side = (matches / n) ** 0.5
     low, high = squares(rng.random((2, n)) * (1 - side), side)
     return Workload("growth", f"{n:,} boxes", low, high, list(rng.random((2, events))), 0)
+
+
+def mixed(points: int, rules: int) -> Workload:
+    """Bands of a price, fences on a map, boxes of speed and heading, ages in a tier, shuffled."""
+    rng = np.random.default_rng(7)
+    shape = np.array([(2,), (0, 1), (3, 4), (5, 6)], object)  # axes
+    of = rng.choice(4, rules, p=np.array([100, 100, 50, 5]) / 255)
+    side = [np.where(rng.random(rules) < 0.05, 0.1, 0.005)] * 2 + [0.0001, 0.01, 0.01, 0.1]
+    tiers = np.array([f"tier {i}" for i in range(5)])
+    low, high = [], []
+    for axis in range(len(AXES)):
+        untested = np.array([axis not in axes for axes in shape])[of]
+        begin = tiers[rng.integers(0, 5, rules)] if axis == 6 else rng.random(rules)
+        low.append(pa.array(begin, mask=untested))
+        high.append(pa.array(begin if axis == 6 else begin + side[axis], mask=untested))
+    at = [*rng.random((6, points)), tiers[rng.integers(0, 5, points)]]
+    words = f"bands, fences, boxes and categories, {points:,} points x {rules:,} rules"
+    return Workload("mixed", words, low, high, at, 0)

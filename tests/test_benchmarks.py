@@ -22,7 +22,7 @@ def test_the_spine():
 
 def test_range_matching():
     output = output_of("range_matching")
-    for name in ("W1", "W2", "W3", "W4", "W5", "W6", "tree_join", "superintervals", "p99"):
+    for name in ("W1", "W2", "W3", "W4", "W5", "W6", "mixed", "tree_join", "superintervals", "p99"):
         assert name in output
     assert "failed" not in output
 

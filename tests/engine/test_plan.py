@@ -6,15 +6,15 @@ import pytest
 
 import tocsin
 from tests.conformance import boxes as shapes
-from tocsin.engine.plan import built_index
+from tocsin.engine.plan import built_parts
 from tocsin.index.plane import chosen_axes
 
 
 def chosen(shape):
     work = shape(np.random.default_rng(1))
-    index, why = built_index("auto", work.conjunctions, work.floats)
-    assert "nanoseconds" in why
-    return index.name
+    (part,) = built_parts("auto", work.conjunctions, work.floats)
+    assert "nanoseconds" in part.why
+    return part.index.name
 
 
 @pytest.mark.parametrize(
@@ -59,14 +59,15 @@ def squares(n, extra=""):
 def test_what_all_rules_have_alike_is_no_axis(extra):
     rules = squares(400, extra)
     (segment,) = rules._rules.segments()
-    assert segment.index.name == "grid"
-    axes, is_float = chosen_axes(segment.conjunctions, rules.schema.floats())
+    (part,) = segment.parts
+    assert part.index.name == "grid"
+    axes, is_float = chosen_axes(part.conjunctions, rules.schema.floats())
     assert sorted(axes.tolist()) == [1, 3]
     assert is_float.all()
 
 
 def test_few_rules_are_looked_at_one_by_one():
-    assert squares(50)._rules.segments()[0].index.name == "exhaustive"
+    assert squares(50).plan().parts[0].index == "exhaustive"
 
 
 def test_a_plan_says_why_also_after_it_was_stored(tmp_path):
@@ -98,8 +99,175 @@ def test_a_bulk_load_builds_one_index(monkeypatch):
 
     def counting(name, conjunctions, floats):
         built.append(conjunctions.size)
-        return built_index(name, conjunctions, floats)
+        return built_parts(name, conjunctions, floats)
 
-    monkeypatch.setattr(collection, "built_index", counting)
+    monkeypatch.setattr(collection, "built_parts", counting)
     squares(3000)
     assert built == [3000]
+
+
+# ------------------------------------------------------------ rules of several shapes
+
+SHAPES = {"price": "number", "x": "number", "y": "number", "tier": "category", "age": "integer"}
+
+
+def of_several_shapes(n, index="auto"):
+    """Return bands, fences, categories with an age, and some that are like none of these."""
+    rng = np.random.default_rng(8)
+    wheres = []
+    for a, b in rng.random((n, 2)).tolist():
+        fence = f"x BETWEEN {a} AND {a + 0.01} AND y BETWEEN {b} AND {b + 0.01}"
+        band = f"price BETWEEN {a} AND {a + 0.001}"
+        tier = f"tier = 'tier {int(b * 20)}' AND age BETWEEN {int(a * 100)} AND {int(a * 100) + 2}"
+        wheres += [fence, band, tier]
+    wheres += ["FALSE", "TRUE", "x IS NULL", "price > 0.999 OR x < 0.001", "tier <> 'tier 3'"]
+    wheres += ["price < 0.001 OR price > 0.999", "age NOT IN (5, 50)"] * 50
+    rules = tocsin.Rules(SHAPES, index=index)
+    rules.add_many([{"id": i, "where": wheres[i]} for i in rng.permutation(len(wheres)).tolist()])
+    return rules
+
+
+def shaped_events(n):
+    rng = np.random.default_rng(9)
+    columns = dict(zip(["price", "x", "y"], rng.random((3, n))))
+    columns["tier"] = [f"tier {i}" for i in rng.integers(0, 20, n)]
+    columns["age"] = rng.integers(0, 100, n)
+    missing = {a: rng.random(n) < 0.1 for a in columns}
+    return pa.table({a: pa.array(v, mask=missing[a]) for a, v in columns.items()})
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    return of_several_shapes(1000)
+
+
+def test_rules_of_several_shapes_lie_apart(mixed):
+    parts = mixed.plan().parts
+    assert {("price",), ("x", "y"), ("age", "tier")} <= {tuple(sorted(p.attributes)) for p in parts}
+    assert len(parts) <= 4
+    assert sum(p.rules for p in parts) == len(mixed)
+    assert sum(p.nbytes for p in parts) == mixed.nbytes
+    assert " rules on price (" in str(mixed.plan())
+    assert str(mixed.plan()).count("one index for all rules would take") == len(parts)
+
+
+def test_a_rule_lies_in_one_part(mixed):
+    (segment,) = mixed._rules.segments()
+    held = [set(part.conjunctions.rule.tolist()) for part in segment.parts]
+    assert sum(map(len, held)) == len(set.union(*held)) == len(mixed) - 1  # FALSE lies nowhere
+
+
+def test_parts_of_a_delta():
+    rules = of_several_shapes(4000)
+    rules.add_many(
+        [{"id": -1 - i, "where": rules[i].where} for i in range(1200)]
+    )  # more than may be recent, less than is merged
+    parts = rules.plan().parts
+    delta = [p for p in parts if p.role == "delta"]
+    assert len(delta) > 1
+    assert sum(p.rules for p in delta) == 1200
+    assert {p.why for p in delta} == {"added since the last merge"}
+    assert same_answers(rules, as_exhaustive(rules))
+
+
+def as_exhaustive(rules):
+    """Return the same rules in the same order under the exhaustive index."""
+    plain = tocsin.Rules(SHAPES, index="exhaustive")
+    plain.add_many([{"id": id_, "where": rules[id_].where} for id_ in rules])
+    return plain
+
+
+def same_answers(rules, plain):
+    events = shaped_events(300)
+    expected = sorted(plain.match(events))
+    assert len(expected) > 1000
+    assert sorted(rules.match(events)) == expected
+    assert sorted(pair for block in rules.match_blocks(events) for pair in block) == expected
+    assert rules.count(events).tolist() == plain.count(events).tolist()
+    for weights in (None, {"x": 3.0, "age": 0.5}):
+        best, wanted = (r.top(events, 7, weights) for r in (rules, plain))
+        assert list(best) == list(wanted)
+        assert best.scores.tolist() == wanted.scores.tolist()
+    for event in events.slice(0, 10).to_pylist():
+        assert sorted(rules.match(event)) == sorted(plain.match(event))
+    return True
+
+
+def test_parts_answer_as_one(mixed, tmp_path):
+    rules = mixed.copy()
+    plain = of_several_shapes(1000, "exhaustive")
+    assert same_answers(rules, plain)
+    gone = [id_ for id_ in rules if id_ % 3 == 0]
+    for each in (rules, plain):
+        each.remove(gone[0])
+        each.remove_many(gone[1:])
+    assert same_answers(rules, plain)
+    assert sum(p.removed for p in rules.plan().parts) == len(gone)
+    assert len(rules.plan().parts) == len(mixed.plan().parts)
+    rules.save(tmp_path / "store")
+    opened = tocsin.open(tmp_path / "store")
+    assert str(opened.plan()) == str(rules.plan())
+    assert list(opened) == list(rules)
+    assert same_answers(opened, plain)
+    opened.merge()
+    assert len(opened.plan().parts) > 2
+    assert not any(p.removed for p in opened.plan().parts)
+    assert list(opened) == [id_ for id_ in mixed if id_ % 3]
+    assert same_answers(opened, plain)
+    assert same_answers(mixed, of_several_shapes(1000, "exhaustive"))  # the copy went its own way
+
+
+def test_rules_in_parts_are_shown_and_explained(mixed):
+    event = shaped_events(1).to_pylist()[0]
+    matched = {id_ for _, id_ in mixed.match(event)}
+    for id_ in list(mixed)[::50]:
+        explanation = mixed.explain(event, id_)
+        assert explanation.matched == (id_ in matched)
+        assert explanation.where == mixed[id_].where
+
+
+def test_weights_of_rules_in_parts():
+    rules = of_several_shapes(1000)
+    rules.add(-1, "x > 0.5", weights={"x": 0.25})
+    rules.merge()
+    assert len(rules.plan().parts) > 1
+    assert rules[-1].weights == {"x": 0.25}
+
+
+@pytest.mark.parametrize(
+    "shape", [shapes.squares, shapes.half_in_a_corner, shapes.integers, shapes.one_attribute]
+)
+def test_rules_of_one_shape_lie_together(shape):
+    work = shape(np.random.default_rng(1))
+    assert len(built_parts("auto", work.conjunctions, work.floats)) == 1
+
+
+@pytest.mark.parametrize("extra", [" AND f = {flag}", " AND z > 0.5", " AND c = 'DE'"])
+def test_a_weak_condition_more_is_no_other_shape(extra):
+    rules = squares(3000)
+    rules.add_many(
+        [
+            {"id": -1 - i, "where": rules[i].where + extra.format(flag=("true", "false")[i % 2])}
+            for i in range(0, 3000, 2)
+        ]
+    )
+    rules.merge()
+    assert len(rules.plan().parts) == 1
+
+
+@pytest.mark.parametrize("wheres", [["TRUE", "FALSE"], ["c <> 'a'", "x <> 4"]])
+def test_what_nothing_tells_apart_lies_together(wheres):
+    rules = tocsin.Rules({"x": "number", "c": "category"})
+    rules.add_many([{"id": i, "where": wheres[i % len(wheres)]} for i in range(3000)])
+    assert len(rules.plan().parts) == 1
+
+
+def test_rules_that_no_attributes_narrow_down_lie_apart():
+    rules = squares(3000)
+    weak = "f = true AND x > {a} AND y > {b} AND z > {a}"
+    low = np.random.default_rng(6).random((3000, 2)) / 2
+    rules.add_many(
+        [{"id": -1 - i, "where": weak.format(a=a, b=b)} for i, (a, b) in enumerate(low.tolist())]
+    )
+    parts = rules.plan().parts
+    assert [(p.index, p.rules) for p in parts] == [("exhaustive", 3000), ("grid", 3000)]

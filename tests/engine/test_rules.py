@@ -334,7 +334,7 @@ def test_a_rule_over_two_attributes_takes_54_bytes():
         pa.table({"id": np.arange(1000), "x_low": np.zeros(1000), "y_low": np.ones(1000)})
     )
     (segment,) = rules._rules.segments()
-    assert round(segment.conjunctions.nbytes / 1000) == 54
+    assert round(segment.parts[0].conjunctions.nbytes / 1000) == 54
 
 
 def test_plan_and_repr(rules):

@@ -293,12 +293,20 @@ def test_a_missing_file_is_refused(store):
         path.write_bytes(whole)
 
 
-def test_a_newer_format_is_refused(store):
+@pytest.mark.parametrize(
+    ("format_", "words"),
+    [
+        (1, "an older one wrote it: make the store anew"),
+        (3, "a newer one wrote it: upgrade"),
+        (None, "a newer one wrote it: upgrade"),
+    ],
+)
+def test_another_format_is_refused(store, format_, words):
     path = store.path / "versions" / f"{store.version:08d}.json"
     body = path.read_bytes().rstrip(b"\n").rpartition(b"\n")[0]
-    newer = json.dumps(json.loads(body) | {"format": 2}).encode()
-    path.write_bytes(newer + b"\n" + hashlib.sha256(newer).hexdigest().encode() + b"\n")
-    assert "a newer one wrote it: upgrade" in is_refused(store)
+    other = json.dumps(json.loads(body) | {"format": format_}).encode()
+    path.write_bytes(other + b"\n" + hashlib.sha256(other).hexdigest().encode() + b"\n")
+    assert words in is_refused(store)
 
 
 def test_workers_check_sizes_only(store):

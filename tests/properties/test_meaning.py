@@ -111,7 +111,7 @@ def test_what_is_written_reads_the_same(rng):
     where = generate.condition(rng, rng.choice((0, 0, 1)))
     engine.add("given", naive.sql(where, rng))
     (segment,) = engine._rules.segments()
-    c = segment.conjunctions
+    c = segment.parts[0].conjunctions
     if c.size != 1:
         return
     segment.roster = segment.roster._replace(where=pa.nulls(1, pa.large_string()))

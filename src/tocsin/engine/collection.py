@@ -25,13 +25,13 @@ import pyarrow as pa
 import pyarrow.types as t
 
 from tocsin.engine.ids import IdIndex
-from tocsin.engine.plan import built_index, check_index
-from tocsin.engine.segment import Roster, Segment, joined_rosters
+from tocsin.engine.plan import built_parts, check_index
+from tocsin.engine.segment import Indexed, Roster, Segment, joined_rosters
 from tocsin.errors import RuleError, UnknownRuleError, is_unicode, near
 from tocsin.index.exhaustive import Exhaustive
 from tocsin.model.arrow import is_text, refusing
 from tocsin.model.categories import recoded
-from tocsin.model.conjunctions import Builder, Conjunctions, joined, kept
+from tocsin.model.conjunctions import Builder, Conjunctions, joined
 from tocsin.model.schema import Schema
 from tocsin.model.tables import RuleTable
 
@@ -65,7 +65,7 @@ class _Pending:
             pa.array(self.where, pa.large_string()),
             pa.table(columns),
         )
-        made = Segment(roster, Exhaustive.build(self.builder.build()))
+        made = _looked_at(roster, self.builder.build())
         gone = np.ones(len(self.ids), bool)
         gone[list(self.place_of.values())] = False
         if gone.any():
@@ -80,7 +80,6 @@ class Collection:
         self.schema = schema
         self.index = index
         check_index(index)
-        self.why = "there was nothing to choose"  # the base's index
         self.codes: dict[str, int] = {}
         self.next_position = 0
         self.id_type: pa.DataType | None = None
@@ -106,7 +105,7 @@ class Collection:
         """Return the same rules, to be changed apart."""
         self._freeze()
         twin = Collection(self.schema, self.index)
-        twin.codes, twin.why = dict(self.codes), self.why
+        twin.codes = dict(self.codes)
         twin.restore(
             [part.copy() if part else None for part in self._parts],
             self.next_position,
@@ -133,7 +132,7 @@ class Collection:
 
     def live_positions(self) -> np.ndarray:
         """Return the positions of all rules that were not removed, ascending."""
-        live = [s.roster.positions[s.survivors()[0]] for s in self.segments()]
+        live = [s.roster.positions[s.survivors()] for s in self.segments()]
         return np.concatenate(live) if live else np.empty(0, np.int32)
 
     def find(self, ids: Sequence[Any]) -> list[tuple[int, int] | None]:
@@ -175,8 +174,8 @@ class Collection:
         some: list[Any] = list(self._pending.place_of)[:100]
         for part in self._parts:
             if part is not None:
-                alive, _ = part.survivors()
-                some += part.roster.ids.take(pa.array(np.flatnonzero(alive)[:300])).to_pylist()
+                alive = np.flatnonzero(part.survivors())[:300]
+                some += part.roster.ids.take(pa.array(alive)).to_pylist()
         return UnknownRuleError(f"there is no rule {id_!r}{near(id_, some)}")
 
     # ------------------------------------------------------------ change
@@ -228,7 +227,7 @@ class Collection:
         positions = np.arange(self.next_position, self.next_position + n, dtype=np.int32)
         roster = Roster(positions, read.ids, read.where, read.payload)
         self._freeze()
-        fresh = Segment(roster, Exhaustive.build(read.conjunctions), index)
+        fresh = _looked_at(roster, read.conjunctions, index)
         base, delta, recent = (len(p.roster.positions) if p else 0 for p in self._parts)
         # A table is most often all there is. If there is to be a merge, nothing needs an index
         # before it.
@@ -275,8 +274,8 @@ class Collection:
         conjunctions, codes = recoded(conjunctions, self.codes, self.schema)
         if codes is not self.codes and self.origin:
             self.origin = (*self.origin[:2], [])  # what is stored of codes is out of date
-        index, self.why = built_index(self.index, conjunctions, self.schema.floats())
-        self._parts, self.codes = [Segment(roster, index), None, None], codes
+        parts = built_parts(self.index, conjunctions, self.schema.floats())
+        self._parts, self.codes = [Segment(roster, parts), None, None], codes
 
     def _merge_if_worth(self) -> None:
         base, delta, recent = (len(p.roster.positions) if p else 0 for p in self._parts)
@@ -301,8 +300,8 @@ class Collection:
             return [delta, recent]
         # A delta can be an eighth of the base, too much to look at one by one.
         roster, conjunctions = _survivors([s for s in (delta, recent) if s is not None])
-        index, _ = built_index(self.index, conjunctions, self.schema.floats())
-        return [Segment(roster, index), None]
+        parts = built_parts(self.index, conjunctions, self.schema.floats())
+        return [Segment(roster, parts), None]
 
     # ------------------------------------------------------------ checks
 
@@ -374,14 +373,16 @@ def _one_of(parts: Sequence[Segment | None]) -> Segment | None:
     roster, conjunctions = _survivors(segments)
     if not len(roster.positions):
         return None
-    return Segment(roster, Exhaustive.build(conjunctions))
+    return _looked_at(roster, conjunctions)
+
+
+def _looked_at(roster: Roster, conjunctions: Conjunctions, ids: IdIndex | None = None) -> Segment:
+    """Return a segment under the exhaustive index."""
+    return Segment(roster, [Indexed(Exhaustive.build(conjunctions))], ids)
 
 
 def _survivors(segments: Sequence[Segment]) -> tuple[Roster, Conjunctions]:
     """Return what was not removed: one roster, and conjunctions in the same order."""
-    rosters, conjunctions = [], []
-    for segment in segments:
-        rules_kept, conjunctions_kept = segment.survivors()
-        rosters.append(segment.roster.kept(rules_kept))
-        conjunctions.append(kept(segment.conjunctions, conjunctions_kept))
+    rosters = [segment.roster.kept(segment.survivors()) for segment in segments]
+    conjunctions = [segment.surviving_conjunctions() for segment in segments]
     return joined_rosters(rosters), joined(conjunctions)

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from tocsin.engine.segment import Segment
+from tocsin.engine.segment import Indexed, Segment
 from tocsin.index.accept import truths
 from tocsin.index.exhaustive import Exhaustive
-from tocsin.model.conjunctions import Conjunctions, kept
+from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.events import Events
 from tocsin.model.keys import line_of
 from tocsin.model.line import NULL
@@ -82,30 +82,29 @@ class Explanation:
 def alone_of(segment: Segment, place: int) -> Segment:
     """Return a segment of one rule alone, to be matched as any other."""
     here = np.arange(len(segment.roster.positions)) == place
-    of_rule = segment.conjunctions.rule == segment.roster.positions[place]
-    return Segment(segment.roster.kept(here), Exhaustive.build(kept(segment.conjunctions, of_rule)))
+    index = Exhaustive.build(segment.conjunctions_of(place))
+    return Segment(segment.roster.kept(here), [Indexed(index)])
 
 
 def explained(
     segment: Segment, matched: bool, schema: Schema, events: Events, codes: Mapping[str, int]
 ) -> Explanation:
     """Return the explanation of the only rule of a segment for the only event of `events`."""
-    c = segment.conjunctions
-    first, stop = 0, c.size
+    c = segment.conjunctions_of(0)
     texts = {code: text for text, code in codes.items()}
     keys = events.keys(0, 1)
-    held = np.empty(int(c.offsets[stop] - c.offsets[first]), np.uint8)
+    held = np.empty(len(c.attribute), np.uint8)
     line, last = np.empty(len(schema), np.int64), np.empty(len(schema), np.int64)
     line_of(keys, 0, line, last)
-    truths(c, first, stop, line, last, held)
+    truths(c, 0, c.size, line, last, held)
     tests = []
-    for number, conjunction in enumerate(range(first, stop)):
-        for row in range(int(c.offsets[conjunction]), int(c.offsets[conjunction + 1])):
+    for number in range(c.size):
+        for row in range(int(c.offsets[number]), int(c.offsets[number + 1])):
             attribute = int(c.attribute[row])
             kind, name = schema.kind(attribute), schema.name(attribute)
             predicate = predicate_at(c, row)
             ends = int(line[attribute]), int(last[attribute])
-            holds: bool | None = bool(held[row - c.offsets[first]])
+            holds: bool | None = bool(held[row])
             if ends[0] == NULL and not holds and predicate != NOT_NULL:
                 holds = None
             tests.append(
@@ -120,7 +119,7 @@ def explained(
             )
     id_ = segment.roster.ids[0].as_py()
     where = condition_text(segment, 0, schema, codes)
-    return Explanation(id_, matched, where, tuple(tests), stop - first)
+    return Explanation(id_, matched, where, tuple(tests), c.size)
 
 
 def condition_text(segment: Segment, place: int, schema: Schema, codes: Mapping[str, int]) -> str:
@@ -128,14 +127,12 @@ def condition_text(segment: Segment, place: int, schema: Schema, codes: Mapping[
     text = segment.roster.where[place].as_py()
     if text is not None:
         return str(text)
-    c = segment.conjunctions
-    first, stop = c.of_rule(int(segment.roster.positions[place]))
-    if first == stop:
+    c = segment.conjunctions_of(place)
+    if not c.size:
         return "FALSE"
     texts = {code: text for text, code in codes.items()}
-    rows = range(int(c.offsets[first]), int(c.offsets[stop]))
     parts = []
-    for row in rows:
+    for row in range(len(c.attribute)):
         attribute = int(c.attribute[row])
         kind, name = schema.kind(attribute), schema.name(attribute)
         parts.append(predicate_text(name, kind, predicate_at(c, row), texts))

@@ -1,6 +1,6 @@
 """Events through segments: candidates, accept, finish, in blocks whose memory is reused.
 
-Each segment proposes and accepts into a buffer of its own that is small enough to stay
+Each part of a segment proposes and accepts into a buffer of its own that is small enough to stay
 in cache; the accepted runs are then laid together event by event. Only the final result
 of `match` is fresh memory, and it is touched once: first touch of a page costs more
 than finding what is written to it.
@@ -16,7 +16,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from tocsin.engine.segment import Rosters, Segment
+from tocsin.engine.segment import Indexed, Rosters, Segment
 from tocsin.errors import EventError, TocsinError
 from tocsin.index.accept import accept, accept_ranges
 from tocsin.index.finish import EventWeights, fold, keep_best
@@ -50,19 +50,23 @@ class _Kept(threading.local):
         return np.empty(size, np.int32)
 
     def give_back(self, buffers: Sequence[_Buffer]) -> None:
-        self.buffers = [b.out for b in buffers if b.out.size <= _MOST_KEPT][:3]
+        # Taken from the end: the same parts then find the same buffers.
+        self.buffers = [b.out for b in reversed(buffers) if b.out.size <= _MOST_KEPT]
 
 
 _kept = _Kept()
 
 
-class _Buffer:
-    """Where one segment's candidates go, and what has been counted."""
+_NO_RULE = frozen(np.empty(0), np.int32)
 
-    def __init__(self, segment: Segment, events: int, kept: bool = False):
-        self.segment = segment
+
+class _Buffer:
+    """Where the candidates of one part go, and what has been counted."""
+
+    def __init__(self, part: Indexed, events: int, kept: bool = False):
+        self.part = part
         # One event needs a place per conjunction; a single event gets no more.
-        size = segment.conjunctions.size + (_ROOM if events > 1 else 0)
+        size = part.conjunctions.size + (_ROOM if events > 1 else 0)
         self.out = _kept.take(size) if kept else np.empty(size, np.int32)
         self.offsets = np.empty(0, np.int64)
         self.candidates = 0
@@ -72,17 +76,17 @@ class _Buffer:
         if len(self.offsets) < keys.size + 1:
             self.offsets = np.empty(keys.size + 1, np.int64)
         self.offsets[0] = 0
-        index = self.segment.index_for(keys)
+        index = self.part.index_for(keys)
         return index.candidates(keys, width, first, stop, self.offsets, self.out)
 
     def accept(self, keys: Keys, width: int, first: int, events: int) -> None:
-        segment = self.segment
+        part = self.part
         self.candidates += int(self.offsets[events] - self.offsets[0])
-        if segment.index_for(keys).proven and not len(segment.removed):
+        if part.index_for(keys).proven and not len(part.removed):
             return
         self.evaluated += (accept_ranges if keys.ranged else accept)(
-            segment.conjunctions,
-            segment.removed,
+            part.conjunctions,
+            part.removed,
             keys,
             width,
             first,
@@ -104,13 +108,13 @@ class _Buffer:
         rules: np.ndarray,
         scores: np.ndarray,
     ) -> None:
-        """Merge the segment's matches into the lists of the k best; see `Ranked.best`."""
-        segment = self.segment
-        asked = segment.index_for(keys)
+        """Merge the part's matches into the lists of the k best; see `Ranked.best`."""
+        part = self.part
+        asked = part.index_for(keys)
         if hasattr(asked, "best"):
             index = cast(Ranked, asked)
             seen = index.best(
-                keys, width, first, events, before, segment.removed, segment.single, weights, k,
+                keys, width, first, events, before, part.removed, part.single, weights, k,
                 sizes, rules, scores,
             )  # fmt: skip
             self.candidates += seen[0]
@@ -121,14 +125,20 @@ class _Buffer:
             several = self.propose(keys, width, first + done, first + events) - first - done
             self.accept(keys, width, first + done, several)
             keep_best(
-                segment.conjunctions, segment.single, weights, before + done, several,
+                part.conjunctions, part.single, weights, before + done, several,
                 self.offsets, self.out, k, sizes[done:], rules[done * k :], scores[done * k :],
             )  # fmt: skip
             done += several
 
     def fold(self, events: int) -> None:
-        if not self.segment.numbered:
-            fold(self.segment.conjunctions, events, self.offsets, self.out)
+        if not self.part.numbered:
+            fold(self.part.conjunctions, events, self.offsets, self.out)
+
+    def lay_in(self, events: int, cursor: np.ndarray, out: np.ndarray) -> None:
+        """Copy what was accepted, folded unless `single`, to where each event's cursor stands."""
+        part = self.part
+        rule = part.conjunctions.rule if part.single and not part.numbered else _NO_RULE
+        lay_in(self.offsets[: events + 1], self.out, rule, cursor, out)
 
 
 @dataclass(frozen=True)
@@ -139,6 +149,12 @@ class Run:
     ids: Rosters
     schema: Schema
     events: Events
+
+    def _parts(self) -> list[Indexed]:
+        return [part for segment in self.segments for part in segment.parts]
+
+    def _buffers(self, kept: bool) -> list[_Buffer]:
+        return [_Buffer(part, len(self.events), kept) for part in self._parts()]
 
     def _rounds(self, buffers: list[_Buffer]) -> Iterator[tuple[int, int]]:
         """Yield (first event, number of events) with accepted conjunctions in the buffers."""
@@ -161,24 +177,25 @@ class Run:
 
         If `kept`, in buffers that this thread has kept, and keeps again after the last block.
         """
-        buffers = [_Buffer(s, len(self.events), kept) for s in self.segments]
+        buffers = self._buffers(kept)
         joined = np.empty(0, np.int32)
         matched = 0
         seen = (0, 0)
         for first, events in self._rounds(buffers):
-            for buffer in buffers:
-                buffer.fold(events)
             if len(buffers) == 1:
+                buffers[0].fold(events)
                 offsets, rules = buffers[0].offsets[: events + 1], buffers[0].out
             else:
                 offsets = np.zeros(events + 1, np.int64)
                 for buffer in buffers:
+                    if not buffer.part.single:
+                        buffer.fold(events)
                     offsets += buffer.offsets[: events + 1]
                 if len(joined) < offsets[-1]:
                     joined = np.empty(int(offsets[-1]), np.int32)
                 cursor = offsets[:-1].copy()
                 for buffer in buffers:
-                    lay_in(buffer.offsets[: events + 1], buffer.out, cursor, joined)
+                    buffer.lay_in(events, cursor, joined)
                 rules = joined
             matched = int(offsets[-1])
             now = sum(b.candidates for b in buffers), sum(b.evaluated for b in buffers)
@@ -190,8 +207,9 @@ class Run:
 
     def match(self) -> Matches:
         """Return all matches in fresh arrays."""
-        if len(self.segments) == 1:
-            return self._match_in_place()
+        parts = self._parts()
+        if len(parts) == 1:
+            return self._match_in_place(parts[0])
         n = len(self.events)
         offsets = np.zeros(n + 1, np.int64)
         rules = np.empty(0, np.int32)
@@ -208,24 +226,24 @@ class Run:
         counters = Counters(candidates, evaluated, size)
         return Matches(offsets, rules[:size], self.ids, counters=counters)
 
-    def _match_in_place(self) -> Matches:
-        """Return all matches of the one segment, written straight to where they stay.
+    def _match_in_place(self, part: Indexed) -> Matches:
+        """Return all matches of the only part, written straight to where they stay.
 
         Candidates are accepted and folded there, block by block. The result is asked for whole
         once a few events have told how much they match.
         """
-        segment, n, width = self.segments[0], len(self.events), len(self.schema)
-        most = segment.conjunctions.size
+        n, width = len(self.events), len(self.schema)
+        most = part.conjunctions.size
         offsets = np.empty(n + 1, np.int64)
         offsets[0] = 0
-        buffer = _Buffer(segment, 1, True)
+        buffer = _Buffer(part, 1, True)
         rules, kept = buffer.out, True
         size = done = 0
         for keys in self.events.blocks():
             first = 0
             while first < keys.size:
                 buffer.out, buffer.offsets = rules, offsets[done:]
-                stop = segment.index_for(keys).candidates(
+                stop = part.index_for(keys).candidates(
                     keys, width, first, keys.size, buffer.offsets, rules
                 )
                 buffer.accept(keys, width, first, stop - first)
@@ -249,24 +267,24 @@ class Run:
         """Return how many rules each event matches."""
         counts = np.zeros(len(self.events), np.int64)
         buffers: dict[int, _Buffer] = {}
-        width = len(self.schema)
+        parts, width = self._parts(), len(self.schema)
         before = 0
         for keys in self.events.blocks():
-            part = counts[before : before + keys.size]
-            # A rule is in one segment, so the segments' counts add up.
-            for number, segment in enumerate(self.segments):
-                plain = segment.single and segment.index.proven and not len(segment.removed)
+            some = counts[before : before + keys.size]
+            # A rule is in one part, so their counts add up.
+            for number, part in enumerate(parts):
+                plain = part.single and part.index.proven and not len(part.removed)
                 if plain and not keys.ranged:
-                    segment.index.count(keys, width, part)
+                    part.index.count(keys, width, some)
                     continue
                 if number not in buffers:
-                    buffers[number] = _Buffer(segment, len(self.events), True)
+                    buffers[number] = _Buffer(part, len(self.events), True)
                 buffer, first = buffers[number], 0
                 while first < keys.size:
                     stop = buffer.propose(keys, width, first, keys.size)
                     buffer.accept(keys, width, first, stop - first)
                     buffer.fold(stop - first)
-                    part[first:stop] += np.diff(buffer.offsets[: stop - first + 1])
+                    some[first:stop] += np.diff(buffer.offsets[: stop - first + 1])
                     first = stop
             before += keys.size
         _kept.give_back(list(buffers.values()))
@@ -278,7 +296,7 @@ class Run:
         k = max(1, min(k, sum(s.size for s in self.segments)))
         at_once = max(1, _ROOM // k)  # events whose lists are held together
         width = len(self.schema)
-        buffers = [_Buffer(s, n, True) for s in self.segments]
+        buffers = self._buffers(True)
         offsets = np.zeros(n + 1, np.int64)
         rules, scores = [np.empty(0, np.int32)], [np.empty(0)]
         before = 0
@@ -317,12 +335,16 @@ def _grown(rules: np.ndarray, size: int, wanted: int, done: int, events: int) ->
 
 
 @kernel
-def lay_in(offsets: Int64s, rules: Int32s, cursor: Int64Out, out: Int32Out) -> None:
-    """Copy each event's run of rules to where its cursor stands, and move the cursor."""
+def lay_in(offsets: Int64s, found: Int32s, rule: Int32s, cursor: Int64Out, out: Int32Out) -> None:
+    """Copy each event's run of rules to where its cursor stands, and move the cursor.
+
+    `rule` tells the rule of each conjunction found, or is empty where rules were found.
+    """
+    named = rule.shape[0] > 0
     for i in range(cursor.shape[0]):
         at = cursor[i]
         for j in range(offsets[i], offsets[i + 1]):
-            out[at] = rules[j]
+            out[at] = rule[np.uint64(found[j])] if named else found[j]
             at += 1
         cursor[i] = at
 

@@ -167,19 +167,17 @@ class Rules:
         with self._lock:
             segments = self._rules.segments()
         for segment in segments:
-            alive, _ = segment.survivors()
-            yield from segment.roster.ids.filter(pa.array(alive)).to_pylist()
+            yield from segment.roster.ids.filter(pa.array(segment.survivors())).to_pylist()
 
     def __getitem__(self, id: Any) -> Rule:
         with self._lock:
             segment, place = self._rules.locate(_plain_id(id))
-            c = segment.conjunctions
-            weights: dict[str, float] = {}
-            first, stop = c.of_rule(int(segment.roster.positions[place]))
-            if len(c.weight):
-                for row in range(int(c.offsets[first]), int(c.offsets[stop])):
-                    if c.weight[row] != 1.0:
-                        weights[self.schema.name(int(c.attribute[row]))] = float(c.weight[row])
+            c = segment.conjunctions_of(place)
+            weights = {
+                self.schema.name(attribute): weight
+                for attribute, weight in zip(c.attribute.tolist(), c.weight.tolist())
+                if weight != 1.0
+            }
             rows = segment.roster.payload.slice(place, 1).to_pylist()
             payload = {k: v for row in rows for k, v in row.items() if v is not None}
             where = condition_text(segment, place, self.schema, self._rules.codes)
@@ -188,21 +186,27 @@ class Rules:
     def plan(self) -> Plan:
         """Return which index holds what, and why; it prints as a sentence each."""
         with self._lock:
-            why = self._rules.why
-            parts = []
+            told = []
             for role, segment in self._rules.roles():
-                parts.append(
-                    Part(
-                        role,
-                        segment.index.name,
-                        len(segment.roster.positions),
-                        segment.conjunctions.size,
-                        segment.removed_rules,
-                        segment.nbytes,
-                        why if role == "base" else "added since the last merge",
+                counts = np.array([part.counts() for part in segment.parts])
+                # With the first part, what is in none: rules that nothing satisfies, the roster.
+                of_all = len(segment.roster.positions), segment.removed_rules, segment.nbytes
+                counts[0] += of_all - counts.sum(axis=0)
+                for part, (rules, removed, nbytes) in zip(segment.parts, counts.tolist()):
+                    common = part.common_attributes() if len(segment.parts) > 1 else []
+                    told.append(
+                        Part(
+                            role,
+                            part.index.name,
+                            tuple(map(self.schema.name, common)),
+                            rules,
+                            part.conjunctions.size,
+                            removed,
+                            nbytes,
+                            part.why if role == "base" else "added since the last merge",
+                        )
                     )
-                )
-            return Plan(tuple(parts))
+            return Plan(tuple(told))
 
     @property
     def id_type(self) -> pa.DataType | None:

@@ -1,4 +1,4 @@
-"""A segment: an immutable index over rules, with what else is known of them, and removals."""
+"""A segment: immutable indexes over rules, with what else is known of them, and removals."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from tocsin.engine.ids import IdIndex
 from tocsin.index.exhaustive import Exhaustive
 from tocsin.index.protocol import Index
-from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.conjunctions import Conjunctions, joined, kept, taken
 from tocsin.model.keys import Keys
 
 
@@ -63,37 +63,20 @@ def joined_rosters(rosters: Sequence[Roster]) -> Roster:
     )
 
 
-class Segment:
-    """Rules under one index. All is immutable but the flags of removed conjunctions."""
+class Indexed:
+    """Conjunctions under one index; the flags of what was removed are all that changes."""
 
-    def __init__(self, roster: Roster, index: Index, ids: IdIndex | None = None):
-        self.roster = roster
+    def __init__(self, index: Index, why: str = "there was nothing to choose"):
         self.index = index
-        self._ids = ids
+        self.why = why
         self._exhaustive: Exhaustive | None = None  # made when events have ranges
-        c = index.conjunctions
+        self.conjunctions: Conjunctions = index.conjunctions
+        rule = self.conjunctions.rule
         # Several conjunctions of one rule stand together.
-        self.single = not bool((c.rule[1:] == c.rule[:-1]).any())
-        self.numbered = self.single and bool((c.rule == np.arange(c.size)).all())
-        self.attributes = np.unique(c.attribute).tolist()
-        # A flag per conjunction and one per rule, or empty where no rule was removed.
+        self.single = not bool((rule[1:] == rule[:-1]).any())
+        self.numbered = self.single and bool((rule == np.arange(len(rule))).all())
+        # A flag per conjunction, or empty where none was removed.
         self.removed = np.empty(0, np.uint8)
-        self.alive = np.empty(0, bool)
-        self.removed_rules = 0
-        # Where it lies on disk: the store's path, its name there, its manifest's checksum.
-        self.stored: tuple[str, str, str] | None = None
-
-    @property
-    def conjunctions(self) -> Conjunctions:
-        """The conjunctions of all rules, removed or not."""
-        return self.index.conjunctions
-
-    @property
-    def ids(self) -> IdIndex:
-        """Where each id stands in the roster; made when first asked."""
-        if self._ids is None:
-            self._ids = IdIndex(self.roster.ids)
-        return self._ids
 
     def index_for(self, keys: Keys) -> Index:
         """Return the index to ask: if it does not take the events' ranges, exhaustive search."""
@@ -103,10 +86,90 @@ class Segment:
             self._exhaustive = Exhaustive.build(self.conjunctions)
         return self._exhaustive
 
+    def copy(self) -> Indexed:
+        """Return the same, to be changed apart."""
+        twin = copy.copy(self)
+        twin.removed = self.removed.copy()
+        return twin
+
+    def remove(self, positions: np.ndarray) -> None:
+        """Flag the conjunctions of the rules at these positions that are here, if any."""
+        gone: Any
+        if len(positions) == 1:
+            gone = slice(*self.conjunctions.of_rule(int(positions[0])))
+            some = gone.start < gone.stop
+        else:
+            gone = np.isin(self.conjunctions.rule, positions)
+            some = gone.any()
+        if some:
+            if not len(self.removed):
+                self.removed = np.zeros(self.conjunctions.size, np.uint8)
+            self.removed[gone] = 1
+
+    def survivors(self) -> Conjunctions:
+        """Return what was not removed."""
+        return (
+            kept(self.conjunctions, self.removed == 0) if len(self.removed) else self.conjunctions
+        )
+
+    def common_attributes(self) -> list[int]:
+        """Return the attributes that at least half of the conjunctions test."""
+        attributes, tests = np.unique(self.conjunctions.attribute, return_counts=True)
+        found: list[int] = attributes[2 * tests >= self.conjunctions.size].tolist()
+        return found
+
+    def counts(self) -> tuple[int, int, int]:
+        """Return how many rules there are, how many of them were removed, and the bytes."""
+        rule = self.conjunctions.rule
+        gone = rule[: len(self.removed)][self.removed != 0]
+        return len(np.unique(rule)), len(np.unique(gone)), self.nbytes
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of conjunctions, index and flags."""
+        more = self._exhaustive.nbytes if self._exhaustive is not None else 0
+        return self.conjunctions.nbytes + self.index.nbytes + self.removed.nbytes + more
+
+
+class Segment:
+    """Rules under one index, or under several that each hold whole rules (its *parts*).
+
+    All is immutable but what was removed.
+    """
+
+    def __init__(self, roster: Roster, parts: Sequence[Indexed], ids: IdIndex | None = None):
+        self.roster = roster
+        self.parts = tuple(parts)
+        self._ids = ids
+        attributes = [np.unique(part.conjunctions.attribute) for part in self.parts]
+        self.attributes = np.unique(np.concatenate(attributes)).tolist()
+        # A flag per rule, or empty where none was removed.
+        self.alive = np.empty(0, bool)
+        self.removed_rules = 0
+        # Where it lies on disk: the store's path, its name there, its manifest's checksum.
+        self.stored: tuple[str, str, str] | None = None
+
+    def conjunctions_of(self, place: int) -> Conjunctions:
+        """Return the conjunctions of the rule at a place of the roster."""
+        position = int(self.roster.positions[place])
+        for part in self.parts:
+            first, stop = part.conjunctions.of_rule(position)
+            if first < stop:
+                break
+        return taken(part.conjunctions, np.arange(first, stop))
+
+    @property
+    def ids(self) -> IdIndex:
+        """Where each id stands in the roster; made when first asked."""
+        if self._ids is None:
+            self._ids = IdIndex(self.roster.ids)
+        return self._ids
+
     def copy(self) -> Segment:
         """Return a segment over the same arrays, whose rules are removed apart from this one's."""
         twin = copy.copy(self)
-        twin.removed, twin.alive = self.removed.copy(), self.alive.copy()
+        twin.parts = tuple(part.copy() for part in self.parts)
+        twin.alive = self.alive.copy()
         return twin
 
     def is_alive(self, place: int) -> bool:
@@ -119,34 +182,30 @@ class Segment:
             self.alive = np.ones(len(self.roster.positions), bool)
         self.alive[places] = False
         self.removed_rules += len(places)
-        if not len(self.removed):
-            self.removed = np.zeros(self.conjunctions.size, np.uint8)
-        positions = self.roster.positions[places]
-        if len(positions) == 1:
-            first, last = self.conjunctions.of_rule(int(positions[0]))
-            self.removed[first:last] = 1
-        else:
-            self.removed[np.isin(self.conjunctions.rule, positions)] = 1
+        for part in self.parts:
+            part.remove(self.roster.positions[places])
 
     @property
     def size(self) -> int:
         """How many rules there are that were not removed."""
         return len(self.roster.positions) - self.removed_rules
 
-    def survivors(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return for each rule and for each conjunction whether it was not removed."""
-        rules = self.alive if len(self.alive) else np.ones(len(self.roster.positions), bool)
-        if len(self.removed):
-            return rules, self.removed == 0
-        return rules, np.ones(self.conjunctions.size, bool)
+    def survivors(self) -> np.ndarray:
+        """Return for each rule whether it was not removed."""
+        return self.alive if len(self.alive) else np.ones(len(self.roster.positions), bool)
+
+    def surviving_conjunctions(self) -> Conjunctions:
+        """Return the conjunctions of all rules that were not removed, in the rules' order."""
+        together = joined([part.survivors() for part in self.parts])
+        if len(self.parts) == 1:
+            return together
+        return taken(together, np.argsort(together.rule, kind="stable"))
 
     @property
     def nbytes(self) -> int:
         """Bytes besides ids, texts and payload."""
-        own = self.roster.positions.nbytes + self.removed.nbytes + self.alive.nbytes
-        if self._exhaustive is not None:
-            own += self._exhaustive.nbytes
-        return self.conjunctions.nbytes + self.index.nbytes + own
+        own = self.roster.positions.nbytes + self.alive.nbytes
+        return own + sum(part.nbytes for part in self.parts)
 
 
 class Rosters:

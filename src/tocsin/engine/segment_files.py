@@ -24,11 +24,11 @@ import pyarrow as pa
 
 from tocsin.engine.ids import IdIndex
 from tocsin.engine.plan import INDEXES
-from tocsin.engine.segment import Roster, Segment
+from tocsin.engine.segment import Indexed, Roster, Segment
 from tocsin.errors import StoreError
 from tocsin.model.conjunctions import Conjunctions, conjunctions
 
-FORMAT = 1
+FORMAT = 2  # 1 had one index a segment
 _ALIGNMENT = 64
 
 
@@ -37,9 +37,10 @@ def write_segment(folder: Path, segment: Segment) -> tuple[str, str]:
     name = uuid.uuid4().hex
     temporary = folder / f".{name}"
     temporary.mkdir()
-    arrays = {f"conjunctions.{k}": v for k, v in segment.conjunctions._asdict().items()}
-    arrays |= {f"index.{k}": v for k, v in segment.index.arrays().items()}
-    arrays |= {f"ids.{k}": v for k, v in segment.ids.arrays().items()}
+    arrays = {f"ids.{k}": v for k, v in segment.ids.arrays().items()}
+    for number, part in enumerate(segment.parts):
+        held = {"conjunctions": part.conjunctions._asdict(), "index": part.index.arrays()}
+        arrays |= {f"{number}.{what}.{k}": v for what in held for k, v in held[what].items()}
     arrays["positions"] = segment.roster.positions
     places: dict[str, Any] = {}
     with open(temporary / "arrays.bin", "wb") as out:
@@ -58,9 +59,8 @@ def write_segment(folder: Path, segment: Segment) -> tuple[str, str]:
         _sync(out)
     manifest = {
         "format": FORMAT,
-        "index": segment.index.name,
         "rules": len(roster.positions),
-        "conjunctions": segment.conjunctions.size,
+        "parts": [{"index": part.index.name, "why": part.why} for part in segment.parts],
         "arrays": places,
         "files": {n: describe(temporary / n) for n in ("arrays.bin", "rules.arrow")},
     }
@@ -82,10 +82,14 @@ def read_segment(folder: Path, checksum: str, verify: bool) -> Segment:
     arrays = _mapped(folder / "arrays.bin", manifest["arrays"])
     with pa.memory_map(str(folder / "rules.arrow")) as source:
         table = pa.ipc.open_file(source).read_all().combine_chunks()
-    made: Conjunctions = conjunctions(*(arrays[f"conjunctions.{n}"] for n in Conjunctions._fields))
-    if manifest["index"] not in INDEXES:
-        raise StoreError(f"{folder}: its index {manifest['index']!r} is not one of this Tocsin's")
-    index = INDEXES[manifest["index"]].from_arrays(made, _named(arrays, "index."))
+    parts = []
+    for number, entry in enumerate(manifest["parts"]):
+        if entry["index"] not in INDEXES:
+            raise StoreError(f"{folder}: its index {entry['index']!r} is not one of this Tocsin's")
+        fields = _named(arrays, f"{number}.conjunctions.")
+        made = conjunctions(*(fields[name] for name in Conjunctions._fields))
+        index = INDEXES[entry["index"]].from_arrays(made, _named(arrays, f"{number}.index."))
+        parts.append(Indexed(index, entry["why"]))
     ids = _only_chunk(table.column("id"))
     payload = [n for n in table.column_names if n.startswith("payload.")]
     roster = Roster(
@@ -94,7 +98,7 @@ def read_segment(folder: Path, checksum: str, verify: bool) -> Segment:
         _only_chunk(table.column("where")),
         table.select(payload).rename_columns([n.removeprefix("payload.") for n in payload]),
     )
-    return Segment(roster, index, IdIndex.from_arrays(ids, _named(arrays, "ids.")))
+    return Segment(roster, parts, IdIndex.from_arrays(ids, _named(arrays, "ids.")))
 
 
 def _mapped(path: Path, places: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -153,7 +157,7 @@ def write_json(path: Path, content: dict[str, Any]) -> str:
 
 
 def read_json(path: Path, checksum: str) -> dict[str, Any]:
-    """Return JSON whose checksum is known; raise if it is damaged or of a newer format."""
+    """Return JSON whose checksum is known; raise if it is damaged or of another format."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -166,11 +170,14 @@ def read_json(path: Path, checksum: str) -> dict[str, Any]:
 
 
 def check_format(path: Path, content: dict[str, Any]) -> None:
-    """Raise if a file is of a format that a newer Tocsin writes."""
-    if content.get("format") != FORMAT:
+    """Raise if a file is of a format that another Tocsin writes."""
+    found = content.get("format")
+    if found != FORMAT:
+        older = isinstance(found, int) and found < FORMAT
         raise StoreError(
-            f"{path} is of format {content.get('format')!r}, and this Tocsin reads format "
-            f"{FORMAT}; a newer one wrote it: upgrade"
+            f"{path} is of format {found!r}, and this Tocsin reads format {FORMAT}; "
+            f"{'an older' if older else 'a newer'} one wrote it: "
+            f"{'make the store anew' if older else 'upgrade'}"
         )
 
 

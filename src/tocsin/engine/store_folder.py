@@ -144,7 +144,6 @@ class StoreFolder:
             schema.add(name, kind)
         schema.refuse(content["refused"])
         collection = Collection(schema, content["index"])
-        collection.why = content["why"]
         parts: dict[str, Segment] = {}
         for entry in content["segments"]:
             segment = read_segment(self._segments / entry["name"], entry["manifest"], verify)
@@ -214,7 +213,6 @@ class StoreFolder:
             "refused": schema.refused,
             "timezone": schema.timezone,
             "index": collection.index,
-            "why": collection.why,
             "next_position": collection.next_position,
             "id_type": None if collection.id_type is None else str(collection.id_type),
             "payload": base64.b64encode(collection.payload_schema.serialize()).decode(),

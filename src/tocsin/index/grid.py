@@ -81,6 +81,46 @@ def resolution(
     return np.maximum(nx + 0.5, 1).astype(np.int64), np.maximum(ny + 0.5, 1).astype(np.int64)
 
 
+def _budget(boxes: float) -> float:
+    """Return how many list entries so many boxes may have."""
+    return max(_LEAST_BYTES, _BYTES_A_BOX * boxes) / _ENTRY_BYTES
+
+
+def levels(
+    side_x: np.ndarray, side_y: np.ndarray, times: float = 1.0
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return how many cells each level has across x and y, [l, 2], and the level of each box.
+
+    Sides are shares of the domain. Each box stands for so many `times` like it: the planner asks
+    with a sample.
+    """
+    n = len(side_x)
+    level = np.zeros(n, np.int32)
+    rest = np.arange(n)
+    made: list[tuple[int, int]] = []
+    while True:
+        qx, qy = side_x[rest], side_y[rest]
+        entries = _budget(n * times) * max(len(rest) / max(n, 1), 0.1)
+        middle_x, middle_y = (np.median(q) if len(q) else 1.0 for q in (qx, qy))
+        nx, ny = (int(v) for v in resolution(len(rest) * times, middle_x, middle_y, entries))
+        covered = (qx * nx + 1) * (qy * ny + 1)
+        large = covered > 64 + 8 * np.median(covered) if len(rest) else np.zeros(0, bool)
+        # A few may stay: what they cost is little beside the others.
+        if covered[large].sum() < covered.sum() / 4:
+            large[:] = False
+        if len(made) + 1 == _LEVELS:
+            large[:] = False
+        if not large.any():
+            while (covered.sum() - len(rest)) * times > 2 * entries and nx * ny > 1:
+                nx, ny = max(nx * 3 // 4, 1), max(ny * 3 // 4, 1)
+                covered = (qx * nx + 1) * (qy * ny + 1)
+        level[rest] = len(made)
+        made.append((nx, ny))
+        rest = rest[large]
+        if not len(rest):
+            return np.array(made), level
+
+
 class Grid(Filed):
     """Boxes in the cells of a grid over two attributes."""
 
@@ -101,41 +141,17 @@ class GridFiling(Filing):
 
     def __init__(self, boxes: Boxes):
         super().__init__(boxes)
-        self.budget = max(_LEAST_BYTES, _BYTES_A_BOX * boxes.size) / _ENTRY_BYTES
+        self.budget = _budget(boxes.size)
 
     def roots(self) -> tuple[Nodes, np.ndarray, np.ndarray]:
         """Return the roots and which boxes go to which: the large ones apart from the small."""
-        n = self.boxes.size
         begin_x, end_x, side_x = sides(self.boxes, 0)
         begin_y, end_y, side_y = sides(self.boxes, 1)
-        level = np.zeros(n, np.int32)
-        rest = np.arange(n)
-        made: list[tuple[int, int]] = []
-        while True:
-            qx, qy = side_x[rest], side_y[rest]
-            entries = self.budget * max(len(rest) / max(n, 1), 0.1)
-            middle_x, middle_y = (np.median(q) if len(q) else 1.0 for q in (qx, qy))
-            nx, ny = (int(v) for v in resolution(len(rest), middle_x, middle_y, entries))
-            covered = (qx * nx + 1) * (qy * ny + 1)
-            large = covered > 64 + 8 * np.median(covered) if len(rest) else np.zeros(0, bool)
-            # A few may stay: what they cost is little beside the others.
-            if covered[large].sum() < covered.sum() / 4:
-                large[:] = False
-            if len(made) + 1 == _LEVELS:
-                large[:] = False
-            if not large.any():
-                while covered.sum() > 2 * entries + len(rest) and nx * ny > 1:
-                    nx, ny = max(nx * 3 // 4, 1), max(ny * 3 // 4, 1)
-                    covered = (qx * nx + 1) * (qy * ny + 1)
-            level[rest] = len(made)
-            made.append((nx, ny))
-            rest = rest[large]
-            if not len(rest):
-                break
-        across = np.array(made)
-        begin = np.tile([[begin_x, begin_y]], (len(made), 1))
-        end = np.tile([[end_x, end_y]], (len(made), 1))
-        return self.made_nodes(begin, end, across), np.arange(n, dtype=np.int32), level
+        across, level = levels(side_x, side_y)
+        begin = np.tile([[begin_x, begin_y]], (len(across), 1))
+        end = np.tile([[end_x, end_y]], (len(across), 1))
+        boxes = np.arange(self.boxes.size, dtype=np.int32)
+        return self.made_nodes(begin, end, across), boxes, level
 
     def split(
         self,

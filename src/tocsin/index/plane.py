@@ -6,6 +6,8 @@ well, in floats and roughly; what is right is decided elsewhere, by keys.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from tocsin.index.cells import Boxes, boxes_of
@@ -21,6 +23,18 @@ _FAR_INTEGER = 2.0**62  # the same, and they fit 64 bits
 def chosen_axes(c: Conjunctions, floats: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the two attributes whose intervals leave the fewest candidates, -1 for none, and
     whether each has the keys of floats.
+    """
+    return padded_axes(by_what_they_rule_out(c, floats)[:2], floats)
+
+
+def padded_axes(attributes: Sequence[int], floats: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return at most two attributes as `chosen_axes` does."""
+    axes = np.array([*attributes, -1, -1][:2], np.int32)
+    return axes, np.array([a >= 0 and floats[a] for a in axes], np.uint8)
+
+
+def by_what_they_rule_out(c: Conjunctions, floats: np.ndarray) -> list[int]:
+    """Return the attributes, first those whose intervals leave the fewest candidates.
 
     An interval counts by the share of the attribute's domain that it rules out.
     """
@@ -34,9 +48,7 @@ def chosen_axes(c: Conjunctions, floats: np.ndarray) -> tuple[np.ndarray, np.nda
         low[sets], high[sets] = c.points[low[sets]], c.points[high[sets] - 1]
         share = shares(low, high, bool(floats[attribute]))[2]
         ruled_out.append((float((1 - share).sum()), attribute))
-    best = [a for _, a in sorted(ruled_out, reverse=True)[:2]]
-    axes = np.array([*best, -1, -1][:2], np.int32)
-    return axes, np.array([a >= 0 and floats[a] for a in axes], np.uint8)
+    return [attribute for _, attribute in sorted(ruled_out, reverse=True)]
 
 
 def boxes_over(c: Conjunctions, axes: np.ndarray, is_float: np.ndarray) -> Boxes:

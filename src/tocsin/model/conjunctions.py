@@ -80,12 +80,16 @@ def joined(parts: Sequence[Conjunctions]) -> Conjunctions:
 
 def kept(part: Conjunctions, keep: np.ndarray) -> Conjunctions:
     """Return the conjunctions for which `keep` is true; points nobody uses are dropped."""
-    if keep.all():
-        return part
-    lengths = np.diff(part.offsets)
-    rows = np.repeat(keep, lengths)
+    return part if keep.all() else taken(part, np.flatnonzero(keep))
+
+
+def taken(part: Conjunctions, numbers: np.ndarray) -> Conjunctions:
+    """Return the conjunctions of these numbers, in their order, and the points that they use."""
+    first = part.offsets[numbers]
+    offsets = np.concatenate([[0], np.cumsum(part.offsets[numbers + 1] - first)])
+    rows = np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], np.diff(offsets))
     kind = part.kind[rows]
-    low, high = part.low[rows].copy(), part.high[rows].copy()
+    low, high = part.low[rows], part.high[rows]
     sets = np.flatnonzero(kind != INTERVAL)
     starts, ends = low[sets], high[sets]
     sizes = ends - starts
@@ -93,14 +97,14 @@ def kept(part: Conjunctions, keep: np.ndarray) -> Conjunctions:
     picked = np.arange(int(sizes.sum())) + np.repeat(starts - (new_ends - sizes), sizes)
     low[sets], high[sets] = new_ends - sizes, new_ends
     return conjunctions(
-        np.concatenate([[0], np.cumsum(lengths[keep])]),
+        offsets,
         part.attribute[rows],
         kind,
         low,
         high,
         part.points[picked],
         part.weight[rows] if part.weight.shape[0] else part.weight,
-        part.rule[keep],
+        part.rule[numbers],
     )
 
 
