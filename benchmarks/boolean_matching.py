@@ -132,12 +132,12 @@ def measure_indexes(
     world = World(setting)
     table, keys = world.rule_table(world.rules(n)), world.events(asked)
     events = world.event_table(keys)
-    held, asks, builds, alone_, whole = {}, {}, {}, {}, {}
+    held, asks, builds, direct, whole = {}, {}, {}, {}, {}
     for index in NAMES:
         held[index], builds[index] = loaded(world, index, table)
         (segment,) = held[index]._rules.segments()
         asks[index] = Asked(segment.index, keys, len(world.floats))
-        alone_[index] = Timed(index, asks[index].match, asked)
+        direct[index] = Timed(index, asks[index].match, asked)
         whole[index] = Timed(index, through_rules(held[index], events), asked)
         few = whole[index].events
         expected = digest(asks[NAMES[0]], few)
@@ -146,19 +146,19 @@ def measure_indexes(
         matched.add(runs_as_pairs(found.offsets, found.rules))
         check(f"{index} through Rules, {what}", matched, expected)
         say(f"  {index}: added in {builds[index]:.1f} s; asked with {few:,} events")
-    best_of([*alone_.values(), *whole.values()])
+    best_of([*direct.values(), *whole.values()])
     met = digest(asks[NAMES[0]], asked).pairs / asked
     for index in NAMES:
         peer = {"keyed": "counting", "bestar": "exhaustive"}.get(index)
         least = {"keyed": AGAINST_COUNTING[name], "bestar": 1}.get(index)
-        each = alone_[index].each
+        each = direct[index].each
         document.match.row(
             what, f"{met:,.0f} ({met / n:.3%})", index, f"{builds[index]:.2f} s",
             f"{held[index].nbytes / n:,.0f}", micro(each),
-            f"{alone_['counting'].each / each:.2f} x", f"{alone_['exhaustive'].each / each:.2f} x",
+            f"{direct['counting'].each / each:.2f} x", f"{direct['exhaustive'].each / each:.2f} x",
             micro(whole[index].each), f"{whole['counting'].each / whole[index].each:.2f} x",
             f"at least {least} x {peer}" if peer else "",
-            bool(alone_[peer].each / each >= least) if peer else None,
+            bool(direct[peer].each / each >= least) if peer else None,
         )  # fmt: skip
 
 
