@@ -348,31 +348,46 @@ def measure_flat(document: Document, size: dict[str, Any]) -> None:
 
 
 def measure_growth(document: Document, size: dict[str, Any]) -> None:
-    """Time per event as rules grow and what an event meets does not."""
-    index = NAMES[0]
+    """Time per event as rules grow and what an event meets does not.
+
+    Either nothing else changes: then rules crowd more and more on the same values, and every value
+    of an event satisfies predicates in proportion to the rules. Or there are more clusters in
+    proportion: then it satisfies as many as before, and what grows is the memory.
+    """
     for name, zipf in size["cases"]:
-        each = []
-        for n in size["growth"]:
-            what = words(name, zipf, n)
-            say(f"growth: {what}")
-            world = World(replace(family(name, zipf), match=size["matches"] / n))
-            c, keys = world.rules(n), world.events(size["growth_events"])
-            start = clock()
-            ask = Asked(INDEXES[index].build(c, world.floats), keys, len(world.floats))
-            build = clock() - start
-            match = Timed(index, ask.match, keys.size)
-            best_of([match])
-            each.append(match.each)
-            met = digest(ask, match.events).pairs / match.events
-            document.growth.row(
-                what, f"{met:,.1f}", f"{build:.2f} s", f"{ask.nbytes / n:,.0f}",
-                f"{c.nbytes / n:,.0f}", micro(match.each), f"{match.each / each[0]:.2f}",
-            )  # fmt: skip
-            del ask, c, keys, match
-            gc.collect()
-        first, last = size["growth"][0], size["growth"][-1]
-        said = f"{index}: {words(name, zipf, first)} to {last:,}, the same matches: growth"
-        document.targets.at_most(said, each[-1] / each[0], 4, "times an event")
+        for said, spread in (("as many clusters", False), ("clusters in proportion", True)):
+            grow(document, name, zipf, said, spread, size)
+
+
+def grow(
+    document: Document, name: str, zipf: bool, said: str, spread: bool, size: dict[str, Any]
+) -> None:
+    index, each, first = NAMES[0], [], size["growth"][0]
+    for n in size["growth"]:
+        what = f"{words(name, zipf, n)}, {said}"
+        say(f"growth: {what}")
+        setting = replace(family(name, zipf), match=size["matches"] / n)
+        if spread:
+            setting = replace(setting, clusters=setting.clusters * n // first)
+        world = World(setting)
+        c, keys = world.rules(n), world.events(size["growth_events"])
+        start = clock()
+        ask = Asked(INDEXES[index].build(c, world.floats), keys, len(world.floats))
+        build = clock() - start
+        match = Timed(index, ask.match, keys.size)
+        best_of([match])
+        each.append(match.each)
+        met = digest(ask, match.events).pairs / match.events
+        document.growth.row(
+            what, f"{met:,.1f}", f"{build:.2f} s", f"{ask.nbytes / n:,.0f}", f"{c.nbytes / n:,.0f}",
+            micro(match.each), f"{match.each / each[0]:.2f}",
+        )  # fmt: skip
+        del ask, c, keys, match
+        gc.collect()
+    what = (
+        f"{index}: {words(name, zipf, first)} to {size['growth'][-1]:,}, the same matches, {said}"
+    )
+    document.targets.at_most(f"{what}: growth", each[-1] / each[0], 4, "times an event")
 
 
 MEASURES = {

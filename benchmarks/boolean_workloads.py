@@ -168,7 +168,7 @@ class World:
         attribute = np.sort(_distinct(rng, self.popular, size, n), axis=0)
         width = self._widths(rng, attribute.shape)
         if s.clusters:
-            cluster = rng.integers(0, s.clusters, attribute.shape, dtype=np.uint8)
+            cluster = rng.integers(0, s.clusters, attribute.shape, dtype=np.uint16)
             low = self.start[attribute, cluster]
             low += _below(rng, np.maximum(s.cluster_size - width, 0) + 1)
         else:
