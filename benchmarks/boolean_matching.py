@@ -132,12 +132,12 @@ def measure_indexes(
     world = World(setting)
     table, keys = world.rule_table(world.rules(n)), world.events(asked)
     events = world.event_table(keys)
-    held, asks, builds, alone_, whole = {}, {}, {}, {}, {}
+    held, asks, builds, direct, whole = {}, {}, {}, {}, {}
     for index in NAMES:
         held[index], builds[index] = loaded(world, index, table)
         (segment,) = held[index]._rules.segments()
         asks[index] = Asked(segment.index, keys, len(world.floats))
-        alone_[index] = Timed(index, asks[index].match, asked)
+        direct[index] = Timed(index, asks[index].match, asked)
         whole[index] = Timed(index, through_rules(held[index], events), asked)
         few = whole[index].events
         expected = digest(asks[NAMES[0]], few)
@@ -146,19 +146,19 @@ def measure_indexes(
         matched.add(runs_as_pairs(found.offsets, found.rules))
         check(f"{index} through Rules, {what}", matched, expected)
         say(f"  {index}: added in {builds[index]:.1f} s; asked with {few:,} events")
-    best_of([*alone_.values(), *whole.values()])
+    best_of([*direct.values(), *whole.values()])
     met = digest(asks[NAMES[0]], asked).pairs / asked
     for index in NAMES:
         peer = {"keyed": "counting", "bestar": "exhaustive"}.get(index)
         least = {"keyed": AGAINST_COUNTING[name], "bestar": 1}.get(index)
-        each = alone_[index].each
+        each = direct[index].each
         document.match.row(
             what, f"{met:,.0f} ({met / n:.3%})", index, f"{builds[index]:.2f} s",
             f"{held[index].nbytes / n:,.0f}", micro(each),
-            f"{alone_['counting'].each / each:.2f} x", f"{alone_['exhaustive'].each / each:.2f} x",
+            f"{direct['counting'].each / each:.2f} x", f"{direct['exhaustive'].each / each:.2f} x",
             micro(whole[index].each), f"{whole['counting'].each / whole[index].each:.2f} x",
             f"at least {least} x {peer}" if peer else "",
-            bool(alone_[peer].each / each >= least) if peer else None,
+            bool(direct[peer].each / each >= least) if peer else None,
         )  # fmt: skip
 
 
@@ -348,31 +348,46 @@ def measure_flat(document: Document, size: dict[str, Any]) -> None:
 
 
 def measure_growth(document: Document, size: dict[str, Any]) -> None:
-    """Time per event as rules grow and what an event meets does not."""
-    index = NAMES[0]
+    """Time per event as rules grow and what an event meets does not.
+
+    Either nothing else changes: then rules crowd more and more on the same values, and every value
+    of an event satisfies predicates in proportion to the rules. Or there are more clusters in
+    proportion: then it satisfies as many as before, and what grows is the memory.
+    """
     for name, zipf in size["cases"]:
-        each = []
-        for n in size["growth"]:
-            what = words(name, zipf, n)
-            say(f"growth: {what}")
-            world = World(replace(family(name, zipf), match=size["matches"] / n))
-            c, keys = world.rules(n), world.events(size["growth_events"])
-            start = clock()
-            ask = Asked(INDEXES[index].build(c, world.floats), keys, len(world.floats))
-            build = clock() - start
-            match = Timed(index, ask.match, keys.size)
-            best_of([match])
-            each.append(match.each)
-            met = digest(ask, match.events).pairs / match.events
-            document.growth.row(
-                what, f"{met:,.1f}", f"{build:.2f} s", f"{ask.nbytes / n:,.0f}",
-                f"{c.nbytes / n:,.0f}", micro(match.each), f"{match.each / each[0]:.2f}",
-            )  # fmt: skip
-            del ask, c, keys, match
-            gc.collect()
-        first, last = size["growth"][0], size["growth"][-1]
-        said = f"{index}: {words(name, zipf, first)} to {last:,}, the same matches: growth"
-        document.targets.at_most(said, each[-1] / each[0], 4, "times an event")
+        for said, spread in (("as many clusters", False), ("clusters in proportion", True)):
+            grow(document, name, zipf, said, spread, size)
+
+
+def grow(
+    document: Document, name: str, zipf: bool, said: str, spread: bool, size: dict[str, Any]
+) -> None:
+    index, each, first = NAMES[0], [], size["growth"][0]
+    for n in size["growth"]:
+        what = f"{words(name, zipf, n)}, {said}"
+        say(f"growth: {what}")
+        setting = replace(family(name, zipf), match=size["matches"] / n)
+        if spread:
+            setting = replace(setting, clusters=setting.clusters * n // first)
+        world = World(setting)
+        c, keys = world.rules(n), world.events(size["growth_events"])
+        start = clock()
+        ask = Asked(INDEXES[index].build(c, world.floats), keys, len(world.floats))
+        build = clock() - start
+        match = Timed(index, ask.match, keys.size)
+        best_of([match])
+        each.append(match.each)
+        met = digest(ask, match.events).pairs / match.events
+        document.growth.row(
+            what, f"{met:,.1f}", f"{build:.2f} s", f"{ask.nbytes / n:,.0f}", f"{c.nbytes / n:,.0f}",
+            micro(match.each), f"{match.each / each[0]:.2f}",
+        )  # fmt: skip
+        del ask, c, keys, match
+        gc.collect()
+    what = (
+        f"{index}: {words(name, zipf, first)} to {size['growth'][-1]:,}, the same matches, {said}"
+    )
+    document.targets.at_most(f"{what}: growth", each[-1] / each[0], 4, "times an event")
 
 
 MEASURES = {

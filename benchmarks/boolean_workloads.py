@@ -102,12 +102,14 @@ class World:
         rng = self._rng(0)
         # Which attributes are popular must not follow their order, in which predicates lie.
         self.popular = _table(s.dimensions, s.zipf, rng.permutation(s.dimensions))
+        self.core = np.sort(_distinct(rng, self.popular, s.rule_size[1], s.profiles), axis=0)
+        # Where clusters and homes lie has numbers of its own: worlds that differ in the domain
+        # alone have the same profiles, and their rules test the same attributes.
+        rng = self._rng(4)
         margin = max(s.width[1], s.home)
         if s.clusters:
             top = s.cardinality - s.cluster_size - margin
             self.start = rng.integers(margin, top, (s.dimensions, s.clusters))
-        self.core = np.sort(_distinct(rng, self.popular, s.rule_size[1], s.profiles), axis=0)
-        if s.clusters:
             cluster = rng.integers(0, s.clusters, self.core.shape)
             slack = rng.integers(0, s.cluster_size - s.home + 1, self.core.shape)
             self.home = self.start[self.core, cluster] + slack
@@ -166,7 +168,7 @@ class World:
         attribute = np.sort(_distinct(rng, self.popular, size, n), axis=0)
         width = self._widths(rng, attribute.shape)
         if s.clusters:
-            cluster = rng.integers(0, s.clusters, attribute.shape, dtype=np.uint8)
+            cluster = rng.integers(0, s.clusters, attribute.shape, dtype=np.uint16)
             low = self.start[attribute, cluster]
             low += _below(rng, np.maximum(s.cluster_size - width, 0) + 1)
         else:

@@ -62,6 +62,12 @@ def test_the_seed_decides():
     assert not np.array_equal(one.events(50).key[:600], one.events(50, draw=1).key[:600])
 
 
+def test_worlds_that_differ_in_the_domain_test_the_same_attributes():
+    small, large = (World(family("A", True, cardinality=n)) for n in (2_500, 250_000_000))
+    assert np.array_equal(small.rules(500).attribute, large.rules(500).attribute)
+    assert np.array_equal(small.events(50).attribute, large.events(50).attribute)
+
+
 def test_rare_attributes_weigh_more_and_no_weight_is_above_the_inverse_frequency():
     world = World(family("A", True))
     c = world.rules(20_000, weighted=True)
