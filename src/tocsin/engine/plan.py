@@ -15,7 +15,7 @@ from tocsin.index.counting import Counting
 from tocsin.index.exhaustive import Exhaustive
 from tocsin.index.grid import Grid, levels
 from tocsin.index.intervals import Intervals
-from tocsin.index.keyed import Keyed
+from tocsin.index.keyed import Keyed, expected
 from tocsin.index.ntree import NTree
 from tocsin.index.plane import (
     boxes_over,
@@ -109,6 +109,11 @@ def _costs(
     touched = np.minimum(side_x + cell[:, 0], 1) * np.minimum(side_y + cell[:, 1], 1)
     cost = _FIND * len(across) + times * float(touched.sum()) * _TEST + left
     yield cost, Grid, f"{words} on the two attributes of the grid"
+    present, looked = expected(c, len(floats))
+    words = f"an event has about {present:,.0f} of the attributes tested, and looks at about "
+    words += _counted(round(times * looked), "conjunction") + " under these"
+    yield _FIND + 2 * _FIND * present + times * looked * _TEST, Keyed, words
+    words = f"an event meets about {met:,.0f} of {_counted(n, 'conjunction')}"
     cover = runs_if_whole(boxes)
     if cover is not None:
         cost = _FIND + cover * _RUN + met * _COPY

@@ -67,6 +67,7 @@ class Rules:
         self._rules = Collection(self.schema, index)
         self._conditions = Conditions(self.schema)
         self._lock = threading.RLock()
+        self._asked: tuple[list[Segment], dict[int, int]] = [], {}
 
     # ------------------------------------------------------------ change
 
@@ -324,8 +325,18 @@ class Rules:
                 segments = self._rules.segments()
             codes = self._rules.codes
             ids = Rosters(segments, self._rules.id_type or pa.string())
-        used = sorted({a for s in segments for a in s.attributes})
+            used = self._used_by(segments)
         return Run(segments, ids, self.schema, Events.read(events, self.schema, used, codes))
+
+    def _used_by(self, segments: list[Segment]) -> dict[int, int]:
+        """Return the attributes that segments test, each with its number among them.
+
+        Kept from one question to the next: of many attributes it takes longer than an event.
+        """
+        if segments != self._asked[0]:
+            used = sorted({a for s in segments for a in s.attributes})
+            self._asked = segments, {a: row for row, a in enumerate(used)}
+        return self._asked[1]
 
     def _checked(self, id: Any, where: str, weights: Any, payload: Any) -> tuple[Any, Any, Any]:
         """Return conjunctions, weights by attribute and payload of a rule, or raise."""

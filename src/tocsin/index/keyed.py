@@ -493,6 +493,29 @@ def rank(
 # ------------------------------------------------------------ build
 
 
+def expected(c: Conjunctions, width: int) -> tuple[float, float]:
+    """Return how many attributes an event has, of those tested, and how many entries it looks at.
+
+    Guessed from the rules, as keys are chosen.
+    """
+    used = np.unique(c.attribute)
+    local = np.full(width, -1, np.int32)
+    local[used] = np.arange(len(used))
+    telling = np.minimum(codes_of(c, local, len(used)).telling, 1.0)
+    looked = np.ones(c.size)
+    tested = np.diff(c.offsets) > 0
+    looked[tested] = np.minimum.reduceat(telling, c.offsets[:-1][tested])
+    return float(present_of(local[c.attribute], len(used), c.size).sum()), float(looked.sum())
+
+
+def present_of(attribute: np.ndarray, attributes: int, size: int) -> np.ndarray:
+    """Return how likely an event has each attribute: twice as likely as a rule tests it.
+
+    Events say more than rules ask.
+    """
+    return np.minimum(1.0, 2 * np.bincount(attribute, minlength=attributes) / max(size, 1))
+
+
 class Coded(NamedTuple):
     """The predicates of conjunctions in codes, row by row."""
 
@@ -551,8 +574,7 @@ def codes_of(c: Conjunctions, local: np.ndarray, attributes: int) -> Coded:
     code_rows(attribute, low, high, cut, cuts, low_code, high_code, exact.view(np.uint8))
     exact &= c.kind == INTERVAL
     by_point &= np.diff(cut)[attribute] < _CODES
-    # As often present as rules test it, twice over: events say more than rules ask.
-    present = np.minimum(1.0, 2 * often / max(c.size, 1)) / (np.diff(cut) + 1)
+    present = present_of(attribute, attributes, c.size) / (np.diff(cut) + 1)
     span = high_code - low_code + 1.0
     span[by_point] = (c.high - c.low)[by_point]
     telling = present[attribute] * span

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import datetime
 import functools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -50,9 +50,10 @@ class Events:
     `used` are the attributes that rules test; `len(events)` counts rows.
     """
 
-    def __init__(self, schema: Schema, used: Sequence[int], codes: dict[str, int]):
+    def __init__(self, schema: Schema, used: Iterable[int], codes: dict[str, int]):
         self._schema = schema
-        self._used = used
+        # By attribute its row; whoever asks often, for one event each, gives it so.
+        self._used = used if isinstance(used, dict) else {a: row for row, a in enumerate(used)}
         self._coder = Coder(codes)
         self._dicts: Sequence[Mapping[str, Any]] = ()
         self._columns: list[tuple[int, pa.ChunkedArray]] = []
@@ -61,7 +62,7 @@ class Events:
 
     @classmethod
     def read(
-        cls, source: Any, schema: Schema, used: Sequence[int], codes: dict[str, int]
+        cls, source: Any, schema: Schema, used: Iterable[int], codes: dict[str, int]
     ) -> Events:
         """Return events over whatever a user may hand in."""
         events = cls(schema, used, codes)
@@ -193,7 +194,7 @@ class Events:
         return found[-1] if found else None
 
     def _keys_of_dicts(self, start: int, stop: int) -> Keys:
-        used = {attribute: row for row, attribute in enumerate(self._used)}
+        used = self._used
         ranged = False
         if len(used) <= _FEW:
             rows = [[line.NULL] * (stop - start) for _ in used]
@@ -205,7 +206,7 @@ class Events:
             shape = len(used), stop - start
             columns = np.array(rows, np.int64).reshape(shape)
             upper = np.array(highs, np.int64).reshape(shape) if ranged else None
-            return dense(columns, np.array(self._used, np.int32), upper)
+            return dense(columns, np.array(list(used), np.int32), upper)
         counts = [0] * (stop - start + 1)
         attributes: list[int] = []
         keys: list[int] = []
