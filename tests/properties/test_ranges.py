@@ -2,6 +2,7 @@
 
 import math
 from datetime import UTC, datetime
+from itertools import combinations, product
 from random import Random
 
 import pyarrow as pa
@@ -135,6 +136,24 @@ def test_explain(rng):
     for test in explanation.predicates:
         assert test.value == event[test.attribute] or test.value != test.value
         assert test.off is None or test.holds is False
+
+
+def test_every_small_set_and_every_small_range():
+    sets = [c for size in range(1, 6) for c in combinations(range(5), size)]
+    # Each beside each, as the points of all sets lie in one array.
+    leaves = [leaf for a, b in product(sets, sets) for leaf in (("NOT IN", a), ("IN", b))]
+    engine = tocsin.Rules({"n": "integer"}, index="grid")
+    for number, (operator, points) in enumerate(leaves):
+        engine.add(number, f"n {operator} ({', '.join(map(str, points))})")
+    engine.merge()
+    ranges = [(low, high) for low in range(-1, 6) for high in range(low, 7)]
+    found = engine.match([{"n": {"low": low, "high": high}} for low, high in ranges])
+    assert set(pairs(found)) == {
+        (event, number)
+        for event, (low, high) in enumerate(ranges)
+        for number, (operator, points) in enumerate(leaves)
+        if any((n in points) == (operator == "IN") for n in range(low, high + 1))
+    }
 
 
 def test_removed_rules_and_rules_added_later():

@@ -280,12 +280,13 @@ def propose(
 def propose_ranges(
     b: Layout, keys: Keys, width: int, first: int, stop: int, offsets: Int64Out, out: Int32Out
 ) -> int:
-    """Do as `propose` does, for events that have ranges: one conjunction after the other."""
+    """Do as `propose` does, for events that have ranges: test after test of a block."""
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
     own, key_of, columns_high, high_of = keys.attribute, keys.key, keys.columns_high, keys.key_high
     blocks, tests_of, attribute, bounds = b.block, b.tests, b.attribute, b.bounds
     least, greatest, lows, highs, candidate = b.least, b.greatest, b.low, b.high, b.candidate
     line, last = blank(width), blank(width)
+    hits = np.empty(candidate.shape[0], np.uint8)  # of a block
     n = offsets[0]
     room = out.shape[0] - candidate.shape[0]
     event = first
@@ -298,13 +299,17 @@ def propose_ranges(
             for test in range(tests_of[block], tests_of[block + 1]):
                 a = attribute[test]
                 can_meet &= least[test] <= last[a] and line[a] <= greatest[test]
-            for i in range(ended - begun if can_meet else 0):
-                hit = True
-                for test in range(tests_of[block], tests_of[block + 1]):
-                    a, at = attribute[test], bounds[test] + i
-                    hit &= lows[at] <= last[a] and line[a] <= highs[at]
+            if not can_meet:
+                continue
+            for i in range(ended - begun):
+                hits[i] = 1
+            for test in range(tests_of[block], tests_of[block + 1]):
+                at, key, end = np.uint64(bounds[test]), line[attribute[test]], last[attribute[test]]
+                for i in range(np.uint64(ended - begun)):
+                    hits[i] &= np.uint8((lows[at + i] <= end) & (key <= highs[at + i]))
+            for i in range(ended - begun):
                 out[n] = candidate[begun + i]
-                n += np.int64(hit)
+                n += np.int64(hits[i])
         unload(sparse, own, event, line)
         unload(sparse, own, event, last)
         event += 1
