@@ -270,4 +270,4 @@ def test_rules_that_no_attributes_narrow_down_lie_apart():
         [{"id": -1 - i, "where": weak.format(a=a, b=b)} for i, (a, b) in enumerate(low.tolist())]
     )
     parts = rules.plan().parts
-    assert [(p.index, p.rules) for p in parts] == [("exhaustive", 3000), ("grid", 3000)]
+    assert [(p.index, p.rules) for p in parts] == [("keyed", 3000), ("grid", 3000)]
