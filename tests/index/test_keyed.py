@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+import tocsin
 from tocsin.index import keyed
 from tocsin.index.finish import EventWeights
 from tocsin.index.keyed import Keyed
@@ -167,3 +168,30 @@ def test_bounds_save_work(k):
     for event, matches in enumerate(found):
         best = sorted(matches, key=lambda m: (-totals[m], m))[:k]
         assert rules[event * k : event * k + sizes[event]].tolist() == best
+
+
+def test_a_range_that_finds_several_points_of_a_set():
+    rng = np.random.default_rng(5)
+    table = []
+    for i in range(300):
+        points = rng.choice(40, rng.integers(1, 9), replace=False).tolist()
+        text = f"a IN ({', '.join(map(str, points))})"
+        if i % 2:
+            text += f" AND b BETWEEN {rng.integers(0, 20)} AND {rng.integers(20, 40)}"
+        table.append({"id": i, "where": text, "weights": {"a": round(rng.random(), 1)}})
+    ranges = []
+    for _ in range(40):
+        low, width = (rng.integers(0, 30, 2)).tolist()
+        ranges.append({"a": {"low": low, "high": low + width}, "b": int(rng.integers(0, 40))})
+    answers = []
+    for name in ("keyed", "exhaustive"):
+        rules = tocsin.Rules({"a": "integer", "b": "integer"}, index=name)
+        rules.add_many(table)
+        rules.merge()
+        assert rules.plan().parts[0].index == name
+        matches = rules.match(ranges).sorted()
+        assert rules.count(ranges).tolist() == np.diff(matches.offsets).tolist()
+        best = rules.top(ranges, 4, weights={"b": 0.3})
+        answers.append((matches.to_arrow(), best.to_arrow()))
+    assert len(answers[0][0]) > 1000
+    assert answers[0] == answers[1]

@@ -20,15 +20,21 @@ from tocsin.cli.files import JsonObject, as_id, open_rules, typed
 )
 @click.argument("id")
 @click.option("--event", type=JsonObject(), required=True, help="As in '{\"x\": 3}'.")
+@click.option("--weights", type=JsonObject(), help="The event's weights, as in '{\"x\": 0.5}'.")
 @click.option("--version", type=int, help="An older version of the store.")
 @click.option("--schema", help="For a file: x=number,tier=category, or a file of events.")
 def explain(
-    source: Path, id: str, event: dict[str, Any], version: int | None, schema: str | None
+    source: Path,
+    id: str,
+    event: dict[str, Any],
+    weights: dict[str, Any] | None,
+    version: int | None,
+    schema: str | None,
 ) -> None:
     """Tell why a rule matches an event, or why not, predicate by predicate."""
     rules = open_rules(source, schema, version)
     values = {name: typed(name, value, rules.schema) for name, value in event.items()}
-    click.echo(str(rules.explain(values, as_id(id, rules))))
+    click.echo(str(rules.explain(values, as_id(id, rules), weights)))
 
 
 @click.command()

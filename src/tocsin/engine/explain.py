@@ -20,7 +20,8 @@ from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.events import Events
 from tocsin.model.keys import line_of
 from tocsin.model.line import NULL
-from tocsin.model.predicates import INTERVAL, NOT_NULL, Predicate
+from tocsin.model.matches import Matches
+from tocsin.model.predicates import INTERVAL, IS_NULL, NOT_NULL, Predicate
 from tocsin.model.schema import Kind, Schema
 from tocsin.model.wording import off_by, predicate_text
 
@@ -32,6 +33,8 @@ class Test:
     `holds` is True, False, or None: unknown, since the event has no value. `off` says how
     far the value is from what is asked, positive if it is too high (a timedelta for times);
     None where there is no distance. A range is a dict of low and high, and its nearer end counts.
+    `rule_weight` and `event_weight` are what counts in `top`: their product is what the test adds
+    to the score; None where neither the rule nor the question has weights.
     """
 
     attribute: str
@@ -40,6 +43,8 @@ class Test:
     holds: bool | None
     off: Any
     conjunction: int
+    rule_weight: float | None = None
+    event_weight: float | None = None
 
     def __str__(self) -> str:
         mark = {True: "yes", False: "no", None: "unknown"}[self.holds]
@@ -50,23 +55,32 @@ class Test:
             if self.off == zero:
                 return f"{line}, just outside: the end is open"
             line += f", {'above' if self.off > zero else 'below'} by {_shown(abs(self.off))}"
+        if self.rule_weight is not None and self.event_weight is not None:
+            adds = self.rule_weight * self.event_weight
+            line += f"; {'adds' if self.holds else 'would add'} {adds:.6g}"
+            line += f" = {self.rule_weight:.6g} x {self.event_weight:.6g}"
         return line
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Whether a rule matches an event, and every predicate of it; prints as a small table."""
+    """Whether a rule matches an event, and every predicate of it; prints as a small table.
+
+    `score` is what `top` gives the rule for this event, 0 if it does not match.
+    """
 
     rule: Any
     matched: bool
     where: str
     predicates: tuple[Test, ...]  # in the order of the conjunctions
     conjunctions: int
+    score: float
 
     def __str__(self) -> str:
-        lines = [
-            f"rule {self.rule!r} {'matches' if self.matched else 'does not match'}: {self.where}"
-        ]
+        verdict = "matches" if self.matched else "does not match"
+        if self.matched and any(t.rule_weight is not None for t in self.predicates):
+            verdict += f" with score {self.score:.6g}"
+        lines = [f"rule {self.rule!r} {verdict}: {self.where}"]
         if not self.conjunctions:
             lines.append("  no event can satisfy this condition")
         for number in range(self.conjunctions):
@@ -87,9 +101,17 @@ def alone_of(segment: Segment, place: int) -> Segment:
 
 
 def explained(
-    segment: Segment, matched: bool, schema: Schema, events: Events, codes: Mapping[str, int]
+    segment: Segment,
+    matched: Matches,
+    schema: Schema,
+    events: Events,
+    codes: Mapping[str, int],
+    weights: np.ndarray | None,
 ) -> Explanation:
-    """Return the explanation of the only rule of a segment for the only event of `events`."""
+    """Return the explanation of the only rule of a segment for the only event of `events`.
+
+    `matched` is what `top` says of it; `weights` are the event's by attribute, if it has any.
+    """
     c = segment.conjunctions_of(0)
     texts = {code: text for text, code in codes.items()}
     keys = events.keys(0, 1)
@@ -97,6 +119,7 @@ def explained(
     line, last = np.empty(len(schema), np.int64), np.empty(len(schema), np.int64)
     line_of(keys, 0, line, last)
     truths(c, 0, c.size, line, last, held)
+    weighted = c.weight.shape[0] > 0 or weights is not None
     tests = []
     for number in range(c.size):
         for row in range(int(c.offsets[number]), int(c.offsets[number + 1])):
@@ -107,6 +130,9 @@ def explained(
             holds: bool | None = bool(held[row])
             if ends[0] == NULL and not holds and predicate != NOT_NULL:
                 holds = None
+            # As `finish.score` adds up: what must be null adds nothing, nor a second test.
+            repeated = row > c.offsets[number] and attribute == c.attribute[row - 1]
+            counts = weighted and predicate != IS_NULL and not repeated
             tests.append(
                 Test(
                     name,
@@ -115,11 +141,14 @@ def explained(
                     holds,
                     None if holds else _off(kind, predicate, ends),
                     number,
+                    (float(c.weight[row]) if c.weight.shape[0] else 1.0) if counts else None,
+                    (1.0 if weights is None else float(weights[attribute])) if counts else None,
                 )
             )
     id_ = segment.roster.ids[0].as_py()
     where = condition_text(segment, 0, schema, codes)
-    return Explanation(id_, matched, where, tuple(tests), c.size)
+    score = float(matched.scores[0]) if matched.scores is not None and len(matched) else 0.0
+    return Explanation(id_, len(matched) > 0, where, tuple(tests), c.size, score)
 
 
 def condition_text(segment: Segment, place: int, schema: Schema, codes: Mapping[str, int]) -> str:

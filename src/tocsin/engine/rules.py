@@ -21,7 +21,7 @@ from tocsin.engine.matching import Run, event_weights
 from tocsin.engine.plan import Part, Plan
 from tocsin.engine.segment import Rosters, Segment
 from tocsin.engine.store_folder import StoreFolder
-from tocsin.errors import RuleError, TocsinError, is_unicode
+from tocsin.errors import EventError, RuleError, TocsinError, is_unicode
 from tocsin.model.arrow import refusing
 from tocsin.model.condition import Conditions
 from tocsin.model.events import Events
@@ -278,15 +278,25 @@ class Rules:
         run = self._run(events)
         return run.top(int(k), event_weights(weights, len(run.events), self.schema))
 
-    def explain(self, event: Any, id: Any) -> Explanation:
-        """Return why a rule matches one event, or why not, predicate by predicate."""
+    def explain(
+        self, event: Any, id: Any, weights: Mapping[str, float] | None = None
+    ) -> Explanation:
+        """Return why a rule matches one event, or why not, predicate by predicate.
+
+        Where the rule has weights, or the event is given some, as for `top`, also what each
+        predicate adds to the score.
+        """
         with self._lock:
             alone = alone_of(*self._rules.locate(_plain_id(id)))
             run = self._run(event, [alone])
             if len(run.events) != 1:
                 raise RuleError(f"explain takes one event, got {len(run.events)}")
-            matched = len(run.match()) > 0
-            return explained(alone, matched, self.schema, run.events, self._rules.codes)
+            if weights is not None and not isinstance(weights, Mapping):
+                raise EventError(f"weights of the event must be a dict, got {weights!r}")
+            of_event = event_weights(weights, 1, self.schema)
+            matched = run.top(1, of_event)
+            line = None if weights is None else of_event.common
+            return explained(alone, matched, self.schema, run.events, self._rules.codes, line)
 
     # ------------------------------------------------------------ store
 

@@ -42,7 +42,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from tocsin.index.accept import holds
+from tocsin.index.accept import holds_within
 from tocsin.index.finish import EventWeights, keep, score
 from tocsin.index.laid import Laid
 from tocsin.jit import (
@@ -100,6 +100,7 @@ class Keyed(Laid):
     name: ClassVar[str] = "keyed"
 
     layout_class = Layout
+    takes_ranges = True
 
     def proves_all(self) -> bool:
         """Tell whether no predicate is left to accept."""
@@ -208,26 +209,43 @@ def code_event(
 
 
 @step
-def passing(begin, end, code, line, low, high, second, second_low, second_high, passed):
-    """Write the entries, of some, whose key and second predicate hold; return how many."""
+def passing(begin, end, code, line, last, high, second, second_low, second_high, passed):
+    """Write the entries, of some, whose key and second predicate hold; return how many.
+
+    That their keys begin early enough is known already.
+    """
     n = np.uint64(0)
     for j in range(np.uint64(begin), np.uint64(end)):
-        value = line[second[j]]
+        a = second[j]
         passed[n] = np.int32(j)
-        n += np.uint64((high[j] >= code) & (second_low[j] <= value) & (value <= second_high[j]))
+        n += np.uint64((high[j] >= code) & (second_low[j] <= last[a]) & (line[a] <= second_high[j]))
     return np.int64(n)
 
 
 @step
-def rest_holds(begin, end, rows, line):
+def rest_holds(begin, end, rows, line, last):
     """Tell whether an entry's further predicates hold, those from `begin` to `end`."""
     row = np.uint64(begin)
     while row < np.uint64(end):
-        value = line[rows[row]]
-        if value < rows[row + np.uint64(1)] or value > rows[row + np.uint64(2)]:
+        a = rows[row]
+        if last[a] < rows[row + np.uint64(1)] or line[a] > rows[row + np.uint64(2)]:
             return False
         row += np.uint64(3)
     return True
+
+
+@step
+def without_doubles(found, out, begin):
+    """Write candidates from `begin` on, in order and each once; return where they end.
+
+    Of a small set that is a key an event finds one point, but a range may find several.
+    """
+    kept = begin
+    for each in np.sort(found):
+        if kept == begin or out[kept - 1] != each:
+            out[kept] = each
+            kept += 1
+    return kept
 
 
 @kernel
@@ -242,11 +260,16 @@ def propose(
     candidate, start, rows = g.candidate, g.start, g.rows
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
     attribute, key = keys.attribute, keys.key
+    columns_high, key_high = keys.columns_high, keys.key_high
+    ranged = columns_high.shape[0] + key_high.shape[0] > 0
     attributes = run.shape[0] - 2
     line = np.zeros(attributes + 1, np.uint16)
+    last = np.zeros(attributes + 1, np.uint16) if ranged else line
     present = np.empty(attributes + 1, np.int32)
     listed = np.full(attributes + 1, -1, np.int64)
+    listed_last = np.full(attributes + 1 if ranged else 0, -1, np.int64)
     passed = np.empty(_AT_ONCE, np.int32)
+    into = np.empty(candidate.shape[0], np.int32) if ranged else out
     n = np.uint64(offsets[0])
     event = first
     while event < stop and np.int64(n) + most <= out.shape[0]:
@@ -254,27 +277,37 @@ def propose(
             columns, column_attribute, sparse, attribute, key, event, local, cut, cuts, line,
             present, listed,
         )  # fmt: skip
+        if ranged:
+            n = np.uint64(0)
+            code_event(
+                columns_high, column_attribute, sparse, attribute, key_high, event, local, cut,
+                cuts, last, present, listed_last,
+            )  # fmt: skip
         present[several] = attributes
         for i in range(several + 1):
             a = present[i]
             code = np.int64(line[a])
             for r in range(run[a], run[a + 1]):
-                end = first_above(low, begin[r], begin[r + 1], code)
+                end = first_above(low, begin[r], begin[r + 1], np.int64(last[a]))
                 at = first_above(low, begin[r], end, code - width[r] - 1)
                 while at < end:
                     upto = min(at + _AT_ONCE, end)
                     left = passing(
-                        at, upto, code, line, low, high, second, second_low, second_high, passed
+                        at, upto, code, line, last, high, second, second_low, second_high, passed
                     )
                     for p in range(left):
                         if p + 6 < left:
                             prefetch(rows, np.int64(start[passed[p + 6]]))
                         j = np.uint64(passed[p])
-                        out[n] = candidate[j]
-                        n += np.uint64(rest_holds(start[j], start[j + np.uint64(1)], rows, line))
+                        into[n] = candidate[j]
+                        n += np.uint64(
+                            rest_holds(start[j], start[j + np.uint64(1)], rows, line, last)
+                        )
                     at = upto
         for i in range(several):
-            line[present[i]] = 0
+            line[present[i]] = last[present[i]] = 0
+        if ranged:
+            n = np.uint64(without_doubles(into[:n], out, offsets[event - first]))
         event += 1
         offsets[event - first] = n
     return event
@@ -282,7 +315,10 @@ def propose(
 
 @kernel
 def tally(g: Layout, keys: Keys, counts: Int64Out) -> None:
-    """Add to each event's count the conjunctions that hold; asked only if all are proven."""
+    """Add to each event's count the conjunctions that hold; asked only if all are proven.
+
+    And never with ranges.
+    """
     local, cut, cuts, run, begin, width = g.local, g.cut, g.cuts, g.run, g.begin, g.width
     low, high, second, second_low, second_high = (
         g.low, g.high, g.second, g.second_low, g.second_high
@@ -311,13 +347,13 @@ def tally(g: Layout, keys: Keys, counts: Int64Out) -> None:
                 while at < end:
                     upto = min(at + _AT_ONCE, end)
                     left = passing(
-                        at, upto, code, line, low, high, second, second_low, second_high, passed
+                        at, upto, code, line, line, high, second, second_low, second_high, passed
                     )
                     for p in range(left):
                         if p + 6 < left:
                             prefetch(rows, np.int64(start[passed[p + 6]]))
                         j = np.uint64(passed[p])
-                        n += rest_holds(start[j], start[j + np.uint64(1)], rows, line)
+                        n += rest_holds(start[j], start[j + np.uint64(1)], rows, line, line)
                     at = upto
         for i in range(several):
             line[present[i]] = 0
@@ -326,17 +362,17 @@ def tally(g: Layout, keys: Keys, counts: Int64Out) -> None:
 
 @step
 def passing_bound(
-    begin, end, code, line, low, high, second, second_low, second_high, most, least, passed
+    begin, end, code, line, last, high, second, second_low, second_high, most, least, passed
 ):
     """Like `passing`, and whose bound is not below `least`."""
     n = np.uint64(0)
     for j in range(np.uint64(begin), np.uint64(end)):
-        value = line[second[j]]
+        a = second[j]
         passed[n] = np.int32(j)
         n += np.uint64(
             (high[j] >= code)
-            & (second_low[j] <= value)
-            & (value <= second_high[j])
+            & (second_low[j] <= last[a])
+            & (line[a] <= second_high[j])
             & (most[j] >= least)
         )
     return np.int64(n)
@@ -372,6 +408,8 @@ def rank(
     candidate, start, rows, most, heaviest = g.candidate, g.start, g.rows, g.most, g.heaviest
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
     attribute, key = keys.attribute, keys.key
+    columns_high, key_high = keys.columns_high, keys.key_high
+    ranged = columns_high.shape[0] + key_high.shape[0] > 0
     row_of, tested, kind, row_low, row_high = c.offsets, c.attribute, c.kind, c.low, c.high
     points, weight, rule_of = c.points, c.weight, c.rule
     own, own_attribute, own_weight = (
@@ -384,13 +422,17 @@ def rank(
         if local[a] >= 0:
             schema_of[local[a]] = a
     line = np.zeros(attributes + 1, np.uint16)
+    last = np.zeros(attributes + 1, np.uint16) if ranged else line
     present = np.empty(attributes + 1, np.int32)
     listed = np.full(attributes + 1, -1, np.int64)
+    listed_last = np.full(attributes + 1 if ranged else 0, -1, np.int64)
     passed = np.empty(_AT_ONCE, np.int32)
     weights = common.copy()
     values = blank(schema_width)
+    uppers = blank(schema_width) if ranged else values
     parts = np.empty(64, np.int64)
     some_removed, has_own = removed.shape[0] > 0, own.shape[0] > 0
+    alone = single and not ranged  # a range may find several points of one set
     plain = not has_own
     for a in range(common.shape[0]):
         plain &= common[a] == 1.0
@@ -410,6 +452,11 @@ def rank(
             for j in range(several):
                 greatest = max(greatest, weights[schema_of[present[j]]])
             greatest *= 1.0000001
+        if ranged:
+            code_event(
+                columns_high, column_attribute, sparse, attribute, key_high, event, local, cut,
+                cuts, last, present, listed_last,
+            )  # fmt: skip
         present[several] = attributes
         # The stretches, those that may have the best first.
         several_parts = 0
@@ -435,12 +482,12 @@ def rank(
             least = scores[base + k - 1] / greatest if size == k and greatest > 0.0 else -1.0
             if heaviest[of_part] < least:
                 break
-            end = first_above(low, begin[of_part], begin[of_part + 1], code)
+            end = first_above(low, begin[of_part], begin[of_part + 1], np.int64(last[part_of]))
             at = first_above(low, begin[of_part], end, code - width[of_part] - 1)
             while at < end:
                 upto = min(at + _AT_ONCE, end)
                 left = passing_bound(
-                    at, upto, code, line, low, high, second, second_low, second_high, most, least,
+                    at, upto, code, line, last, high, second, second_low, second_high, most, least,
                     passed,
                 )  # fmt: skip
                 seen[0] += left
@@ -450,20 +497,26 @@ def rank(
                     e = np.uint64(passed[q])
                     if most[e] < least:
                         continue
-                    if not rest_holds(start[e], start[e + np.uint64(1)], rows, line):
+                    if not rest_holds(start[e], start[e + np.uint64(1)], rows, line, last):
                         continue
                     found = candidate[e]
                     if found < 0:
                         found = ~found
                         if not loaded:
                             load(columns, column_attribute, sparse, attribute, key, event, values)
+                            if ranged:
+                                load(
+                                    columns_high, column_attribute, sparse, attribute, key_high,
+                                    event, uppers,
+                                )  # fmt: skip
                             loaded = True
                         seen[1] += 1
                         true = True
                         for row in range(row_of[found], row_of[found + 1]):
-                            if not holds(
-                                kind[row], row_low[row], row_high[row], points, values[tested[row]]
-                            ):
+                            if not holds_within(
+                                kind[row], row_low[row], row_high[row], points,
+                                values[tested[row]], uppers[tested[row]],
+                            ):  # fmt: skip
                                 true = False
                                 break
                         if not true:
@@ -476,18 +529,19 @@ def rank(
                             tested, kind, row_high, weight, row_of[found], row_of[found + 1],
                             weights,
                         )  # fmt: skip
-                    size = keep(rule_of[found], value, single, k, base, size, rules, scores)
+                    size = keep(rule_of[found], value, alone, k, base, size, rules, scores)
                     if size == k and greatest > 0.0:
                         least = scores[base + k - 1] / greatest
                 at = upto
         sizes[i] = size
         if loaded:
             unload(sparse, attribute, event, values)
+            unload(sparse, attribute, event, uppers)
         if has_own:
             for j in range(own[before + i], own[before + i + 1]):
                 weights[own_attribute[j]] = common[own_attribute[j]]
         for p in range(several):
-            line[present[p]] = 0
+            line[present[p]] = last[present[p]] = 0
 
 
 # ------------------------------------------------------------ build
