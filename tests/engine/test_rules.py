@@ -318,6 +318,30 @@ def test_explanations(rules):
     ]
 
 
+def test_explaining_scores(rules):
+    event, weights = {"x": 6.0, "tier": "gold"}, {"x": 0.5, "tier": 0.1}
+    explanation = rules.explain(event, "gold", weights)
+    assert explanation.score == rules.top(event, 5, weights).scores[-1] == 0.4 * 0.5 + 0.6 * 0.1
+    assert [(t.rule_weight, t.event_weight) for t in explanation.predicates] == [
+        (0.4, 0.5),
+        (0.6, 0.1),
+    ]
+    assert str(explanation).splitlines() == [
+        "rule 'gold' matches with score 0.26: tier IN ('gold', 'black') AND x > 5",
+        "    yes     x > 5    x is 6; adds 0.2 = 0.4 x 0.5",
+        "    yes     tier IN ('gold', 'black')    tier is 'gold'; adds 0.06 = 0.6 x 0.1",
+    ]
+    missed = rules.explain({"x": 6.0, "tier": "tin"}, "gold", weights)
+    assert missed.score == 0
+    assert "tier is 'tin'; would add 0.06 = 0.6 x 0.1" in str(missed)
+    rules.add("none", "tier IS NULL AND x > 3 AND x <> 4")
+    explanation = rules.explain({"x": 6.0}, "none", weights)
+    assert explanation.score == 0.5
+    assert [t.rule_weight for t in explanation.predicates].count(None) == 2
+    with pytest.raises(tocsin.TocsinError, match="weights of the event must be a dict"):
+        rules.explain(event, "gold", [0.5])
+
+
 def test_explaining_times_and_integers():
     rules = tocsin.Rules({"n": "integer", "seen": "time", "fresh": "flag"})
     rules.add(1, "n IN (1, 5, 9) AND seen >= '2024-01-02' AND fresh")

@@ -34,7 +34,7 @@ class Test:
     far the value is from what is asked, positive if it is too high (a timedelta for times);
     None where there is no distance. A range is a dict of low and high, and its nearer end counts.
     `rule_weight` and `event_weight` are what counts in `top`: their product is what the test adds
-    to the score; None where neither the rule nor the question has weights.
+    to the score; None where that was not asked, or there are no weights.
     """
 
     attribute: str
@@ -53,8 +53,9 @@ class Test:
         if self.off is not None:
             zero = datetime.timedelta(0) if isinstance(self.off, datetime.timedelta) else 0
             if self.off == zero:
-                return f"{line}, just outside: the end is open"
-            line += f", {'above' if self.off > zero else 'below'} by {_shown(abs(self.off))}"
+                line += ", just outside: the end is open"
+            else:
+                line += f", {'above' if self.off > zero else 'below'} by {_shown(abs(self.off))}"
         if self.rule_weight is not None and self.event_weight is not None:
             adds = self.rule_weight * self.event_weight
             line += f"; {'adds' if self.holds else 'would add'} {adds:.6g}"
@@ -119,7 +120,8 @@ def explained(
     line, last = np.empty(len(schema), np.int64), np.empty(len(schema), np.int64)
     line_of(keys, 0, line, last)
     truths(c, 0, c.size, line, last, held)
-    weighted = c.weight.shape[0] > 0 or weights is not None
+    # Where nothing matched and nobody asked, weights say nothing.
+    weighted = weights is not None or (c.weight.shape[0] > 0 and len(matched) > 0)
     tests = []
     for number in range(c.size):
         for row in range(int(c.offsets[number]), int(c.offsets[number + 1])):
