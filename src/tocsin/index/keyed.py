@@ -493,7 +493,9 @@ def rank(
                 seen[0] += left
                 for q in range(left):
                     if q + 6 < left:
+                        soon = candidate[passed[q + 6]]
                         prefetch(rows, np.int64(start[passed[q + 6]]))
+                        prefetch(rule_of, np.int64(soon if soon >= 0 else ~soon))
                     e = np.uint64(passed[q])
                     if most[e] < least:
                         continue
