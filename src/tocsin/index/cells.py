@@ -51,6 +51,8 @@ from tocsin.model.keys import number
 from tocsin.model.line import HIGHEST, LOWEST, NULL
 from tocsin.model.predicates import INTERVAL, NOT_SET, SET
 
+EXTENT, SPREAD, SIDES = 0, 1, 2  # what `crowds` tells
+
 BITS = 14
 CODES = 1 << BITS  # of a cell, on each axis
 _AHEAD = 64  # events whose cells are computed, and asked for, together
@@ -494,20 +496,21 @@ def crowds(
     node: Int32s,
     codes: Int64s,
     crowd: Int32s,
+    what: int,
     low: Float64Out,
     high: Float64Out,
-    widths: Float64Out,
-    areas: Float64Out,
+    sums: Float64Out,
+    more: Float64Out,
 ) -> None:
-    """For each crowded cell widen a domain (`low` to `high`) to the bounds in its part list.
+    """For each crowded cell look at the bounds in its part list; those at infinity do not count.
 
-    `crowd` is a number per cell, -1 if it is not crowded. Bounds at infinity do not count. If
-    the domain is known already (`widths` has places), add up the widths of the boxes in it, and
-    their products.
+    `crowd` is a number per cell, -1 if it is not crowded. Of each axis of a cell tell `what` is
+    asked: with EXTENT the least and the greatest bound, `low` and `high`, their sum and, in `more`,
+    their number; with SPREAD, from the mean in `low`, the sum of distances; with SIDES, within a
+    domain from `low` to `high`, the sum of the boxes' sides and, in `more`, of the sides' products.
     """
     gap, across, base, origin, scale = n.gap, n.across, n.base, n.origin, n.scale
     lows, highs, floats, size = b.low, b.high, b.floats, b.settled.shape[0]
-    known = widths.shape[0] > 0
     for i in range(box.shape[0]):
         a = 2 * np.int64(node[i])
         low_x, high_x, low_y, high_y = codes[4 * i : 4 * i + 4]
@@ -531,14 +534,20 @@ def crowds(
                     end = bound_within(
                         highs[place], floats[axis], side, 1, origin[k], scale[k], across[k]
                     )
-                    if known:
+                    if what == SIDES:
                         width = max(min(end, high[slot]) - max(begin, low[slot]), 0.0)
-                        widths[slot] += width
+                        sums[slot] += width
                         area *= width
                         if axis == 1:
-                            areas[number] += area
+                            more[number] += area
                         continue
                     for bound in (begin, end):
-                        if np.abs(bound) < np.inf:
-                            low[slot] = min(low[slot], bound)
-                            high[slot] = max(high[slot], bound)
+                        if np.abs(bound) == np.inf:
+                            continue
+                        if what == SPREAD:
+                            sums[slot] += np.abs(bound - low[slot])
+                            continue
+                        low[slot] = min(low[slot], bound)
+                        high[slot] = max(high[slot], bound)
+                        sums[slot] += bound
+                        more[slot] += 1.0

@@ -15,6 +15,9 @@ from tocsin.errors import RuleError
 from tocsin.index.cells import (
     BITS,
     CODES,
+    EXTENT,
+    SIDES,
+    SPREAD,
     Boxes,
     Cells,
     Nodes,
@@ -42,6 +45,7 @@ _TOO_MANY = (
     f"lists of more than {_MOST:,} entries; the rules are too many, or overlap too much, for one "
     "index: split them over several Rules"
 )
+_NEAR = 4.0  # mean deviations from the mean within which bounds are cut into cells
 _EXACT = 2.0**53  # integers below are exact as floats
 
 
@@ -268,12 +272,20 @@ class Filing(ABC):
         number[cells] = np.arange(len(cells))
         begin: np.ndarray = np.full(2 * len(cells), np.inf)
         end: np.ndarray = np.full(2 * len(cells), -np.inf)
-        none = np.empty(0)
-        crowds(nodes, self.boxes, box, node, codes, number, begin, end, none, none)
-        begin[~np.isfinite(begin)] = 0.0
-        end = np.maximum(end, begin)
+        asked = nodes, self.boxes, box, node, codes, number
+        sums, counts = np.zeros(2 * len(cells)), np.zeros(2 * len(cells))
+        crowds(*asked, EXTENT, begin, end, sums, counts)
+        begin[counts == 0] = end[counts == 0] = 0.0
+        # Where most of them are: a few large boxes must not make the cells coarse for the others.
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean, spread = sums / np.maximum(counts, 1), np.zeros(2 * len(cells))
+            crowds(*asked, SPREAD, mean, end, spread, counts)
+            near = _NEAR * spread / np.maximum(counts, 1)
+            trimmed = np.isfinite(near) & (near > 0)
+            begin[trimmed] = np.maximum(begin, mean - near)[trimmed]
+            end[trimmed] = np.minimum(end, mean + near)[trimmed]
         widths, areas = np.zeros(2 * len(cells)), np.zeros(len(cells))
-        crowds(nodes, self.boxes, box, node, codes, number, begin, end, widths, areas)
+        crowds(*asked, SIDES, begin, end, widths, areas)
         begin, end = begin.reshape(-1, 2), end.reshape(-1, 2)
         extent = end - begin
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -39,6 +39,7 @@ from tocsin.model.conjunctions import Conjunctions
 _BYTES_A_BOX = 80
 _LEAST_BYTES = 4 << 20
 _ENTRY_BYTES = 12
+_TESTED = 1.0
 _CROWDED = 48  # a part list may be so long, and four times the average
 _LEVELS = 4
 
@@ -73,6 +74,8 @@ def resolution(
     for _ in range(200):
         made = m * (both * nx * ny + qx * nx + qy * ny + 1)
         over = (made > entries) | (nx * ny > entries)
+        # What an event tests in vain.
+        over |= m * (qx / ny + qy / nx + 1 / (nx * ny)) < _TESTED
         over &= (nx > 1) | (ny > 1)
         if not over.any():
             break
