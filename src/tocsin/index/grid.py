@@ -39,7 +39,7 @@ from tocsin.model.conjunctions import Conjunctions
 _BYTES_A_BOX = 80
 _LEAST_BYTES = 4 << 20
 _ENTRY_BYTES = 12
-_TESTED = 1.0
+_VAIN = 1.0
 _CROWDED = 48  # a part list may be so long, and four times the average
 _LEVELS = 4
 
@@ -56,12 +56,13 @@ def cell_side(m: Any, q: Any) -> Any:
 
 
 def resolution(
-    m: Any, qx: Any, qy: Any, entries: Any, both: Any = None
+    m: Any, qx: Any, qy: Any, entries: Any, both: Any = None, vain: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return how many cells to have across x and y for m boxes of sides qx, qy of the domain.
 
     At most about `entries` list entries, or cells, come of it (3.2.5). `both` is the mean of the
-    sides' product, if that of the means will not do: a few boxes may cover everything.
+    sides' product, if that of the means will not do: a few boxes may cover everything. And an event
+    tests no fewer than `vain` boxes in vain: finer cells are more than a cache holds.
     """
     both = np.multiply(qx, qy) if both is None else both
     m, qx, qy, entries, both = np.broadcast_arrays(m, qx, qy, np.asarray(entries, float), both)
@@ -74,8 +75,7 @@ def resolution(
     for _ in range(200):
         made = m * (both * nx * ny + qx * nx + qy * ny + 1)
         over = (made > entries) | (nx * ny > entries)
-        # What an event tests in vain.
-        over |= m * (qx / ny + qy / nx + 1 / (nx * ny)) < _TESTED
+        over |= m * (qx / ny + qy / nx + 1 / (nx * ny)) < vain
         over &= (nx > 1) | (ny > 1)
         if not over.any():
             break
@@ -105,7 +105,9 @@ def levels(
         qx, qy = side_x[rest], side_y[rest]
         entries = _budget(n * times) * max(len(rest) / max(n, 1), 0.1)
         middle_x, middle_y = (np.median(q) if len(q) else 1.0 for q in (qx, qy))
-        nx, ny = (int(v) for v in resolution(len(rest) * times, middle_x, middle_y, entries))
+        nx, ny = (
+            int(v) for v in resolution(len(rest) * times, middle_x, middle_y, entries, vain=_VAIN)
+        )
         covered = (qx * nx + 1) * (qy * ny + 1)
         large = covered > 64 + 8 * np.median(covered) if len(rest) else np.zeros(0, bool)
         # A few may stay: what they cost is little beside the others.
@@ -174,7 +176,7 @@ class GridFiling(Filing):
         # Eight entries a box, as long as the budget for all tiers lasts.
         left = max(2 * self.budget - self.id_count - int(full.sum()) - int(part.sum()), 0)
         allowed = m * np.clip(left / m.sum(), 1, 8)
-        nx, ny = resolution(m, q[:, 0], q[:, 1], allowed, both)
+        nx, ny = resolution(m, q[:, 0], q[:, 1], allowed, both, _VAIN)
         # Worth it if an event has less than half of the boxes left to test.
         cx, cy = 1 / nx, 1 / ny
         tested = both + q[:, 0] * cy + q[:, 1] * cx + cx * cy
