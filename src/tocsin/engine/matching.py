@@ -236,7 +236,7 @@ class Run:
         most = part.conjunctions.size
         offsets = np.empty(n + 1, np.int64)
         offsets[0] = 0
-        buffer = _Buffer(part, 1, True)
+        buffer = _Buffer(part, n, True)
         rules, kept = buffer.out, True
         size = done = 0
         for keys in self.events.blocks():
@@ -325,11 +325,11 @@ class Run:
 def _grown(rules: np.ndarray, size: int, wanted: int, done: int, events: int) -> np.ndarray:
     """Return a larger array with the first `size` rules, with room for `wanted` at least.
 
-    As much as the events `done` ask for, scaled to all, since what is never touched costs
-    nothing; but not too far, since the first events may not be like the others.
+    As much as the events `done` have asked for, scaled to all, since what is never touched costs
+    nothing, and a second copy much; but not too far, since these may not be like the others.
     """
-    scaled = wanted * events // done * 9 // 8 if done < events else wanted
-    grown = np.empty(min(scaled, 8 * wanted + _ROOM), np.int32)
+    scaled = size * events // done * 9 // 8 + wanted - size
+    grown = np.empty(max(wanted, min(scaled, 64 * wanted + _ROOM)), np.int32)
     grown[:size] = rules[:size]
     return grown
 
