@@ -217,7 +217,8 @@ class Run:
         for block in self.blocks(kept=True):
             events = len(block.offsets) - 1
             if size + len(block) > len(rules):
-                rules = _grown(rules, size, size + len(block), block.first + events, n)
+                found = size + len(block)
+                rules = _grown(rules, size, found, found * n // (block.first + events))
             rules[size : size + len(block)] = block.rules
             offsets[block.first + 1 : block.first + events + 1] = block.offsets[1:] + size
             size += len(block)
@@ -252,7 +253,7 @@ class Run:
                 first = stop
                 size = int(offsets[done])
                 if done < n and size + most > len(rules):
-                    grown = _grown(rules, size, size + most, done, n)
+                    grown = _grown(rules, size, size + most, size * n // done + most)
                     if kept:
                         _kept.give_back([buffer])
                         kept = False
@@ -322,14 +323,14 @@ class Run:
         return Matches(offsets, all_rules, self.ids, np.concatenate(scores), counters=counters)
 
 
-def _grown(rules: np.ndarray, size: int, wanted: int, done: int, events: int) -> np.ndarray:
+def _grown(rules: np.ndarray, size: int, wanted: int, expected: int) -> np.ndarray:
     """Return a larger array with the first `size` rules, with room for `wanted` at least.
 
-    As much as the events `done` have asked for, scaled to all, since what is never touched costs
-    nothing, and a second copy much; but not too far, since these may not be like the others.
+    And for as many as are expected, since what is never touched costs nothing, and a second copy
+    much; but not too many more, since the events so far may not be like the others.
     """
-    scaled = size * events // done * 9 // 8 + wanted - size
-    grown = np.empty(max(wanted, min(scaled, 64 * wanted + _ROOM)), np.int32)
+    room = min(expected * 9 // 8, 64 * wanted + _ROOM)
+    grown = np.empty(max(wanted, room), np.int32)
     grown[:size] = rules[:size]
     return grown
 
