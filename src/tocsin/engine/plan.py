@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tocsin.errors import RuleError, near
+from tocsin.index.bestar.index import BEStar
 from tocsin.index.counting import Counting
 from tocsin.index.exhaustive import Exhaustive
 from tocsin.index.grid import Grid
@@ -21,7 +22,7 @@ from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.line import HIGHEST, NULL
 
 INDEXES: dict[str, Any] = {
-    each.name: each for each in (Exhaustive, Grid, NTree, Intervals, Rectangles, Counting)
+    each.name: each for each in (Exhaustive, Grid, NTree, Intervals, Rectangles, Counting, BEStar)
 }
 
 

@@ -1,0 +1,198 @@
+"""The k best (section VI): p-nodes in the order of what they can promise, until that is too little.
+
+A conjunction that holds scores at most the sum of its weights times the greatest weight that the
+event gives to an attribute that can count; so does all below a bucket, by the greatest such sum
+(`Tree.most`). Unlike the paper's summaries, a weight for each attribute in every node, this is one
+number a node, and it is exact where the event's weights are all alike.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tocsin.index.bestar.layout import (
+    ATTRIBUTE,
+    BUCKET,
+    BUCKETS,
+    DIRECTORY,
+    LEAF,
+    LEFT,
+    NODES,
+    PNODE,
+    PNODES,
+    RIGHT,
+    ROOT,
+    SIZE,
+    Tree,
+)
+from tocsin.index.bestar.matching import (
+    blank_line,
+    list_present,
+    meets,
+    next_pnode,
+    satisfied,
+)
+from tocsin.index.finish import EventWeights, keep, score
+from tocsin.jit import Float64Out, Int32Out, Int64Out, UInt8s, kernel, prefetch, step
+from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.keys import Keys, load, unload
+from tocsin.model.line import NULL
+
+_SLACK = 1e-9  # a sum in another order may be greater by rounding,
+_TINY = 1e-300  # also where products underflow
+
+
+@step
+def bound(most, greatest):
+    """Return what no conjunction below scores more than, rounding included."""
+    product = most * greatest * (1.0 + _SLACK) + _TINY
+    return product if product == product else np.inf  # infinity times 0
+
+
+@step
+def push(bounds, nodes, size, value, node):
+    """Put a p-node into the heap; the first has the greatest bound."""
+    i = size
+    while i > 0 and bounds[(i - 1) >> 1] < value:
+        bounds[i], nodes[i] = bounds[(i - 1) >> 1], nodes[(i - 1) >> 1]
+        i = (i - 1) >> 1
+    bounds[i], nodes[i] = value, node
+
+
+@step
+def pop(bounds, nodes, size):
+    """Take the first p-node off a heap of so many, and return it."""
+    first = nodes[0]
+    value, node = bounds[size - 1], nodes[size - 1]
+    i = 0
+    while True:
+        child = 2 * i + 1
+        if child >= size - 1:
+            break
+        if child + 1 < size - 1 and bounds[child + 1] > bounds[child]:
+            child += 1
+        if bounds[child] <= value:
+            break
+        bounds[i], nodes[i] = bounds[child], nodes[child]
+        i = child
+    bounds[i], nodes[i] = value, node
+    return first
+
+
+@kernel
+def find_best(
+    t: Tree,
+    c: Conjunctions,
+    keys: Keys,
+    width: int,
+    first: int,
+    events: int,
+    before: int,
+    removed: UInt8s,
+    single: bool,
+    event_weights: EventWeights,
+    k: int,
+    sizes: Int64Out,
+    rules: Int32Out,
+    scores: Float64Out,
+    counters: Int64Out,
+) -> None:
+    """Merge what holds into each event's list of the k best; see `Ranked.best`.
+
+    Algorithm 6, with one heap for all levels, which is what its recursion amounts to.
+    """
+    bucket, pnode, target, need = t.bucket, t.pnode, t.target, t.need
+    most, tolerant = t.most, t.tolerant
+    rows, of, kind, low, high, points = c.offsets, c.attribute, c.kind, c.low, c.high, c.points
+    rule_of, weight_of = c.rule, c.weight
+    columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
+    own, key_of = keys.attribute, keys.key
+    given_offsets, given_attribute = event_weights.offsets, event_weights.attribute
+    given_weight, common = event_weights.weight, event_weights.common
+    weights = common.copy()
+    shifted = blank_line(width)
+    line = shifted[1:]
+    seen, present = np.zeros(width + 1, np.uint8), np.empty(width + 1, np.int64)
+    stack = np.empty(t.state[BUCKETS] + 2, np.int64)
+    bounds = np.empty(t.state[PNODES] + 1, np.float64)
+    nodes_of = np.empty(t.state[PNODES] + 1, np.int64)
+    always = 0.0  # the greatest weight of an attribute that counts though an event has it not
+    for attribute in range(tolerant.shape[0]):
+        if tolerant[attribute] != 0:
+            always = max(always, common[attribute])
+    some_removed, individual = removed.shape[0] > 0, given_offsets.shape[0] > 0
+    looked_at = evaluated = 0
+    for e in range(events):
+        event = first + e
+        load(columns, column_attribute, sparse, own, key_of, event, line)
+        given = list_present(column_attribute, sparse, own, event, shifted, seen, present)
+        greatest = always
+        if individual:
+            for i in range(given_offsets[before + e], given_offsets[before + e + 1]):
+                weights[given_attribute[i]] = given_weight[i]
+                if given_attribute[i] < tolerant.shape[0] and tolerant[given_attribute[i]] != 0:
+                    greatest = max(greatest, given_weight[i])
+        for i in range(given):
+            greatest = max(greatest, weights[present[i] - 1])
+        base, size = e * k, sizes[e]
+        waiting = 0
+        needed = np.int64(0)
+        stack[0] = 0
+        height = 1
+        while True:
+            # The c-directory of one p-node; at first the root.
+            while height > 0:
+                height -= 1
+                b = stack[height]
+                at = b * BUCKET
+                if needed > 0 and not meets(bucket, at, shifted[needed], shifted[needed]):
+                    continue
+                # Only what is strictly worse is passed over.
+                if size == k and bound(most[b], greatest) < scores[base + k - 1]:
+                    continue
+                leaf = bucket[at + LEAF]
+                for i in range(leaf, leaf + bucket[at + SIZE]):
+                    looked_at += 1
+                    if shifted[need[i]] == NULL:
+                        continue
+                    number = target[i]
+                    if some_removed and removed[number] != 0:
+                        continue
+                    evaluated += 1
+                    begin, end = rows[number], rows[number + 1]
+                    if satisfied(of, kind, low, high, points, begin, end, line) < end:
+                        continue
+                    value = score(of, kind, high, weight_of, begin, end, weights)
+                    size = keep(rule_of[number], value, single, k, base, size, rules, scores)
+                for side in (LEFT, RIGHT):
+                    if bucket[at + side] >= 0:
+                        prefetch(bucket, bucket[at + side] * BUCKET)
+                        stack[height] = bucket[at + side]
+                        height += 1
+                nodes = bucket[at + NODES]
+                if nodes > 0:
+                    start = bucket[at + DIRECTORY]
+                    entry, step_ = next_pnode(need, start, nodes, shifted, present, given, 0)
+                    while entry >= 0:
+                        p = np.int64(target[entry])
+                        promise = bound(most[pnode[p * PNODE + ROOT]], greatest)
+                        if size < k or promise >= scores[base + k - 1]:
+                            push(bounds, nodes_of, waiting, promise, p)
+                            waiting += 1
+                        entry, step_ = next_pnode(
+                            need, start, nodes, shifted, present, given, step_
+                        )  # fmt: skip
+            if waiting == 0 or (size == k and bounds[0] < scores[base + k - 1]):
+                break
+            p = pop(bounds, nodes_of, waiting)
+            waiting -= 1
+            needed = pnode[p * PNODE + ATTRIBUTE] + 1
+            stack[0] = pnode[p * PNODE + ROOT]
+            height = 1
+        sizes[e] = size
+        if individual:
+            for i in range(given_offsets[before + e], given_offsets[before + e + 1]):
+                weights[given_attribute[i]] = common[given_attribute[i]]
+        unload(sparse, own, event, line)
+    counters[0] += looked_at
+    counters[1] += evaluated
