@@ -228,7 +228,8 @@ class _Check:
             spans = self.spans(number)
             _must(set(path) <= set(spans), f"{name} lacks an attribute of its path")
             need = int(self.t.need[start + place])
-            _must(need - 1 in spans if spans else need == 0, f"{name} does not need {need - 1}")
+            spare = set(spans) - set(path)
+            _must(need - 1 in spare if spare else need == 0, f"{name} does not need {need - 1}")
             beside = {need for a in spans if (need := a + 1) in directory}
             _must(not beside, f"{name} belongs below a p-node of the bucket")
             below = below.joined(_Below([], self.weight(number), [spans[a] for a in path]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.index.accept import holds
-from tocsin.index.bestar.insertion import entry_for
 from tocsin.index.bestar.layout import (
     BUCKET,
     BUCKETS,
@@ -21,6 +20,7 @@ from tocsin.index.bestar.layout import (
     SIZE,
     Tree,
 )
+from tocsin.index.bestar.records import entry_for
 from tocsin.jit import Int32Out, Int64Out, kernel, prefetch, step
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import Keys, load, unload
@@ -64,24 +64,23 @@ def list_present(column_attribute, offsets, attribute, event, shifted, seen, pre
 
 
 @step
-def next_pnode(need, start, nodes, shifted, present, given, step_):
-    """Return the place in a directory of the next p-node that an event follows, and the next step.
+def list_followed(need, start, nodes, shifted, present, given, entries):
+    """Write the entries of a directory that an event follows; return how many there are.
 
-    The place is -1 when there is none any more. Either the directory is read, or, if it is long,
-    the event's attributes are looked up in it.
+    Either the directory is read, or, if it is long, the event's attributes are looked up in it.
     """
+    n = 0
     if nodes <= _LONG * given:
-        while step_ < nodes:
-            if shifted[need[start + step_]] != NULL:
-                return start + step_, step_ + 1
-            step_ += 1
-        return np.int64(-1), step_
-    while step_ < given:
-        entry = entry_for(need, start, nodes, present[step_])
-        step_ += 1
+        for entry in range(start, start + nodes):
+            entries[n] = entry
+            n += shifted[need[entry]] != NULL
+        return n
+    for i in range(given):
+        entry = entry_for(need, start, nodes, present[i])
         if entry >= 0:
-            return entry, step_
-    return np.int64(-1), step_
+            entries[n] = entry
+            n += 1
+    return n
 
 
 @step
@@ -112,6 +111,7 @@ def propose(
     shifted = blank_line(width)
     line = shifted[1:]
     seen, present = np.zeros(width + 1, np.uint8), np.empty(width + 1, np.int64)
+    entries = np.empty(width + 1, np.int64)
     # Buckets to visit, and 1 + the attribute of each.
     stack = np.empty(2 * t.state[BUCKETS] + 2, np.int64)
     n = offsets[0]
@@ -141,16 +141,12 @@ def propose(
                     prefetch(bucket, child * BUCKET)
                     stack[height], stack[height + 1] = child, needed
                     height += 2
-            nodes = bucket[at + NODES]
-            if nodes > 0:
-                start = bucket[at + DIRECTORY]
-                entry, step_ = next_pnode(need, start, nodes, shifted, present, given, 0)
-                while entry >= 0:
-                    child = pnode[target[entry] * PNODE + ROOT]
-                    prefetch(bucket, child * BUCKET)
-                    stack[height], stack[height + 1] = child, need[entry]
-                    height += 2
-                    entry, step_ = next_pnode(need, start, nodes, shifted, present, given, step_)
+            start, nodes = bucket[at + DIRECTORY], bucket[at + NODES]
+            for i in range(list_followed(need, start, nodes, shifted, present, given, entries)):
+                child = pnode[target[entries[i]] * PNODE + ROOT]
+                prefetch(bucket, child * BUCKET)
+                stack[height], stack[height + 1] = child, need[entries[i]]
+                height += 2
         unload(sparse, own, event, line)
         event += 1
         offsets[event - first] = n
@@ -177,6 +173,7 @@ def watch(t: Tree, c: Conjunctions, keys: Keys, width: int, discarded: Int64Out)
     shifted = blank_line(width)
     line = shifted[1:]
     seen, present = np.zeros(width + 1, np.uint8), np.empty(width + 1, np.int64)
+    entries = np.empty(width + 1, np.int64)
     stack = np.empty(2 * t.state[BUCKETS] + 2, np.int64)
     for event in range(columns.shape[1]):
         load(columns, column_attribute, sparse, own, key_of, event, line)
@@ -203,13 +200,9 @@ def watch(t: Tree, c: Conjunctions, keys: Keys, width: int, discarded: Int64Out)
                 if bucket[at + side] >= 0:
                     stack[height], stack[height + 1] = bucket[at + side], needed
                     height += 2
-            nodes = bucket[at + NODES]
-            if nodes > 0:
-                start = bucket[at + DIRECTORY]
-                entry, step_ = next_pnode(need, start, nodes, shifted, present, given, 0)
-                while entry >= 0:
-                    child = pnode[target[entry] * PNODE + ROOT]
-                    stack[height], stack[height + 1] = child, need[entry]
-                    height += 2
-                    entry, step_ = next_pnode(need, start, nodes, shifted, present, given, step_)
+            start, nodes = bucket[at + DIRECTORY], bucket[at + NODES]
+            for i in range(list_followed(need, start, nodes, shifted, present, given, entries)):
+                child = pnode[target[entries[i]] * PNODE + ROOT]
+                stack[height], stack[height + 1] = child, need[entries[i]]
+                height += 2
         unload(sparse, own, event, line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.index.bestar.insertion import add_member, entry_for, extend_by, path_of, unlist
+from tocsin.index.bestar.boxes import extend, path_of, span, spans_of, weight_of
 from tocsin.index.bestar.layout import (
     ABOVE,
     ATTRIBUTE,
@@ -18,14 +18,12 @@ from tocsin.index.bestar.layout import (
     DIRECTORY_CLASS,
     FREE_PNODE,
     HIGH,
-    IDLE,
     LEAF,
     LEAF_CAPACITY,
     LEAF_CLASS,
     LEFT,
     LOW,
     MEMBERS,
-    NEXT,
     NODE,
     NODES,
     PARENT,
@@ -35,13 +33,17 @@ from tocsin.index.bestar.layout import (
     SIZE,
     TODO,
     Tree,
+)
+from tocsin.index.bestar.records import (
+    add_member,
     class_of,
     enough,
+    entry_for,
     free_bucket,
     lengthen,
     look_after,
+    next_one,
     shorten,
-    span,
 )
 from tocsin.jit import Int32s, kernel, step
 from tocsin.model.conjunctions import Conjunctions
@@ -95,14 +97,16 @@ def shrink(t: Tree, c: Conjunctions) -> bool:
     path, before = np.empty(attributes + 1, np.int64), np.empty(2 * attributes + 4, np.int64)
     capacity = np.int64(t.options[LEAF_CAPACITY])
     while state[TODO] >= 0:
-        b = state[TODO]
+        b = next_one(bucket, state)
         at = b * BUCKET
+        if b > 0 and bucket[at + PARENT] < 0:
+            free_bucket(t, b)
+            continue
         together = mergeable(bucket, at, capacity)
-        if together > 0 and not enough(t, 0, 0, (2 << class_of(together)) + 8, 0):
-            return False
-        state[TODO] = bucket[at + NEXT]
-        bucket[at + NEXT] = IDLE
         if together > 0:
+            if not enough(t, 0, 0, (2 << class_of(together)) + 8, 0):
+                look_after(bucket, state, b)
+                return False
             merge(t, at)
         shorten(t, at, LEAF, LEAF_CLASS, bucket[at + SIZE])
         if bucket[at + SIZE] <= capacity:
@@ -160,16 +164,10 @@ def merge(t, at):
                 bucket, target, need, t.home, t.place, b, np.int64(target[leaf + i]), need[leaf + i]
             )
         bucket[at + side] = -1
-        unlist_and_free(t, child)
+        bucket[child * BUCKET + SIZE] = 0
+        bucket[child * BUCKET + PARENT] = -1  # it may still be in the list: freed when it comes up
+        look_after(bucket, t.state, child)
     bucket[at + CUT] = NULL
-
-
-@step
-def unlist_and_free(t, b):
-    """Give a bucket back, which may still be in the list of those to be looked after."""
-    if t.bucket[b * BUCKET + NEXT] != IDLE:
-        unlist(t.bucket, t.state, b)
-    free_bucket(t, b)
 
 
 @step
@@ -205,6 +203,8 @@ def refit(t, c, b, path, lows, highs, before):
     far it reaches in every dimension of this one.
     """
     bucket, pnode, box, most, target = t.bucket, t.pnode, t.box, t.most, t.target
+    rows, attribute, kind, weights = c.offsets, c.attribute, c.kind, c.weight
+    low, high, points = c.low, c.high, c.points
     at = b * BUCKET
     level = path_of(bucket, pnode, b, path)
     start = bucket[at + BOX]
@@ -216,7 +216,10 @@ def refit(t, c, b, path, lows, highs, before):
         box[start + j] = NULL if j & 1 else HIGHEST
     leaf = bucket[at + LEAF]
     for i in range(bucket[at + SIZE]):
-        extend_by(t, c, b, np.int64(target[leaf + i]), level, path, lows, highs)
+        begin, stop = rows[target[leaf + i]], rows[target[leaf + i] + 1]
+        spans_of(attribute, kind, low, high, points, begin, stop, path, level, lows, highs)
+        weight = weight_of(attribute, kind, high, weights, begin, stop)
+        extend(bucket, box, most, b, level, lows, highs, weight)
     for side in (LEFT, RIGHT):
         child = bucket[at + side]
         if child >= 0:

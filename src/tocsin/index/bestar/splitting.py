@@ -9,11 +9,29 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.index.bestar.layout import length
+from tocsin.index.bestar.boxes import length
 from tocsin.jit import step
 from tocsin.model.line import NULL
 
 OVERLAPPING, TO_LEFT, TO_RIGHT = 0, 1, 2
+
+_FEW = 32
+
+
+@step
+def ordered(values):
+    """Return the order of values; a leaf has few of them, and sorting these in place is faster."""
+    m = values.shape[0]
+    if m > _FEW:
+        return np.argsort(values)
+    order = np.empty(m, np.int64)
+    for i in range(m):
+        j = i
+        while j > 0 and values[order[j - 1]] > values[i]:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = i
+    return order
 
 
 @step
@@ -25,7 +43,7 @@ def at_best(low, high, least, side):
     it linear after sorting, where the paper takes n log n for each I.
     """
     m = low.shape[0]
-    by_high, by_low = np.argsort(high), np.argsort(low)
+    by_high, by_low = ordered(high), ordered(low)
     # What is in front of a place and what comes from there on, in either order.
     low_from, low_before = np.empty(m + 1, np.int64), np.empty(m + 1, np.int64)
     high_from, high_before = np.empty(m + 1, np.int64), np.empty(m + 1, np.int64)
@@ -78,7 +96,7 @@ def from_both_ends(low, high, least, side):
     The paper's approximate algorithm. What meets the other side by the time it is taken overlaps.
     """
     m = low.shape[0]
-    by_high, by_low = np.argsort(high), np.argsort(low)
+    by_high, by_low = ordered(high), ordered(low)
     side[:m] = OVERLAPPING
     lefts = rights = 0
     left_end, right_start = np.int64(NULL), np.int64(NULL)

@@ -27,9 +27,9 @@ from tocsin.index.bestar.layout import (
 )
 from tocsin.index.bestar.matching import (
     blank_line,
+    list_followed,
     list_present,
     meets,
-    next_pnode,
     satisfied,
 )
 from tocsin.index.finish import EventWeights, keep, score
@@ -113,6 +113,7 @@ def find_best(
     shifted = blank_line(width)
     line = shifted[1:]
     seen, present = np.zeros(width + 1, np.uint8), np.empty(width + 1, np.int64)
+    entries = np.empty(width + 1, np.int64)
     stack = np.empty(t.state[BUCKETS] + 2, np.int64)
     bounds = np.empty(t.state[PNODES] + 1, np.float64)
     nodes_of = np.empty(t.state[PNODES] + 1, np.int64)
@@ -169,19 +170,13 @@ def find_best(
                         prefetch(bucket, bucket[at + side] * BUCKET)
                         stack[height] = bucket[at + side]
                         height += 1
-                nodes = bucket[at + NODES]
-                if nodes > 0:
-                    start = bucket[at + DIRECTORY]
-                    entry, step_ = next_pnode(need, start, nodes, shifted, present, given, 0)
-                    while entry >= 0:
-                        p = np.int64(target[entry])
-                        promise = bound(most[pnode[p * PNODE + ROOT]], greatest)
-                        if size < k or promise >= scores[base + k - 1]:
-                            push(bounds, nodes_of, waiting, promise, p)
-                            waiting += 1
-                        entry, step_ = next_pnode(
-                            need, start, nodes, shifted, present, given, step_
-                        )  # fmt: skip
+                start, nodes = bucket[at + DIRECTORY], bucket[at + NODES]
+                for i in range(list_followed(need, start, nodes, shifted, present, given, entries)):
+                    p = np.int64(target[entries[i]])
+                    promise = bound(most[pnode[p * PNODE + ROOT]], greatest)
+                    if size < k or promise >= scores[base + k - 1]:
+                        push(bounds, nodes_of, waiting, promise, p)
+                        waiting += 1
             if waiting == 0 or (size == k and bounds[0] < scores[base + k - 1]):
                 break
             p = pop(bounds, nodes_of, waiting)
