@@ -27,8 +27,8 @@ Unlike the paper:
 * Lengths and middles are those of keys (`model.line`). For floats these are no distances, but they
   keep the order, and nothing more is needed to be right.
 * The exhaustive split is linear after sorting; see `splitting`.
-* An attribute that only one member of a leaf has makes no p-node; where no other is left, the leaf
-  may grow, to twice its size before it is tried again (the paper's UpdateClusterCapacity).
+* An attribute that fewer than 5 members of a leaf have makes no p-node; where no other is left, the
+  leaf may grow, to twice its size before it is tried again (the paper's UpdateClusterCapacity).
 * The bottom-up expansion is for partitioned buckets that were never split, too, as section V-A2
   has it and Algorithm 2 has not: one value that is partitioned stays one value.
 * A side that is empty costs no bucket; `insertion.side_for` says where it would begin.

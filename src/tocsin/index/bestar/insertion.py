@@ -124,7 +124,7 @@ def insert(t: Tree, c: Conjunctions, numbers: Int32s, first: int) -> int:
     while settle(t, c, path, lows, highs, counts) and done < numbers.shape[0]:
         number = np.int64(numbers[done])
         begin, stop = rows[number], rows[number + 1]
-        entries = 2 << class_of(state[LONGEST] + 1)
+        entries = 1 << class_of(state[LONGEST] + 1)
         if not enough(t, 1, 0, entries + 8, 2 << class_of(2 * (stop - begin))):
             break
         done += 1

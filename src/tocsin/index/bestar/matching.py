@@ -112,41 +112,52 @@ def propose(
     line = shifted[1:]
     seen, present = np.zeros(width + 1, np.uint8), np.empty(width + 1, np.int64)
     entries = np.empty(width + 1, np.int64)
-    # Buckets to visit, and 1 + the attribute of each.
-    stack = np.empty(2 * t.state[BUCKETS] + 2, np.int64)
+    # Buckets to visit, and 1 + the attribute of each. Those found first are visited first: so
+    # there is time for each to arrive from memory after it was asked for.
+    queue = np.empty(2 * t.state[BUCKETS] + 2, np.int64)
     n = offsets[0]
     room = out.shape[0] - rows.shape[0] + 1
     event = first
     while event < stop and n <= room:
         load(columns, column_attribute, sparse, own, key_of, event, line)
         given = list_present(column_attribute, sparse, own, event, shifted, seen, present)
-        stack[0], stack[1] = 0, 0
-        height = 2
-        while height > 0:
-            height -= 2
-            at, needed = stack[height] * BUCKET, stack[height + 1]
+        queue[0], queue[1] = 0, 0
+        head, tail = 0, 2
+        end = n  # of what may hold
+        while head < tail:
+            at, needed = queue[head] * BUCKET, queue[head + 1]
+            head += 2
             if needed > 0 and not meets(bucket, at, shifted[needed], shifted[needed]):
                 continue
             leaf = bucket[at + LEAF]
             for i in range(leaf, leaf + bucket[at + SIZE]):
                 if shifted[need[i]] != NULL:
-                    number = target[i]
-                    end = rows[number + 1]
-                    if satisfied(of, kind, low, high, points, rows[number], end, line) == end:
-                        out[n] = number
-                        n += 1
+                    out[end] = target[i]
+                    prefetch(rows, np.int64(target[i]))
+                    end += 1
             for side in (LEFT, RIGHT):
                 child = bucket[at + side]
                 if child >= 0:
                     prefetch(bucket, child * BUCKET)
-                    stack[height], stack[height + 1] = child, needed
-                    height += 2
+                    queue[tail], queue[tail + 1] = child, needed
+                    tail += 2
             start, nodes = bucket[at + DIRECTORY], bucket[at + NODES]
             for i in range(list_followed(need, start, nodes, shifted, present, given, entries)):
                 child = pnode[target[entries[i]] * PNODE + ROOT]
                 prefetch(bucket, child * BUCKET)
-                stack[height], stack[height + 1] = child, need[entries[i]]
-                height += 2
+                queue[tail], queue[tail + 1] = child, need[entries[i]]
+                tail += 2
+        for i in range(n, end):
+            begin = rows[out[i]]
+            prefetch(of, begin)
+            prefetch(kind, begin)
+            prefetch(low, begin)
+            prefetch(high, begin)
+        for i in range(n, end):
+            begin, after = rows[out[i]], rows[out[i] + 1]
+            if satisfied(of, kind, low, high, points, begin, after, line) == after:
+                out[n] = out[i]
+                n += 1
         unload(sparse, own, event, line)
         event += 1
         offsets[event - first] = n

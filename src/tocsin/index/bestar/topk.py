@@ -173,8 +173,10 @@ def find_best(
                 start, nodes = bucket[at + DIRECTORY], bucket[at + NODES]
                 for i in range(list_followed(need, start, nodes, shifted, present, given, entries)):
                     p = np.int64(target[entries[i]])
-                    promise = bound(most[pnode[p * PNODE + ROOT]], greatest)
+                    root = pnode[p * PNODE + ROOT]
+                    promise = bound(most[root], greatest)
                     if size < k or promise >= scores[base + k - 1]:
+                        prefetch(bucket, root * BUCKET)
                         push(bounds, nodes_of, waiting, promise, p)
                         waiting += 1
             if waiting == 0 or (size == k and bounds[0] < scores[base + k - 1]):
