@@ -687,7 +687,7 @@ def test_check_finds_what_is_wrong():
         t.home[np.flatnonzero(t.home >= 0)[0]] = -1
 
     def promise(t):
-        t.most[1] += 1
+        t.most[3] += 1
 
     def miscount(t):
         t.pnode.reshape(-1, PNODE)[0, COUNT] += 1

@@ -33,8 +33,8 @@ Unlike the paper:
   has it and Algorithm 2 has not: one value that is partitioned stays one value.
 * A side that is empty costs no bucket; `insertion.side_for` says where it would begin.
 * A member carries the rarest attribute that it needs, so that most cost one comparison.
-* A node's bound for the k best is one number, not one for each attribute; see `topk`. With `>=`:
-  Algorithm 6 drops ties, and loops while the wrong heap is filled.
+* A node's bound for the k best comes of two numbers, not of one for each attribute; see `topk`.
+  With `>=`: Algorithm 6 drops ties, and loops while the wrong heap is filled.
 * What an attribute was seen to cost is remembered for attributes (`Tree.rate`), so that a p-node
   which was recycled is not made again at once; and ranks are learnt when `tune` is asked, never
   while matching.

@@ -46,16 +46,21 @@ def span_on(c_attribute, kind, low, high, points, begin, stop, attribute):
 
 
 @step
-def weight_of(c_attribute, kind, high, weight, begin, stop):
-    """Return the sum of a conjunction's weights: its score, were all weights of the event 1."""
-    total = 0.0
+def sums_of(c_attribute, kind, high, weight, usual, begin, stop):
+    """Return the sum of a conjunction's weights, and that of the weights times what is usual.
+
+    They are its score for an event whose weights are all 1, and for one that has the usual ones.
+    """
+    plain = by_usual = 0.0
     for row in range(begin, stop):
         if kind[row] == INTERVAL and high[row] == NULL:
             continue
         if row > begin and c_attribute[row] == c_attribute[row - 1]:
             continue
-        total += weight[row] if weight.shape[0] > 0 else 1.0
-    return total
+        each = weight[row] if weight.shape[0] > 0 else 1.0
+        plain += each
+        by_usual += each * usual[c_attribute[row]]
+    return plain, by_usual
 
 
 @step
@@ -79,10 +84,11 @@ def rarest(popularity, c_attribute, kind, low, high, points, begin, stop, path, 
 
 
 @step
-def extend(bucket, box, most, b, level, lows, highs, weight):
+def extend(bucket, box, most, b, level, lows, highs, sums):
     """Widen a bucket's box around a conjunction, in all dimensions of its path (Algorithm 3)."""
     at = b * BUCKET
-    most[b] = max(most[b], weight)
+    for j in range(2):
+        most[2 * b + j] = max(most[2 * b + j], sums[j])
     if level > 0:
         bucket[at + LOW] = min(bucket[at + LOW], lows[level - 1])
         bucket[at + HIGH] = max(bucket[at + HIGH], highs[level - 1])

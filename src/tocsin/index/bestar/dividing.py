@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.index.bestar.boxes import extend, path_of, rarest, span, span_on, spans_of, weight_of
+from tocsin.index.bestar.boxes import extend, path_of, rarest, span, span_on, spans_of, sums_of
 from tocsin.index.bestar.layout import (
     ABOVE,
     ALPHA,
@@ -125,7 +125,7 @@ def split(t, c, b, level, path, lows, highs):
         return False
     rows, attribute, kind = c.offsets, c.attribute, c.kind
     c_low, c_high, points, weights = c.low, c.high, c.points, c.weight
-    box, most, home, place = t.box, t.most, t.home, t.place
+    box, most, usual, home, place = t.box, t.most, t.usual, t.home, t.place
     low, high, side = np.empty(m, np.int64), np.empty(m, np.int64), np.empty(m, np.uint8)
     leaf = bucket[at + LEAF]
     for i in range(m):
@@ -166,8 +166,8 @@ def split(t, c, b, level, path, lows, highs):
                     attribute, kind, c_low, c_high, points, begin, stop, path, others, lows, highs
                 )
                 lows[level - 1], highs[level - 1] = low[i], high[i]
-                weight = weight_of(attribute, kind, c_high, weights, begin, stop)
-                extend(bucket, box, most, child, level, lows, highs, weight)
+                sums = sums_of(attribute, kind, c_high, weights, usual, begin, stop)
+                extend(bucket, box, most, child, level, lows, highs, sums)
         look_after(bucket, t.state, child)
     keep_those(t, at, side)
     return True
@@ -183,7 +183,7 @@ def partition(t, c, b, level, path, lows, highs, counts):
     """
     bucket, pnode, target, need = t.bucket, t.pnode, t.target, t.need
     rate, popularity, box, most = t.rate, t.popularity, t.box, t.most
-    home, place, weights = t.home, t.place, c.weight
+    usual, home, place, weights = t.usual, t.home, t.place, c.weight
     attribute, kind, low, high, points = c.attribute, c.kind, c.low, c.high, c.points
     rows = c.offsets
     at = b * BUCKET
@@ -251,8 +251,8 @@ def partition(t, c, b, level, path, lows, highs, counts):
             )
             add_member(bucket, target, need, home, place, into, number, needed)
             spans_of(attribute, kind, low, high, points, begin, stop, path, level + 1, lows, highs)
-            weight = weight_of(attribute, kind, high, weights, begin, stop)
-            extend(bucket, box, most, into, level + 1, lows, highs, weight)
+            sums = sums_of(attribute, kind, high, weights, usual, begin, stop)
+            extend(bucket, box, most, into, level + 1, lows, highs, sums)
             before = np.int64(-1)
             for row in range(rows[number], rows[number + 1]):
                 a = np.int64(attribute[row])

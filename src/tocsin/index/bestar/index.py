@@ -41,7 +41,7 @@ from tocsin.model.line import HIGHEST, NULL
 
 # Which arrays a word of `state` tells the length of, and how many words each record has.
 _RECORDS = {
-    BUCKETS: (("bucket", BUCKET), ("most", 1)),
+    BUCKETS: (("bucket", BUCKET), ("most", 2)),
     PNODES: (("pnode", PNODE), ("loss", 1)),
     ENTRIES: (("target", 1), ("need", 1)),
     BOXES: (("box", 1),),
@@ -226,6 +226,7 @@ class BEStar(Laid):
             self.layout = t._replace(
                 popularity=_lengthened(t.popularity, attributes),
                 rate=_lengthened(t.rate, attributes),
+                usual=_lengthened(t.usual, attributes),
                 tolerant=_lengthened(t.tolerant, attributes),
                 space=space,
             )
@@ -245,9 +246,9 @@ def _empty_tree(conjunctions: Conjunctions, options: np.ndarray) -> Tree:
     nothing = np.empty(0)
     room = 2 * n + 8
     return Tree(
-        np.zeros(BUCKET, np.int64), np.zeros(1), np.zeros(0, np.int64), nothing,
+        np.zeros(BUCKET, np.int64), np.zeros(2), np.zeros(0, np.int64), nothing,
         np.empty(room, np.int32), np.empty(room, np.int32), np.zeros(0, np.int64),
         np.full(n, -1, np.int32), np.full(n, -1, np.int32),
-        np.zeros(0, np.int64), nothing, np.zeros(0, np.uint8), np.zeros(0, np.int64),
+        np.zeros(0, np.int64), nothing, nothing, np.zeros(0, np.uint8), np.zeros(0, np.int64),
         np.full(2 * CLASSES, -1, np.int64), state, options,
     )  # fmt: skip

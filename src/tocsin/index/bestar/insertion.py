@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.index.bestar.boxes import extend, length, rarest, span, weight_of
+from tocsin.index.bestar.boxes import extend, length, rarest, span, sums_of
 from tocsin.index.bestar.dividing import settle
 from tocsin.index.bestar.layout import (
     BETA,
@@ -56,19 +56,20 @@ from tocsin.model.predicates import INTERVAL
 
 @kernel
 def note(t: Tree, c: Conjunctions, numbers: Int32s) -> None:
-    """Note what conjunctions that are about to be inserted say of each attribute."""
-    popularity, tolerant, space = t.popularity, t.tolerant, t.space
-    rows, attribute, kind, low, high, points = (
-        c.offsets,
-        c.attribute,
-        c.kind,
-        c.low,
-        c.high,
-        c.points,
-    )
+    """Note what conjunctions that are about to be inserted say of each attribute.
+
+    What is usual is what the first of them have on average, for good: sums depend on it. It is
+    times 2**30, and at least 1, so that no product is less exact than the weight.
+    """
+    popularity, tolerant, space, usual = t.popularity, t.tolerant, t.space, t.usual
+    rows, attribute, kind, weights = c.offsets, c.attribute, c.kind, c.weight
+    low, high, points = c.low, c.high, c.points
+    total, count = np.zeros(usual.shape[0]), np.zeros(usual.shape[0])
     for i in range(numbers.shape[0]):
         for row in range(rows[numbers[i]], rows[numbers[i] + 1]):
             a = attribute[row]
+            total[a] += weights[row] if weights.shape[0] > 0 else 1.0
+            count[a] += 1
             least, greatest = span(kind, low, high, points, row)
             if least != NULL:
                 popularity[a] += 1
@@ -76,6 +77,9 @@ def note(t: Tree, c: Conjunctions, numbers: Int32s) -> None:
                 space[2 * a + 1] = max(space[2 * a + 1], greatest)
             elif not (kind[row] == INTERVAL and high[row] == NULL):
                 tolerant[a] = 1
+    for a in range(usual.shape[0]):
+        if usual[a] == 0 and count[a] > 0:
+            usual[a] = min(max(total[a] / count[a] * 2.0**30, 1.0), 2.0**60)
 
 
 @kernel
@@ -86,17 +90,13 @@ def heap_up(t: Tree, c: Conjunctions) -> None:
         return
     bucket, target, need, home, place, most = t.bucket, t.target, t.need, t.home, t.place, t.most
     rows, attribute, kind, weights = c.offsets, c.attribute, c.kind, c.weight
-    low, high, points, popularity, path = (
-        c.low,
-        c.high,
-        c.points,
-        t.popularity,
-        np.empty(0, np.int64),
-    )
+    low, high, points, popularity, usual = c.low, c.high, c.points, t.popularity, t.usual
+    path = np.empty(0, np.int64)
     lengthen(t, 0, LEAF, LEAF_CLASS, c.rule.shape[0] - 1)
     for number in range(c.rule.shape[0]):
         begin, stop = rows[number], rows[number + 1]
-        most[0] = max(most[0], weight_of(attribute, kind, high, weights, begin, stop))
+        sums = sums_of(attribute, kind, high, weights, usual, begin, stop)
+        most[0], most[1] = max(most[0], sums[0]), max(most[1], sums[1])
         needed = rarest(popularity, attribute, kind, low, high, points, begin, stop, path, 0)
         add_member(bucket, target, need, home, place, 0, number, needed)
     t.state[LONGEST] = t.state[MEMBERS] = t.state[PEAK] = c.rule.shape[0]
@@ -113,7 +113,7 @@ def insert(t: Tree, c: Conjunctions, numbers: Int32s, first: int) -> int:
     """
     bucket, pnode, loss, box, most = t.bucket, t.pnode, t.loss, t.box, t.most
     target, need, home, place = t.target, t.need, t.home, t.place
-    popularity, state = t.popularity, t.state
+    popularity, usual, state = t.popularity, t.usual, t.state
     rows, attribute, kind, weights = c.offsets, c.attribute, c.kind, c.weight
     low, high, points = c.low, c.high, c.points
     capacity, beta, rigid = t.options[LEAF_CAPACITY], t.options[BETA], t.options[RIGID] != 0
@@ -128,9 +128,9 @@ def insert(t: Tree, c: Conjunctions, numbers: Int32s, first: int) -> int:
         if not enough(t, 1, 0, entries + 8, 2 << class_of(2 * (stop - begin))):
             break
         done += 1
-        weight = weight_of(attribute, kind, high, weights, begin, stop)
+        sums = sums_of(attribute, kind, high, weights, usual, begin, stop)
         b, level = np.int64(0), 0
-        extend(bucket, box, most, b, 0, lows, highs, weight)
+        extend(bucket, box, most, b, 0, lows, highs, sums)
         while bucket[b * BUCKET + NODES] > 0:
             start, nodes = bucket[b * BUCKET + DIRECTORY], bucket[b * BUCKET + NODES]
             chosen, highest = np.int64(-1), 0.0
@@ -151,7 +151,7 @@ def insert(t: Tree, c: Conjunctions, numbers: Int32s, first: int) -> int:
             pnode[chosen * PNODE + COUNT] += 1
             level += 1
             b = pnode[chosen * PNODE + ROOT]
-            b = home_bucket(t, bucket, box, most, b, level, lows, highs, weight, beta, rigid)
+            b = home_bucket(t, bucket, box, most, b, level, lows, highs, sums, beta, rigid)
         at = b * BUCKET
         if is_full(bucket, at):
             lengthen(t, at, LEAF, LEAF_CLASS, bucket[at + SIZE])
@@ -172,7 +172,7 @@ def insert(t: Tree, c: Conjunctions, numbers: Int32s, first: int) -> int:
 
 
 @step
-def home_bucket(t, bucket, box, most, b, level, lows, highs, weight, beta, rigid):
+def home_bucket(t, bucket, box, most, b, level, lows, highs, sums, beta, rigid):
     """Return the bucket of a c-directory for a conjunction, widening those above (Algorithm 2)."""
     low, high = lows[level - 1], highs[level - 1]
     while True:
@@ -189,13 +189,13 @@ def home_bucket(t, bucket, box, most, b, level, lows, highs, weight, beta, rigid
         side = side_for(bucket, at, low, high, rigid)
         if side == OVERLAPPING:
             break
-        extend(bucket, box, most, b, level, lows, highs, weight)
+        extend(bucket, box, most, b, level, lows, highs, sums)
         child = bucket[at + (LEFT if side == TO_LEFT else RIGHT)]
         if child < 0:
             child = new_bucket(t, bucket[at + NODE], b)
             bucket[at + (LEFT if side == TO_LEFT else RIGHT)] = child
         b = child
-    extend(bucket, box, most, b, level, lows, highs, weight)
+    extend(bucket, box, most, b, level, lows, highs, sums)
     return b
 
 
@@ -255,7 +255,8 @@ def put_above(t, b, level, rightward):
     bucket[to + (LEFT if rightward else RIGHT)] = b
     bucket[to + CUT] = bucket[at + HIGH] + 1 if rightward else bucket[at + LOW] - 1
     bucket[to + LOW], bucket[to + HIGH] = bucket[at + LOW], bucket[at + HIGH]
-    t.most[new] = t.most[b]
+    for j in range(2):
+        t.most[2 * new + j] = t.most[2 * b + j]
     for j in range(2 * (level - 1)):
         box[bucket[to + BOX] + j] = box[bucket[at + BOX] + j]
     return new

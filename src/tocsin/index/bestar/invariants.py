@@ -63,7 +63,7 @@ class _Below(NamedTuple):
     """What is below a bucket."""
 
     numbers: list[int]
-    most: float  # the greatest sum of weights of a conjunction, -1 if there is none
+    most: tuple[float, float]  # the greatest sums of a conjunction, -1 if there is none
     spans: _Spans  # the interval around all of them, for each attribute of a path
 
     def joined(self, other: _Below) -> _Below:
@@ -72,7 +72,8 @@ class _Below(NamedTuple):
             (min(a[0], b[0]), max(a[1], b[1]))
             for a, b in zip(self.spans, other.spans, strict=False)
         ]
-        return _Below(self.numbers + other.numbers, max(self.most, other.most), spans)
+        most = max(self.most[0], other.most[0]), max(self.most[1], other.most[1])
+        return _Below(self.numbers + other.numbers, most, spans)
 
 
 def check(tree: Tree, conjunctions: Conjunctions) -> None:
@@ -154,14 +155,17 @@ class _Check:
                 found.setdefault(int(c.attribute[row]), (low, high))
         return found
 
-    def weight(self, number: int) -> float:
-        c, total, last = self.c, 0.0, -1
+    def sums(self, number: int) -> tuple[float, float]:
+        """Return the sum of a conjunction's weights, and of the weights times the usual ones."""
+        c, plain, by_usual, last = self.c, 0.0, 0.0, -1
         for row in range(c.offsets[number], c.offsets[number + 1]):
             attribute = int(c.attribute[row])
             if attribute != last and not (c.kind[row] == INTERVAL and c.high[row] == NULL):
-                total += float(c.weight[row]) if len(c.weight) else 1.0
+                weight = float(c.weight[row]) if len(c.weight) else 1.0
+                plain += weight
+                by_usual += weight * float(self.t.usual[attribute])
             last = attribute
-        return total
+        return plain, by_usual
 
     def bucket(self, b: int, path: list[int], space_low: int, space_high: int) -> _Below:
         """Check a bucket and all below; `path` are the attributes tested so far."""
@@ -214,7 +218,7 @@ class _Check:
         _must(size <= record[CAPACITY], f"the leaf of bucket {b} overflows")
         _must(record[CAPACITY] >= self.capacity, f"bucket {b} has too little capacity")
         _must((start >= 0) >= (size > 0), f"bucket {b} has members, but no run")
-        below = _Below([], -1.0, [(HIGHEST, NULL)] * len(path))
+        below = _Below([], (-1.0, -1.0), [(HIGHEST, NULL)] * len(path))
         if start < 0:
             return below
         self.runs.append((start, 1 << record[LEAF_CLASS]))
@@ -232,7 +236,7 @@ class _Check:
             _must(need - 1 in spare if spare else need == 0, f"{name} does not need {need - 1}")
             beside = {need for a in spans if (need := a + 1) in directory}
             _must(not beside, f"{name} belongs below a p-node of the bucket")
-            below = below.joined(_Below([], self.weight(number), [spans[a] for a in path]))
+            below = below.joined(_Below([], self.sums(number), [spans[a] for a in path]))
         return below._replace(numbers=numbers)
 
     def entries(self, b: int) -> tuple[list[int], list[int]]:
@@ -270,7 +274,8 @@ class _Check:
     def box(self, b: int, path: list[int], below: _Below) -> None:
         """A bucket's box is the least around all below, in every dimension of its path."""
         record = self.buckets[b]
-        _must(float(self.t.most[b]) == below.most, f"bucket {b} has a wrong weight summary")
+        stored_most = tuple(self.t.most[2 * b : 2 * b + 2].tolist())
+        _must(stored_most == below.most, f"bucket {b} has a wrong weight summary")
         words = 2 * (len(path) - 1)
         if words > 0:
             self.boxes.append((record[BOX], 1 << (words - 1).bit_length()))

@@ -64,7 +64,7 @@ class Tree(NamedTuple):
     """b buckets, p p-nodes, e entries of runs, n conjunctions, a attributes; all are written to."""
 
     bucket: Int64Out  # [16 b]
-    most: Float64Out  # [b] the greatest sum of weights of a conjunction below, -1 if none
+    most: Float64Out  # [2 b] the greatest sums of a conjunction below, -1 if none; see `sums_of`
     pnode: Int64Out  # [8 p]
     loss: Float64Out  # [p] predicate evaluations in vain below, per event
     target: Int32Out  # [e] a conjunction in a leaf, a p-node in a directory
@@ -74,6 +74,7 @@ class Tree(NamedTuple):
     place: Int32Out  # [n] where in that leaf
     popularity: Int64Out  # [a] conjunctions that could be filed under an attribute
     rate: Float64Out  # [a] evaluations in vain per event and conjunction filed under it
+    usual: Float64Out  # [a] what rules usually weigh it, 0 if none has tested it
     tolerant: UInt8Out  # [a] whether some predicate on it that scores holds for null
     space: Int64Out  # [2 a] the lowest and the highest bound on each attribute
     free: Int64Out  # [64] the first free run of each length, then the first free box

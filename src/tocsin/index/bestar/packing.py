@@ -82,7 +82,7 @@ def packed(t: Tree) -> Tree:
     state[PEAK] = state[MEMBERS]
     return t._replace(
         bucket=buckets.reshape(-1),
-        most=t.most[: len(live)][live],
+        most=t.most[: 2 * len(live)].reshape(-1, 2)[live].reshape(-1),
         pnode=pnodes.reshape(-1),
         loss=t.loss[: len(living)][living],
         target=np.concatenate(target),

@@ -89,7 +89,7 @@ def enough(t, buckets, pnodes, entries, boxes):
     state[NEED + ENTRIES] = state[ENTRIES] + entries
     state[NEED + BOXES] = state[BOXES] + boxes
     return (
-        state[NEED + BUCKETS] <= t.most.shape[0]
+        state[NEED + BUCKETS] * BUCKET <= t.bucket.shape[0]
         and state[NEED + PNODES] <= t.loss.shape[0]
         and state[NEED + ENTRIES] <= t.target.shape[0]
         and state[NEED + BOXES] <= t.box.shape[0]
@@ -117,7 +117,7 @@ def new_bucket(t, node, above):
     bucket[at + LEAF_CLASS] = bucket[at + DIRECTORY_CLASS] = 0
     bucket[at + NEXT] = IDLE
     bucket[at + BOX] = -1
-    t.most[b] = -1.0
+    t.most[2 * b] = t.most[2 * b + 1] = -1.0
     if node >= 0:
         level = t.pnode[node * PNODE + LEVEL]
         if level > 1:

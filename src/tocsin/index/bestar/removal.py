@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.index.bestar.boxes import extend, path_of, span, spans_of, weight_of
+from tocsin.index.bestar.boxes import extend, path_of, span, spans_of, sums_of
 from tocsin.index.bestar.layout import (
     ABOVE,
     ATTRIBUTE,
@@ -202,15 +202,17 @@ def refit(t, c, b, path, lows, highs, before):
     The inactive dimensions make this possible without looking further down: a box below says how
     far it reaches in every dimension of this one.
     """
-    bucket, pnode, box, most, target = t.bucket, t.pnode, t.box, t.most, t.target
+    bucket, pnode, box, target = t.bucket, t.pnode, t.box, t.target
+    most, usual = t.most, t.usual
     rows, attribute, kind, weights = c.offsets, c.attribute, c.kind, c.weight
     low, high, points = c.low, c.high, c.points
     at = b * BUCKET
     level = path_of(bucket, pnode, b, path)
     start = bucket[at + BOX]
-    old_most = most[b]
+    most_before = most[2 * b], most[2 * b + 1]
     before[0], before[1] = bucket[at + LOW], bucket[at + HIGH]
-    bucket[at + LOW], bucket[at + HIGH], most[b] = HIGHEST, NULL, -1.0
+    bucket[at + LOW], bucket[at + HIGH] = HIGHEST, NULL
+    most[2 * b] = most[2 * b + 1] = -1.0
     for j in range(2 * (level - 1)):
         before[2 + j] = box[start + j]
         box[start + j] = NULL if j & 1 else HIGHEST
@@ -218,13 +220,14 @@ def refit(t, c, b, path, lows, highs, before):
     for i in range(bucket[at + SIZE]):
         begin, stop = rows[target[leaf + i]], rows[target[leaf + i] + 1]
         spans_of(attribute, kind, low, high, points, begin, stop, path, level, lows, highs)
-        weight = weight_of(attribute, kind, high, weights, begin, stop)
-        extend(bucket, box, most, b, level, lows, highs, weight)
+        sums = sums_of(attribute, kind, high, weights, usual, begin, stop)
+        extend(bucket, box, most, b, level, lows, highs, sums)
     for side in (LEFT, RIGHT):
         child = bucket[at + side]
         if child >= 0:
             inner = bucket[child * BUCKET + BOX]
-            most[b] = max(most[b], most[child])
+            for j in range(2):
+                most[2 * b + j] = max(most[2 * b + j], most[2 * child + j])
             bucket[at + LOW] = min(bucket[at + LOW], bucket[child * BUCKET + LOW])
             bucket[at + HIGH] = max(bucket[at + HIGH], bucket[child * BUCKET + HIGH])
             for j in range(level - 1):
@@ -232,7 +235,8 @@ def refit(t, c, b, path, lows, highs, before):
                 box[start + 2 * j + 1] = max(box[start + 2 * j + 1], box[inner + 2 * j + 1])
     for i in range(bucket[at + DIRECTORY], bucket[at + DIRECTORY] + bucket[at + NODES]):
         child = pnode[target[i] * PNODE + ROOT]
-        most[b] = max(most[b], most[child])
+        for j in range(2):
+            most[2 * b + j] = max(most[2 * b + j], most[2 * child + j])
         if level > 0:
             inner = bucket[child * BUCKET + BOX]
             last = inner + 2 * (level - 1)
@@ -241,7 +245,7 @@ def refit(t, c, b, path, lows, highs, before):
             for j in range(level - 1):
                 box[start + 2 * j] = min(box[start + 2 * j], box[inner + 2 * j])
                 box[start + 2 * j + 1] = max(box[start + 2 * j + 1], box[inner + 2 * j + 1])
-    changed = most[b] != old_most
+    changed = most[2 * b] != most_before[0] or most[2 * b + 1] != most_before[1]
     if level > 0:
         changed |= before[0] != bucket[at + LOW] or before[1] != bucket[at + HIGH]
     for j in range(2 * (level - 1)):

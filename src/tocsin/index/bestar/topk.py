@@ -2,8 +2,10 @@
 
 A conjunction that holds scores at most the sum of its weights times the greatest weight that the
 event gives to an attribute that can count; so does all below a bucket, by the greatest such sum
-(`Tree.most`). Unlike the paper's summaries, a weight for each attribute in every node, this is one
-number a node, and it is exact where the event's weights are all alike.
+(`Tree.most`). It also scores at most the sum of its weights times the usual ones, times the
+greatest ratio of an event's weight to the usual one. The less of the two is the bound. Unlike the
+paper's summaries, a weight for each attribute in every node, these are two numbers a node; the
+one is exact where the event's weights are all alike, the other where they are as the rules' are.
 """
 
 from __future__ import annotations
@@ -40,13 +42,23 @@ from tocsin.model.line import NULL
 
 _SLACK = 1e-9  # a sum in another order may be greater by rounding,
 _TINY = 1e-300  # also where products underflow
+_LEAST = 1e-200  # a smaller weight counts as this where it is divided
 
 
 @step
-def bound(most, greatest):
-    """Return what no conjunction below scores more than, rounding included."""
-    product = most * greatest * (1.0 + _SLACK) + _TINY
-    return product if product == product else np.inf  # infinity times 0
+def bound(most, b, greatest, ratio):
+    """Return what no conjunction below a bucket scores more than, rounding included."""
+    plain, by_usual = most[2 * b] * greatest, most[2 * b + 1] * ratio
+    if plain != plain or by_usual < plain:  # infinity times 0 says nothing
+        plain = by_usual
+    product = plain * (1.0 + _SLACK) + _TINY
+    return product if product == product else np.inf
+
+
+@step
+def ratio_to(usual, weight):
+    """Return how many times the usual weight an event's is, in full precision."""
+    return max(weight, _LEAST) / usual
 
 
 @step
@@ -102,7 +114,7 @@ def find_best(
     Algorithm 6, with one heap for all levels, which is what its recursion amounts to.
     """
     bucket, pnode, target, need = t.bucket, t.pnode, t.target, t.need
-    most, tolerant = t.most, t.tolerant
+    most, usual, tolerant = t.most, t.usual, t.tolerant
     rows, of, kind, low, high, points = c.offsets, c.attribute, c.kind, c.low, c.high, c.points
     rule_of, weight_of = c.rule, c.weight
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
@@ -117,24 +129,30 @@ def find_best(
     stack = np.empty(t.state[BUCKETS] + 2, np.int64)
     bounds = np.empty(t.state[PNODES] + 1, np.float64)
     nodes_of = np.empty(t.state[PNODES] + 1, np.int64)
-    always = 0.0  # the greatest weight of an attribute that counts though an event has it not
-    for attribute in range(tolerant.shape[0]):
-        if tolerant[attribute] != 0:
-            always = max(always, common[attribute])
+    always, always_ratio = 0.0, 0.0  # of attributes that count though an event has them not
+    for a in range(tolerant.shape[0]):
+        if tolerant[a] != 0:
+            always = max(always, common[a])
+            always_ratio = max(always_ratio, ratio_to(usual[a], common[a]))
     some_removed, individual = removed.shape[0] > 0, given_offsets.shape[0] > 0
     looked_at = evaluated = 0
     for e in range(events):
         event = first + e
         load(columns, column_attribute, sparse, own, key_of, event, line)
         given = list_present(column_attribute, sparse, own, event, shifted, seen, present)
-        greatest = always
+        greatest, ratio = always, always_ratio
         if individual:
             for i in range(given_offsets[before + e], given_offsets[before + e + 1]):
-                weights[given_attribute[i]] = given_weight[i]
-                if given_attribute[i] < tolerant.shape[0] and tolerant[given_attribute[i]] != 0:
-                    greatest = max(greatest, given_weight[i])
+                a = given_attribute[i]
+                weights[a] = given_weight[i]
+                if a < tolerant.shape[0] and tolerant[a] != 0:
+                    greatest = max(greatest, weights[a])
+                    ratio = max(ratio, ratio_to(usual[a], weights[a]))
         for i in range(given):
-            greatest = max(greatest, weights[present[i] - 1])
+            a = present[i] - 1
+            if a < usual.shape[0] and usual[a] > 0:  # else no conjunction tests it
+                greatest = max(greatest, weights[a])
+                ratio = max(ratio, ratio_to(usual[a], weights[a]))
         base, size = e * k, sizes[e]
         waiting = 0
         needed = np.int64(0)
@@ -149,7 +167,7 @@ def find_best(
                 if needed > 0 and not meets(bucket, at, shifted[needed], shifted[needed]):
                     continue
                 # Only what is strictly worse is passed over.
-                if size == k and bound(most[b], greatest) < scores[base + k - 1]:
+                if size == k and bound(most, b, greatest, ratio) < scores[base + k - 1]:
                     continue
                 leaf = bucket[at + LEAF]
                 for i in range(leaf, leaf + bucket[at + SIZE]):
@@ -174,7 +192,7 @@ def find_best(
                 for i in range(list_followed(need, start, nodes, shifted, present, given, entries)):
                     p = np.int64(target[entries[i]])
                     root = pnode[p * PNODE + ROOT]
-                    promise = bound(most[root], greatest)
+                    promise = bound(most, root, greatest, ratio)
                     if size < k or promise >= scores[base + k - 1]:
                         prefetch(bucket, root * BUCKET)
                         push(bounds, nodes_of, waiting, promise, p)
