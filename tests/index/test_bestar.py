@@ -172,6 +172,7 @@ OPTIONS = [
     {},
     {"leaf_capacity": 1},
     {"leaf_capacity": 20, "alpha": 0.4},
+    {"leaf_capacity": 100},
     {"splitting": "approximate"},
     {"leaf_capacity": 3, "beta": 1.0, "splitting": "approximate"},
     {"rigid": True},

@@ -35,6 +35,7 @@ from tocsin.index.bestar.layout import (
     LEAF_CLASS,
     LEFT,
     LEVEL,
+    LONGEST,
     LOW,
     MEMBERS,
     NEXT,
@@ -216,6 +217,7 @@ class _Check:
         record = self.buckets[b]
         start, size = record[LEAF], record[SIZE]
         _must(size <= record[CAPACITY], f"the leaf of bucket {b} overflows")
+        _must(size <= self.t.state[LONGEST], f"the leaf of bucket {b} is longer than the longest")
         _must(record[CAPACITY] >= self.capacity, f"bucket {b} has too little capacity")
         _must((start >= 0) >= (size > 0), f"bucket {b} has members, but no run")
         below = _Below([], (-1.0, -1.0), [(HIGHEST, NULL)] * len(path))

@@ -22,6 +22,7 @@ from tocsin.index.bestar.layout import (
     LEAF_CAPACITY,
     LEAF_CLASS,
     LEFT,
+    LONGEST,
     LOW,
     MEMBERS,
     NODE,
@@ -168,6 +169,7 @@ def merge(t, at):
         bucket[child * BUCKET + PARENT] = -1  # it may still be in the list: freed when it comes up
         look_after(bucket, t.state, child)
     bucket[at + CUT] = NULL
+    t.state[LONGEST] = max(t.state[LONGEST], bucket[at + SIZE])
 
 
 @step

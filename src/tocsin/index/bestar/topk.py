@@ -19,6 +19,7 @@ from tocsin.index.bestar.layout import (
     DIRECTORY,
     LEAF,
     LEFT,
+    LONGEST,
     NODES,
     PNODE,
     PNODES,
@@ -28,6 +29,8 @@ from tocsin.index.bestar.layout import (
     Tree,
 )
 from tocsin.index.bestar.matching import (
+    AHEAD,
+    ask_for,
     blank_line,
     list_followed,
     list_present,
@@ -127,6 +130,7 @@ def find_best(
     seen, present = np.zeros(width + 1, np.uint8), np.empty(width + 1, np.int64)
     entries = np.empty(width + 1, np.int64)
     stack = np.empty(t.state[BUCKETS] + 2, np.int64)
+    maybe = np.empty(t.state[LONGEST] + 1, np.int64)  # members of a leaf that may hold
     bounds = np.empty(t.state[PNODES] + 1, np.float64)
     nodes_of = np.empty(t.state[PNODES] + 1, np.int64)
     always, always_ratio = 0.0, 0.0  # of attributes that count though an event has them not
@@ -170,19 +174,25 @@ def find_best(
                 if size == k and bound(most, b, greatest, ratio) < scores[base + k - 1]:
                     continue
                 leaf = bucket[at + LEAF]
+                looked_at += bucket[at + SIZE]
+                some = 0
                 for i in range(leaf, leaf + bucket[at + SIZE]):
-                    looked_at += 1
-                    if shifted[need[i]] == NULL:
+                    if shifted[need[i]] == NULL or (some_removed and removed[target[i]] != 0):
                         continue
-                    number = target[i]
-                    if some_removed and removed[number] != 0:
+                    prefetch(rows, np.int64(target[i]))
+                    maybe[some] = target[i]
+                    some += 1
+                evaluated += some
+                for i in range(some + AHEAD):
+                    if i < some:
+                        ask_for(of, kind, low, high, rows[maybe[i]], rows[maybe[i] + 1] - 1)
+                    if i < AHEAD:
                         continue
-                    evaluated += 1
+                    number = maybe[i - AHEAD]
                     begin, end = rows[number], rows[number + 1]
-                    if satisfied(of, kind, low, high, points, begin, end, line) < end:
-                        continue
-                    value = score(of, kind, high, weight_of, begin, end, weights)
-                    size = keep(rule_of[number], value, single, k, base, size, rules, scores)
+                    if satisfied(of, kind, low, high, points, begin, end, line) == end:
+                        value = score(of, kind, high, weight_of, begin, end, weights)
+                        size = keep(rule_of[number], value, single, k, base, size, rules, scores)
                 for side in (LEFT, RIGHT):
                     if bucket[at + side] >= 0:
                         prefetch(bucket, bucket[at + side] * BUCKET)
