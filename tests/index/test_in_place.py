@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tests.conformance import boxes as shapes
+from tocsin.index.bestar.index import BEStar
 from tocsin.index.grid import Grid
 from tocsin.index.intervals import Intervals
 from tocsin.index.ntree import NTree
@@ -19,6 +20,8 @@ KINDS = {
     "rectangles": (Rectangles, {}),
     "hashed rectangles": (Rectangles, {"hashed": True}),
     "overlapped rectangles": (Rectangles, {"longest": 4, "overlapped": True}),
+    "bestar": (BEStar, {}),
+    "rigid bestar": (BEStar, {"rigid": True}),
 }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from tocsin.engine.segment import Indexed
 from tocsin.errors import RuleError, near
+from tocsin.index.bestar.index import BEStar
 from tocsin.index.counting import Counting
 from tocsin.index.exhaustive import Exhaustive
 from tocsin.index.grid import Grid, levels
@@ -30,7 +31,8 @@ from tocsin.model.line import HIGHEST, NULL
 from tocsin.model.predicates import INTERVAL
 
 INDEXES: dict[str, Any] = {
-    each.name: each for each in (Exhaustive, Grid, NTree, Intervals, Rectangles, Counting, Keyed)
+    each.name: each
+    for each in (Exhaustive, Grid, NTree, Intervals, Rectangles, Counting, Keyed, BEStar)
 }
 
 

@@ -1,0 +1,254 @@
+"""The BE*-tree behind the protocol of indexes; see the package for what it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Self
+
+import numpy as np
+
+from tocsin.errors import RuleError
+from tocsin.index.bestar.insertion import heap_up, insert, note
+from tocsin.index.bestar.invariants import check
+from tocsin.index.bestar.layout import (
+    BOXES,
+    BUCKET,
+    BUCKETS,
+    CLASSES,
+    ENTRIES,
+    FREE_BUCKET,
+    FREE_PNODE,
+    MEMBERS,
+    NEED,
+    PEAK,
+    PNODE,
+    PNODES,
+    STATE,
+    TODO,
+    Tree,
+)
+from tocsin.index.bestar.matching import propose, watch
+from tocsin.index.bestar.packing import packed
+from tocsin.index.bestar.removal import shrink, take_out
+from tocsin.index.bestar.topk import find_best
+from tocsin.index.bestar.tuning import charge, mark_fallen
+from tocsin.index.finish import EventWeights
+from tocsin.index.laid import Laid
+from tocsin.jit import frozen
+from tocsin.model.conjunctions import Conjunctions, joined
+from tocsin.model.keys import Keys
+from tocsin.model.line import HIGHEST, NULL
+
+# Which arrays a word of `state` tells the length of, and how many words each record has.
+_RECORDS = {
+    BUCKETS: (("bucket", BUCKET), ("most", 2)),
+    PNODES: (("pnode", PNODE), ("loss", 1)),
+    ENTRIES: (("target", 1), ("need", 1)),
+    BOXES: (("box", 1),),
+}
+_SPARSE = 4  # times as many members as there are: then the tree is packed
+_SPLITTING = ("approximate", "exhaustive")
+
+
+class BEStar(Laid):
+    """Conjunctions in a tree of p-nodes and buckets that changes in place."""
+
+    name: ClassVar[str] = "bestar"
+
+    layout_class = Tree
+
+    def proves_all(self) -> bool:
+        """Tell that leaves are evaluated on the spot."""
+        return True
+
+    @classmethod
+    def build(
+        cls,
+        conjunctions: Conjunctions,
+        floats: np.ndarray,
+        leaf_capacity: int = 5,
+        alpha: float = 0.1,
+        beta: float = 4.0,
+        splitting: str = "exhaustive",
+        rigid: bool = False,
+    ) -> Self:
+        """Build the tree of all conjunctions at once (the paper's BE*-B).
+
+        A leaf overflows beyond `leaf_capacity` members (Table II(a): 5 where events match less than
+        1 in 100 rules, 20 up to 1 in 10, 160 above). `alpha` is the part of an overflowing
+        bucket's members that each side must get at least, `beta` how many times longer a bucket may
+        become before another is put above it, `splitting` is exhaustive or approximate, and with
+        `rigid` buckets are halved, as in the BE-tree. For a tree that has grown by insertions
+        alone (BE*), build it of none and insert.
+        """
+        if leaf_capacity < 1:
+            raise RuleError(f"a leaf must hold 1 conjunction or more; got {leaf_capacity!r}")
+        if not 0 <= alpha <= 0.5:
+            raise RuleError(f"alpha must be from 0 to 0.5; got {alpha!r}")
+        if not beta >= 1:
+            raise RuleError(f"beta must be 1 or more; got {beta!r}")
+        if splitting not in _SPLITTING:
+            raise RuleError(f"splitting must be one of {', '.join(_SPLITTING)}; got {splitting!r}")
+        options = [leaf_capacity, alpha, beta, _SPLITTING.index(splitting), rigid]
+        index = cls(conjunctions, _empty_tree(conjunctions, np.array(options, np.float64)))
+        numbers = np.arange(conjunctions.size, dtype=np.int32)
+        index._widen()
+        note(index.layout, conjunctions, frozen(numbers, np.int32))
+        heap_up(index.layout, conjunctions)
+        index._insert(numbers[:0])
+        index.layout = packed(index.layout)
+        return index
+
+    @classmethod
+    def from_arrays(cls, conjunctions: Conjunctions, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Return the index whose arrays these are, over copies: a tree is written to."""
+        return cls(conjunctions, Tree(*(np.array(arrays[name]) for name in Tree._fields)))
+
+    def candidates(
+        self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
+    ) -> int:
+        """Propose what holds; see `Index.candidates`."""
+        return propose(self.layout, self.conjunctions, keys, width, first, stop, offsets, out)
+
+    def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
+        """Add the number of matches to `counts`; see `Index.count`."""
+        offsets = np.zeros(keys.size + 1, np.int64)
+        out = np.empty(self.conjunctions.size + (1 << 20), np.int32)
+        first = 0
+        while first < keys.size:
+            stop = self.candidates(keys, width, first, keys.size, offsets, out)
+            counts[first:stop] += np.diff(offsets[: stop - first + 1])
+            first = stop
+
+    def best(
+        self,
+        keys: Keys,
+        width: int,
+        first: int,
+        events: int,
+        before: int,
+        removed: np.ndarray,
+        single: bool,
+        weights: EventWeights,
+        k: int,
+        sizes: np.ndarray,
+        rules: np.ndarray,
+        scores: np.ndarray,
+    ) -> tuple[int, int]:
+        """Merge what holds into the lists of the k best; see `Ranked.best`."""
+        counters = np.zeros(2, np.int64)
+        find_best(
+            self.layout, self.conjunctions, keys, width, first, events, before, removed, single,
+            weights, k, sizes, rules, scores, counters,
+        )  # fmt: skip
+        return int(counters[0]), int(counters[1])
+
+    def insert(self, more: Conjunctions) -> None:
+        """Insert further conjunctions, one after the other; they are numbered on."""
+        before = self.conjunctions.size
+        self.conjunctions = joined([self.conjunctions, more])
+        fresh = np.full(more.size, -1, np.int32)
+        t = self.layout
+        self.layout = t._replace(
+            home=np.concatenate([t.home, fresh]), place=np.concatenate([t.place, fresh])
+        )
+        self._widen()
+        numbers = np.arange(before, before + more.size, dtype=np.int32)
+        note(self.layout, self.conjunctions, frozen(numbers, np.int32))
+        self._insert(numbers)
+
+    def remove(self, numbers: np.ndarray) -> None:
+        """Take conjunctions out; their numbers stay theirs.
+
+        Once three quarters of what was there are gone, memory is given back.
+        """
+        self._remove(np.asarray(numbers))
+        state = self.layout.state
+        if _SPARSE * state[MEMBERS] < state[PEAK]:
+            self.layout = packed(self.layout)
+
+    def tune(self, keys: Keys, width: int) -> None:
+        """Learn ranks from events, and insert anew what is below p-nodes that have not paid.
+
+        These are the p-nodes below which an event evaluates more predicates in vain than there
+        are conjunctions.
+        """
+        if keys.size == 0:
+            return
+        discarded = np.zeros(int(self.layout.state[BUCKETS]), np.int64)
+        watch(self.layout, self.conjunctions, keys, width, discarded)
+        charge(self.layout, frozen(discarded, np.int64), keys.size)
+        marked = np.zeros(self.conjunctions.size, np.uint8)
+        mark_fallen(self.layout, marked)
+        fallen = np.flatnonzero(marked).astype(np.int32)
+        self._remove(fallen)
+        note(self.layout, self.conjunctions, frozen(fallen, np.int32))
+        self._insert(fallen)
+
+    def check(self) -> None:
+        """Raise AssertionError, saying what is wrong, unless the tree is as it must be."""
+        check(self.layout, self.conjunctions)
+
+    def _insert(self, numbers: np.ndarray) -> None:
+        """Insert conjunctions that have numbers, giving the kernel longer arrays when it asks."""
+        numbers = frozen(numbers, np.int32)
+        done = 0
+        while True:
+            done = insert(self.layout, self.conjunctions, numbers, done)
+            if done == len(numbers) and self.layout.state[TODO] < 0:
+                return
+            self._grow()
+
+    def _remove(self, numbers: np.ndarray) -> None:
+        take_out(self.layout, self.conjunctions, frozen(numbers, np.int32))
+        while not shrink(self.layout, self.conjunctions):
+            self._grow()
+
+    def _grow(self) -> None:
+        """Make the arrays as long as was asked for, and half as long again as they were."""
+        t, longer = self.layout, {}
+        for word, fields in _RECORDS.items():
+            needed = int(t.state[NEED + word])
+            for name, words in fields:
+                old = getattr(t, name)
+                if needed * words > len(old):
+                    size = max(needed * words, 3 * len(old) // 2 // words * words)
+                    longer[name] = _lengthened(old, size)
+        self.layout = t._replace(**longer)
+
+    def _widen(self) -> None:
+        """Make room for all attributes that conjunctions test."""
+        attributes = int(self.conjunctions.attribute.max(initial=-1)) + 1
+        t = self.layout
+        if attributes > len(t.rate):
+            space = np.tile([HIGHEST, NULL], attributes)
+            space[: len(t.space)] = t.space
+            self.layout = t._replace(
+                popularity=_lengthened(t.popularity, attributes),
+                rate=_lengthened(t.rate, attributes),
+                usual=_lengthened(t.usual, attributes),
+                tolerant=_lengthened(t.tolerant, attributes),
+                space=space,
+            )
+
+
+def _lengthened(array: np.ndarray, size: int) -> np.ndarray:
+    longer = np.zeros(size, array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+def _empty_tree(conjunctions: Conjunctions, options: np.ndarray) -> Tree:
+    """Return a tree with room for a root, and for all conjunctions in its leaf."""
+    n = conjunctions.size
+    state = np.zeros(STATE, np.int64)
+    state[[FREE_BUCKET, FREE_PNODE, TODO]] = -1
+    nothing = np.empty(0)
+    room = 2 * n + 8
+    return Tree(
+        np.zeros(BUCKET, np.int64), np.zeros(2), np.zeros(0, np.int64), nothing,
+        np.empty(room, np.int32), np.empty(room, np.int32), np.zeros(0, np.int64),
+        np.full(n, -1, np.int32), np.full(n, -1, np.int32),
+        np.zeros(0, np.int64), nothing, nothing, np.zeros(0, np.uint8), np.zeros(0, np.int64),
+        np.full(2 * CLASSES, -1, np.int64), state, options,
+    )  # fmt: skip

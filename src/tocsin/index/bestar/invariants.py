@@ -1,0 +1,290 @@
+"""What must be true of the tree after every operation (section IV-C), looked up in plain Python.
+
+It costs what looking at everything costs: it is for tests, and for whoever doubts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from tocsin.index.bestar.layout import (
+    ABOVE,
+    ATTRIBUTE,
+    BOX,
+    BOXES,
+    BUCKET,
+    BUCKETS,
+    CAPACITY,
+    CHAIN,
+    CLASSES,
+    COUNT,
+    CUT,
+    DIRECTORY,
+    DIRECTORY_CLASS,
+    ENTRIES,
+    FREE,
+    FREE_BUCKET,
+    FREE_PNODE,
+    HIGH,
+    IDLE,
+    LEAF,
+    LEAF_CAPACITY,
+    LEAF_CLASS,
+    LEFT,
+    LEVEL,
+    LONGEST,
+    LOW,
+    MEMBERS,
+    NEXT,
+    NODE,
+    NODES,
+    PARENT,
+    PNODE,
+    PNODES,
+    RIGHT,
+    RIGID,
+    ROOT,
+    SIZE,
+    SPACE_HIGH,
+    SPACE_LOW,
+    TODO,
+    Tree,
+)
+from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.line import HIGHEST, LOWEST, NULL
+from tocsin.model.predicates import INTERVAL, SET
+
+_Spans = list[tuple[int, int]]
+
+
+class _Below(NamedTuple):
+    """What is below a bucket."""
+
+    numbers: list[int]
+    most: tuple[float, float]  # the greatest sums of a conjunction, -1 if there is none
+    spans: _Spans  # the interval around all of them, for each attribute of a path
+
+    def joined(self, other: _Below) -> _Below:
+        """Return both; of the other the attributes of this one's path count."""
+        spans = [
+            (min(a[0], b[0]), max(a[1], b[1]))
+            for a, b in zip(self.spans, other.spans, strict=False)
+        ]
+        most = max(self.most[0], other.most[0]), max(self.most[1], other.most[1])
+        return _Below(self.numbers + other.numbers, most, spans)
+
+
+def check(tree: Tree, conjunctions: Conjunctions) -> None:
+    """Raise AssertionError, saying what is wrong, if the tree is not as it must be."""
+    _Check(tree, conjunctions).all()
+
+
+def _must(condition: bool, words: str) -> None:
+    if not condition:
+        raise AssertionError(words)
+
+
+class _Check:
+    def __init__(self, tree: Tree, conjunctions: Conjunctions):
+        self.t, self.c = tree, conjunctions
+        self.buckets = tree.bucket.reshape(-1, BUCKET).tolist()
+        self.pnodes = tree.pnode.reshape(-1, PNODE).tolist()
+        self.capacity = int(tree.options[LEAF_CAPACITY])
+        self.rigid = bool(tree.options[RIGID])
+        self.visited: set[int] = set()
+        self.followed: set[int] = set()
+        self.runs: list[tuple[int, int]] = []
+        self.boxes: list[tuple[int, int]] = []
+
+    def all(self) -> None:
+        state = self.t.state
+        _must(state[TODO] == -1, "buckets are left that were to be looked after")
+        below = self.bucket(0, [], LOWEST, HIGHEST)
+        there = np.flatnonzero(self.t.home >= 0).tolist()
+        _must(sorted(below.numbers) == there, "the leaves hold not just what is in the tree")
+        _must(state[MEMBERS] == len(there), "the number of members is wrong")
+        free = set(self.chain(self.buckets, state[FREE_BUCKET], PARENT))
+        _must(
+            not free & self.visited and len(free) + len(self.visited) == state[BUCKETS],
+            "buckets are lost, or free and in use at once",
+        )
+        _must(all(self.buckets[b][NODE] == FREE for b in free), "a free bucket is not marked")
+        free = set(self.chain(self.pnodes, state[FREE_PNODE], CHAIN))
+        _must(
+            not free & self.followed and len(free) + len(self.followed) == state[PNODES],
+            "p-nodes are lost, or free and in use at once",
+        )
+        self.tiled(self.runs, 0, self.t.target, int(state[ENTRIES]), "runs")
+        self.tiled(self.boxes, CLASSES, self.t.box, int(state[BOXES]), "boxes")
+
+    def chain(self, records: list[list[int]], first: int, word: int) -> Iterator[int]:
+        while first >= 0:
+            yield int(first)
+            first = records[first][word]
+
+    def tiled(
+        self, used: list[tuple[int, int]], kind: int, links: np.ndarray, end: int, what: str
+    ) -> None:
+        """Free runs and those in use lie side by side, without gaps."""
+        for k in range(CLASSES):
+            start = int(self.t.free[kind + k])
+            while start >= 0:
+                used.append((start, 1 << k))
+                start = int(links[start])
+        at = 0
+        for start, size in sorted(used):
+            _must(start == at, f"{what} overlap or are lost at {at}")
+            at = start + size
+        _must(at == end, f"{what} are lost at the end")
+
+    def spans(self, number: int) -> dict[int, tuple[int, int]]:
+        """Return the intervals of a conjunction on the attributes it could be filed under."""
+        found: dict[int, tuple[int, int]] = {}
+        c = self.c
+        for row in range(c.offsets[number], c.offsets[number + 1]):
+            kind, low, high = int(c.kind[row]), int(c.low[row]), int(c.high[row])
+            if kind != INTERVAL:
+                points = c.points[low:high].tolist()
+                if kind == SET:
+                    low, high = (points[0], points[-1]) if points else (NULL, NULL)
+                else:
+                    low, high = (LOWEST, HIGHEST) if NULL in points else (NULL, NULL)
+            if NULL < low <= high:
+                found.setdefault(int(c.attribute[row]), (low, high))
+        return found
+
+    def sums(self, number: int) -> tuple[float, float]:
+        """Return the sum of a conjunction's weights, and of the weights times the usual ones."""
+        c, plain, by_usual, last = self.c, 0.0, 0.0, -1
+        for row in range(c.offsets[number], c.offsets[number + 1]):
+            attribute = int(c.attribute[row])
+            if attribute != last and not (c.kind[row] == INTERVAL and c.high[row] == NULL):
+                weight = float(c.weight[row]) if len(c.weight) else 1.0
+                plain += weight
+                by_usual += weight * float(self.t.usual[attribute])
+            last = attribute
+        return plain, by_usual
+
+    def bucket(self, b: int, path: list[int], space_low: int, space_high: int) -> _Below:
+        """Check a bucket and all below; `path` are the attributes tested so far."""
+        record = self.buckets[b]
+        name = f"bucket {b}"
+        _must(b not in self.visited, f"{name} is in the tree twice")
+        self.visited.add(b)
+        _must(record[NEXT] == IDLE, f"{name} is still to be looked after")
+        all_below = self.members(b, path)
+        split = record[CUT] != NULL
+        children = {side: record[side] for side in (LEFT, RIGHT) if record[side] >= 0}
+        _must(split or not children, f"{name} is not split, but has children")
+        for side, child in children.items():
+            _must(self.buckets[child][PARENT] == b, f"bucket {child} does not know {name}")
+            _must(self.buckets[child][NODE] == record[NODE], f"bucket {child}: another p-node")
+            halves = (space_low, record[CUT] - 1) if side == LEFT else (record[CUT] + 1, space_high)
+            below = self.bucket(child, path, *halves)
+            _must(bool(below.numbers), f"bucket {child} is empty")
+            all_below = all_below.joined(below)
+        if len(children) == 2:
+            left, right = self.buckets[children[LEFT]], self.buckets[children[RIGHT]]
+            _must(left[HIGH] < right[LOW], f"the children of {name} do not repel each other")
+        if self.rigid and children:
+            for side, child in children.items():
+                low, high = self.buckets[child][LOW], self.buckets[child][HIGH]
+                inside = high < record[CUT] if side == LEFT else low > record[CUT]
+                _must(inside, f"bucket {child} is beyond the cut of {name}")
+        for below in self.directory(b, path):
+            all_below = all_below.joined(below)
+        if b > 0 and record[NODES] > 0:
+            one_value = record[LOW] == record[HIGH] or (self.rigid and space_low >= space_high)
+            _must(split or one_value, f"{name} is partitioned before it was split")
+        if split and record[NODES] == 0:
+            leaves = all(
+                self.buckets[child][CUT] == NULL and self.buckets[child][NODES] == 0
+                for child in children.values()
+            )
+            together = record[SIZE] + sum(self.buckets[child][SIZE] for child in children.values())
+            _must(
+                not leaves or 2 * together > self.capacity,
+                f"{name} and its children underflow and are not merged",
+            )
+        self.box(b, path, all_below)
+        return all_below
+
+    def members(self, b: int, path: list[int]) -> _Below:
+        """Check the leaf of a bucket, and return what is in it."""
+        record = self.buckets[b]
+        start, size = record[LEAF], record[SIZE]
+        _must(size <= record[CAPACITY], f"the leaf of bucket {b} overflows")
+        _must(size <= self.t.state[LONGEST], f"the leaf of bucket {b} is longer than the longest")
+        _must(record[CAPACITY] >= self.capacity, f"bucket {b} has too little capacity")
+        _must((start >= 0) >= (size > 0), f"bucket {b} has members, but no run")
+        below = _Below([], (-1.0, -1.0), [(HIGHEST, NULL)] * len(path))
+        if start < 0:
+            return below
+        self.runs.append((start, 1 << record[LEAF_CLASS]))
+        _must(size <= 1 << record[LEAF_CLASS], f"the leaf of bucket {b} is longer than its run")
+        directory = set(self.entries(b)[1])
+        numbers = self.t.target[start : start + size].tolist()
+        for place, number in enumerate(numbers):
+            name = f"conjunction {number} in bucket {b}"
+            _must(int(self.t.home[number]) == b, f"{name} is said to be elsewhere")
+            _must(int(self.t.place[number]) == place, f"{name} is said to be at another place")
+            spans = self.spans(number)
+            _must(set(path) <= set(spans), f"{name} lacks an attribute of its path")
+            need = int(self.t.need[start + place])
+            spare = set(spans) - set(path)
+            _must(need - 1 in spare if spare else need == 0, f"{name} does not need {need - 1}")
+            beside = {need for a in spans if (need := a + 1) in directory}
+            _must(not beside, f"{name} belongs below a p-node of the bucket")
+            below = below.joined(_Below([], self.sums(number), [spans[a] for a in path]))
+        return below._replace(numbers=numbers)
+
+    def entries(self, b: int) -> tuple[list[int], list[int]]:
+        start, nodes = self.buckets[b][DIRECTORY], self.buckets[b][NODES]
+        return (
+            self.t.target[start : start + nodes].tolist(),
+            self.t.need[start : start + nodes].tolist(),
+        )
+
+    def directory(self, b: int, path: list[int]) -> Iterator[_Below]:
+        """Check the p-nodes of a bucket and all below."""
+        record = self.buckets[b]
+        _must((record[DIRECTORY] >= 0) >= (record[NODES] > 0), f"bucket {b} has no directory")
+        if record[DIRECTORY] < 0:
+            return
+        self.runs.append((record[DIRECTORY], 1 << record[DIRECTORY_CLASS]))
+        pnodes, needs = self.entries(b)
+        _must(needs == sorted(set(needs)), f"the directory of bucket {b} is not in order")
+        for p, need in zip(pnodes, needs, strict=True):
+            pnode = self.pnodes[p]
+            _must(p not in self.followed, f"p-node {p} is in the tree twice")
+            self.followed.add(p)
+            _must(pnode[ATTRIBUTE] == need - 1, f"p-node {p} has another attribute")
+            _must(pnode[ABOVE] == b, f"p-node {p} does not know its bucket")
+            _must(pnode[LEVEL] == len(path) + 1, f"p-node {p} has a wrong level")
+            _must(need - 1 not in path, f"p-node {p} uses an attribute twice")
+            root = pnode[ROOT]
+            _must(self.buckets[root][PARENT] == b, f"bucket {root} does not know the one above")
+            _must(self.buckets[root][NODE] == p, f"bucket {root} does not know its p-node")
+            below = self.bucket(root, [*path, need - 1], pnode[SPACE_LOW], pnode[SPACE_HIGH])
+            _must(len(below.numbers) == pnode[COUNT], f"p-node {p} has a wrong count")
+            _must(bool(below.numbers), f"p-node {p} is empty")
+            yield below
+
+    def box(self, b: int, path: list[int], below: _Below) -> None:
+        """A bucket's box is the least around all below, in every dimension of its path."""
+        record = self.buckets[b]
+        stored_most = tuple(self.t.most[2 * b : 2 * b + 2].tolist())
+        _must(stored_most == below.most, f"bucket {b} has a wrong weight summary")
+        words = 2 * (len(path) - 1)
+        if words > 0:
+            self.boxes.append((record[BOX], 1 << (words - 1).bit_length()))
+        for j, attribute in enumerate(path):
+            if j == len(path) - 1:
+                stored = (record[LOW], record[HIGH])
+            else:
+                start = record[BOX] + 2 * j
+                stored = (int(self.t.box[start]), int(self.t.box[start + 1]))
+            _must(stored == below.spans[j], f"bucket {b} has a wrong box on attribute {attribute}")

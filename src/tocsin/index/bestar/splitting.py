@@ -1,0 +1,131 @@
+"""Where to split a bucket: the intervals of its members into left, overlapping and right ones.
+
+Left and right never overlap; what spans the boundary between them stays in the bucket itself
+(section V-A3). Each way writes for every member OVERLAPPING, TO_LEFT or TO_RIGHT, and returns the
+cut, or NULL if there is none that leaves enough on both sides.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tocsin.index.bestar.boxes import length
+from tocsin.jit import step
+from tocsin.model.line import NULL
+
+OVERLAPPING, TO_LEFT, TO_RIGHT = 0, 1, 2
+
+_FEW = 32
+
+
+@step
+def ordered(values):
+    """Return the order of values; a leaf has few of them, and sorting these in place is faster."""
+    m = values.shape[0]
+    if m > _FEW:
+        return np.argsort(values)
+    order = np.empty(m, np.int64)
+    for i in range(m):
+        j = i
+        while j > 0 and values[order[j - 1]] > values[i]:
+            order[j] = order[j - 1]
+            j -= 1
+        order[j] = i
+    return order
+
+
+@step
+def at_best(low, high, least, side):
+    """Split where the overlapping bucket is shortest, and of those where least is covered.
+
+    The paper's exhaustive algorithm: the I leftmost go to the left, for every I, or the I rightmost
+    to the right. Members that end (or begin) together go together, and sums from either end make
+    it linear after sorting, where the paper takes n log n for each I.
+    """
+    m = low.shape[0]
+    by_high, by_low = ordered(high), ordered(low)
+    # What is in front of a place and what comes from there on, in either order.
+    low_from, low_before = np.empty(m + 1, np.int64), np.empty(m + 1, np.int64)
+    high_from, high_before = np.empty(m + 1, np.int64), np.empty(m + 1, np.int64)
+    low_before[0], high_before[0] = low[by_high[0]], high[by_low[0]]
+    low_from[m], high_from[m] = low[by_high[m - 1]], high[by_low[m - 1]]
+    for i in range(m):
+        low_before[i + 1] = min(low_before[i], low[by_high[i]])
+        high_before[i + 1] = max(high_before[i], high[by_low[i]])
+        j = m - 1 - i
+        low_from[j] = min(low_from[j + 1], low[by_high[j]])
+        high_from[j] = max(high_from[j + 1], high[by_low[j]])
+    found = False
+    best, best_overlap, best_coverage = np.int64(NULL), np.uint64(0), 0.0
+    for leftmost in range(2):
+        left, begun = 0, 0  # members that end up to the cut, and that begin up to it
+        for i in range(m):
+            cut = high[by_high[i]] if leftmost == 1 else low[by_low[i]] - 1
+            while left < m and high[by_high[left]] <= cut:
+                left += 1
+            while begun < m and low[by_low[begun]] <= cut:
+                begun += 1
+            if left < least or m - begun < least:
+                continue
+            overlap = np.uint64(0)
+            start, end = low_before[left], high[by_high[left - 1]]
+            next_start, next_end = low[by_low[begun]], high_from[begun]
+            if begun > left:
+                overlap = length(low_from[left], high_before[begun])
+                start, end = min(start, low_from[left]), high_before[begun]
+            if end >= next_start:
+                coverage = np.float64(length(start, max(end, next_end)))
+            else:
+                coverage = np.float64(length(start, end)) + np.float64(length(next_start, next_end))
+            if not found or overlap < best_overlap or (
+                overlap == best_overlap and coverage < best_coverage
+            ):  # fmt: skip
+                found = True
+                best, best_overlap, best_coverage = cut, overlap, coverage
+    if found:
+        for i in range(m):
+            to_right = TO_RIGHT if low[i] > best else OVERLAPPING
+            side[i] = TO_LEFT if high[i] <= best else to_right
+    return best
+
+
+@step
+def from_both_ends(low, high, least, side):
+    """Split by taking turns: the leftmost to the left, the rightmost to the right.
+
+    The paper's approximate algorithm. What meets the other side by the time it is taken overlaps.
+    """
+    m = low.shape[0]
+    by_high, by_low = ordered(high), ordered(low)
+    side[:m] = OVERLAPPING
+    lefts = rights = 0
+    left_end, right_start = np.int64(NULL), np.int64(NULL)
+    for i in range(m):
+        a, b = by_high[i], by_low[m - 1 - i]
+        if side[a] == OVERLAPPING and (rights == 0 or high[a] < right_start):
+            side[a] = TO_LEFT
+            left_end = high[a]
+            lefts += 1
+        if side[b] == OVERLAPPING and (lefts == 0 or low[b] > left_end):
+            side[b] = TO_RIGHT
+            right_start = low[b]
+            rights += 1
+    return left_end if lefts >= least and rights >= least else np.int64(NULL)
+
+
+@step
+def at_middle(low, high, middle, side):
+    """Split at a point: the space clustering, for which the data do not matter.
+
+    In the paper's formula left and right are swapped.
+    """
+    for i in range(low.shape[0]):
+        to_right = TO_RIGHT if low[i] > middle else OVERLAPPING
+        side[i] = TO_LEFT if high[i] < middle else to_right
+    return middle
+
+
+@step
+def middle_of(low, high):
+    """Return the middle of an interval, rounded down."""
+    return low + np.int64(length(low, high) >> np.uint64(1))
