@@ -192,7 +192,7 @@ def test_any_sequence_of_changes(options, seed):
     index = BEStar.build(made(rules), np.zeros(width, np.uint8), **options)
     index.check()
     alive = set(range(len(rules)))
-    for _ in range(60):
+    for _ in range(40):
         what = rng.choice(("insert", "insert", "one", "remove", "drain", "tune", "load"))
         if what == "insert":
             more = [random_rule(rng, width) for _ in range(rng.randint(1, 40))]
