@@ -7,8 +7,8 @@ attribute, in buckets: a left and a right one that never overlap, and in the buc
 what spans both, so an event's key goes down at most one side. Where a bucket cannot be split
 further, its leaf is partitioned by the next attribute.
 
-The files: `layout` (what is in memory), `records` (records and runs), `boxes` (what a conjunction is
-to the tree), `splitting` (where a bucket is cut), `insertion`, `dividing` (what overflows),
+The files: `layout` (what is in memory), `records` (records and runs), `boxes` (what a conjunction
+is to the tree), `splitting` (where a bucket is cut), `insertion`, `dividing` (what overflows),
 `removal`, `matching`, `topk`, `tuning` (ranks from events), `packing` (memory given back),
 `invariants` (what must always be true), and `index`, which puts them behind the protocol.
 
@@ -21,8 +21,9 @@ in the schema. An insertion takes about 4 microseconds among a million, a remova
 bucket, 72 a p-node, 8 to 16 a member and 8 a conjunction; about 100 a rule of 8 predicates.
 
 Its tree changes at the price of the change alone: an insertion goes down one path, a removal up
-one. (The conjunctions themselves are copied once for a batch of insertions.) It is for the record, for research and for adaptive use in one
-process; no other index is built on it, and `auto` never chooses it.
+one. (The conjunctions themselves are copied once for a batch of insertions.) It is for the record,
+for research and for adaptive use in one process; no other index is built on it, and `auto` never
+chooses it.
 
 Unlike the paper:
 
