@@ -458,6 +458,21 @@ def test_the_forced_split_rule():
     assert buckets[top, LEFT] == buckets[top, RIGHT] == -1
 
 
+@pytest.mark.parametrize("options", [{}, {"rigid": True}], ids=str)
+def test_one_value_that_is_partitioned_and_becomes_more(options):
+    rules = [[between(0, 7, 7), between(1, n, n)] for n in range(40)]
+    rules += [[between(0, n, n)] for n in (0, 3, 50)]
+    index = BEStar.build(made(rules), np.zeros(2, np.uint8), **options)
+    more = [[between(0, low, high)] for low, high in [(7, 9), (6, 7), (5, 8), (8, 8)] * 4]
+    for number, rule in enumerate(more, len(rules)):
+        index.insert(made([rule], number))
+        index.check()
+    rules += more
+    events = [{0: x, 1: 5} for x in range(4, 11)]
+    truth = [matching(rules, range(len(rules)), event) for event in events]
+    assert list(map(sorted, found(index, events, 2))) == truth
+
+
 def test_an_underflowing_bucket_is_merged_with_its_parent():
     rules = [[between(0, x, x)] for x in (1, 2, 3, 101, 102, 103)]
     index = BEStar.build(made(rules), np.zeros(1, np.uint8))
