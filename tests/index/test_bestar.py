@@ -192,7 +192,7 @@ def test_any_sequence_of_changes(options, seed):
     index = BEStar.build(made(rules), np.zeros(width, np.uint8), **options)
     index.check()
     alive = set(range(len(rules)))
-    for _ in range(60):
+    for _ in range(40):
         what = rng.choice(("insert", "insert", "one", "remove", "drain", "tune", "load"))
         if what == "insert":
             more = [random_rule(rng, width) for _ in range(rng.randint(1, 40))]
@@ -456,6 +456,21 @@ def test_the_forced_split_rule():
     assert buckets[top, CUT] == 5
     assert buckets[top, NODES] == 2
     assert buckets[top, LEFT] == buckets[top, RIGHT] == -1
+
+
+@pytest.mark.parametrize("options", [{}, {"rigid": True}], ids=str)
+def test_one_value_that_is_partitioned_and_becomes_more(options):
+    rules = [[between(0, 7, 7), between(1, n, n)] for n in range(40)]
+    rules += [[between(0, n, n)] for n in (0, 3, 50)]
+    index = BEStar.build(made(rules), np.zeros(2, np.uint8), **options)
+    more = [[between(0, low, high)] for low, high in [(7, 9), (6, 7), (5, 8), (8, 8)] * 4]
+    for number, rule in enumerate(more, len(rules)):
+        index.insert(made([rule], number))
+        index.check()
+    rules += more
+    events = [{0: x, 1: 5} for x in range(4, 11)]
+    truth = [matching(rules, range(len(rules)), event) for event in events]
+    assert list(map(sorted, found(index, events, 2))) == truth
 
 
 def test_an_underflowing_bucket_is_merged_with_its_parent():

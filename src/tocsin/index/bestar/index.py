@@ -144,7 +144,10 @@ class BEStar(Laid):
         return int(counters[0]), int(counters[1])
 
     def insert(self, more: Conjunctions) -> None:
-        """Insert further conjunctions, one after the other; they are numbered on."""
+        """Insert further conjunctions, one after the other; they are numbered on.
+
+        The tree costs what each changes; the conjunctions are copied once for all.
+        """
         before = self.conjunctions.size
         self.conjunctions = joined([self.conjunctions, more])
         fresh = np.full(more.size, -1, np.int32)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.index.bestar.boxes import extend, length, rarest, span, sums_of
-from tocsin.index.bestar.dividing import settle
+from tocsin.index.bestar.dividing import settle, space_of
 from tocsin.index.bestar.layout import (
     BETA,
     BOX,
@@ -47,7 +47,7 @@ from tocsin.index.bestar.records import (
     look_after,
     new_bucket,
 )
-from tocsin.index.bestar.splitting import OVERLAPPING, TO_LEFT, TO_RIGHT
+from tocsin.index.bestar.splitting import OVERLAPPING, TO_LEFT, TO_RIGHT, middle_of
 from tocsin.jit import Int32s, kernel, step
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.line import NULL
@@ -184,6 +184,11 @@ def home_bucket(t, bucket, box, most, b, level, lows, highs, sums, beta, rigid):
             if np.float64(new) > beta * np.float64(old):
                 b = put_above(t, b, level, high > bucket[at + HIGH])
                 break
+        if rigid and cut == NULL and bucket[at + NODES] > 0:
+            # It was partitioned as one value, and will be more: what comes is halved from now on.
+            first, last = space_of(bucket, t.pnode, b)
+            if first < last and (low < bucket[at + LOW] or high > bucket[at + HIGH]):
+                bucket[at + CUT] = cut = middle_of(first, last)
         if cut == NULL:
             break
         side = side_for(bucket, at, low, high, rigid)
