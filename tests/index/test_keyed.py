@@ -184,7 +184,7 @@ def test_a_range_that_finds_several_points_of_a_set():
         low, width = (rng.integers(0, 30, 2)).tolist()
         ranges.append({"a": {"low": low, "high": low + width}, "b": int(rng.integers(0, 40))})
     answers = []
-    for name in ("keyed", "exhaustive"):
+    for name in ("keyed", "bestar", "exhaustive"):
         rules = tocsin.Rules({"a": "integer", "b": "integer"}, index=name)
         rules.add_many(table)
         rules.merge()
@@ -194,4 +194,4 @@ def test_a_range_that_finds_several_points_of_a_set():
         best = rules.top(ranges, 4, weights={"b": 0.3})
         answers.append((matches.to_arrow(), best.to_arrow()))
     assert len(answers[0][0]) > 1000
-    assert answers[0] == answers[1]
+    assert answers[0] == answers[1] == answers[2]

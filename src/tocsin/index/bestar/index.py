@@ -56,6 +56,7 @@ class BEStar(Laid):
     name: ClassVar[str] = "bestar"
 
     layout_class = Tree
+    takes_ranges = True
 
     def proves_all(self) -> bool:
         """Tell that leaves are evaluated on the spot."""

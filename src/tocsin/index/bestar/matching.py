@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.index.accept import holds
+from tocsin.index.accept import holds_within
 from tocsin.index.bestar.layout import (
     BUCKET,
     BUCKETS,
@@ -86,10 +86,14 @@ def list_followed(need, start, nodes, shifted, present, given, entries):
 
 
 @step
-def satisfied(attribute, kind, low, high, points, begin, stop, line):
-    """Return the row of a conjunction, begin to stop, that an event fails first; `stop` if none."""
+def satisfied(attribute, kind, low, high, points, begin, stop, line, last):
+    """Return the row of a conjunction, begin to stop, that an event fails first; `stop` if none.
+
+    `last` has the high ends of an event's ranges, and is `line` where it has values alone.
+    """
     for row in range(begin, stop):
-        if not holds(kind[row], low[row], high[row], points, line[attribute[row]]):
+        a = attribute[row]
+        if not holds_within(kind[row], low[row], high[row], points, line[a], last[a]):
             return row
     return stop
 
@@ -121,8 +125,11 @@ def propose(
     rows, of, kind, low, high, points = c.offsets, c.attribute, c.kind, c.low, c.high, c.points
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
     own, key_of = keys.attribute, keys.key
+    columns_high, key_high = keys.columns_high, keys.key_high
+    ranged = columns_high.shape[0] + key_high.shape[0] > 0
     shifted = blank_line(width)
-    line = shifted[1:]
+    upper = blank_line(width) if ranged else shifted
+    line, last = shifted[1:], upper[1:]
     seen, present = np.zeros(width + 1, np.uint8), np.empty(width + 1, np.int64)
     entries = np.empty(width + 1, np.int64)
     # Buckets to visit, and 1 + the attribute of each. Those found first are visited first: so
@@ -133,6 +140,8 @@ def propose(
     event = first
     while event < stop and n <= room:
         load(columns, column_attribute, sparse, own, key_of, event, line)
+        if ranged:
+            load(columns_high, column_attribute, sparse, own, key_high, event, last)
         given = list_present(column_attribute, sparse, own, event, shifted, seen, present)
         queue[0], queue[1] = 0, 0
         head, tail = 0, 2
@@ -140,7 +149,7 @@ def propose(
         while head < tail:
             at, needed = queue[head] * BUCKET, queue[head + 1]
             head += 2
-            if needed > 0 and not meets(bucket, at, shifted[needed], shifted[needed]):
+            if needed > 0 and not meets(bucket, at, shifted[needed], upper[needed]):
                 continue
             leaf = bucket[at + LEAF]
             for i in range(leaf, leaf + bucket[at + SIZE]):
@@ -166,10 +175,11 @@ def propose(
             if i - AHEAD >= begun:
                 number = out[i - AHEAD]
                 begin, after = rows[number], rows[number + 1]
-                if satisfied(of, kind, low, high, points, begin, after, line) == after:
+                if satisfied(of, kind, low, high, points, begin, after, line, last) == after:
                     out[n] = number
                     n += 1
         unload(sparse, own, event, line)
+        unload(sparse, own, event, last)
         event += 1
         offsets[event - first] = n
     return event
@@ -192,20 +202,25 @@ def watch(t: Tree, c: Conjunctions, keys: Keys, width: int, discarded: Int64Out)
     rows, of, kind, low, high, points = c.offsets, c.attribute, c.kind, c.low, c.high, c.points
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
     own, key_of = keys.attribute, keys.key
+    columns_high, key_high = keys.columns_high, keys.key_high
+    ranged = columns_high.shape[0] + key_high.shape[0] > 0
     shifted = blank_line(width)
-    line = shifted[1:]
+    upper = blank_line(width) if ranged else shifted
+    line, last = shifted[1:], upper[1:]
     seen, present = np.zeros(width + 1, np.uint8), np.empty(width + 1, np.int64)
     entries = np.empty(width + 1, np.int64)
     stack = np.empty(2 * t.state[BUCKETS] + 2, np.int64)
     for event in range(columns.shape[1]):
         load(columns, column_attribute, sparse, own, key_of, event, line)
+        if ranged:
+            load(columns_high, column_attribute, sparse, own, key_high, event, last)
         given = list_present(column_attribute, sparse, own, event, shifted, seen, present)
         stack[0], stack[1] = 0, 0
         height = 2
         while height > 0:
             height -= 2
             at, needed = stack[height] * BUCKET, stack[height + 1]
-            if needed > 0 and not meets(bucket, at, shifted[needed], shifted[needed]):
+            if needed > 0 and not meets(bucket, at, shifted[needed], upper[needed]):
                 continue
             in_vain = 0
             leaf = bucket[at + LEAF]
@@ -214,7 +229,7 @@ def watch(t: Tree, c: Conjunctions, keys: Keys, width: int, discarded: Int64Out)
                     in_vain += 1
                     continue
                 begin, end = rows[target[i]], rows[target[i] + 1]
-                failed = satisfied(of, kind, low, high, points, begin, end, line)
+                failed = satisfied(of, kind, low, high, points, begin, end, line, last)
                 if failed < end:
                     in_vain += failed - begin + 1
             discarded[stack[height]] += in_vain
@@ -228,3 +243,4 @@ def watch(t: Tree, c: Conjunctions, keys: Keys, width: int, discarded: Int64Out)
                 stack[height], stack[height + 1] = child, need[entries[i]]
                 height += 2
         unload(sparse, own, event, line)
+        unload(sparse, own, event, last)

@@ -122,11 +122,14 @@ def find_best(
     rule_of, weight_of = c.rule, c.weight
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
     own, key_of = keys.attribute, keys.key
+    columns_high, key_high = keys.columns_high, keys.key_high
+    ranged = columns_high.shape[0] + key_high.shape[0] > 0
     given_offsets, given_attribute = event_weights.offsets, event_weights.attribute
     given_weight, common = event_weights.weight, event_weights.common
     weights = common.copy()
     shifted = blank_line(width)
-    line = shifted[1:]
+    upper = blank_line(width) if ranged else shifted
+    line, last = shifted[1:], upper[1:]
     seen, present = np.zeros(width + 1, np.uint8), np.empty(width + 1, np.int64)
     entries = np.empty(width + 1, np.int64)
     stack = np.empty(t.state[BUCKETS] + 2, np.int64)
@@ -143,6 +146,8 @@ def find_best(
     for e in range(events):
         event = first + e
         load(columns, column_attribute, sparse, own, key_of, event, line)
+        if ranged:
+            load(columns_high, column_attribute, sparse, own, key_high, event, last)
         given = list_present(column_attribute, sparse, own, event, shifted, seen, present)
         greatest, ratio = always, always_ratio
         if individual:
@@ -168,7 +173,7 @@ def find_best(
                 height -= 1
                 b = stack[height]
                 at = b * BUCKET
-                if needed > 0 and not meets(bucket, at, shifted[needed], shifted[needed]):
+                if needed > 0 and not meets(bucket, at, shifted[needed], upper[needed]):
                     continue
                 # Only what is strictly worse is passed over.
                 if size == k and bound(most, b, greatest, ratio) < scores[base + k - 1]:
@@ -190,7 +195,7 @@ def find_best(
                         continue
                     number = maybe[i - AHEAD]
                     begin, end = rows[number], rows[number + 1]
-                    if satisfied(of, kind, low, high, points, begin, end, line) == end:
+                    if satisfied(of, kind, low, high, points, begin, end, line, last) == end:
                         value = score(of, kind, high, weight_of, begin, end, weights)
                         size = keep(rule_of[number], value, single, k, base, size, rules, scores)
                 for side in (LEFT, RIGHT):
@@ -219,5 +224,6 @@ def find_best(
             for i in range(given_offsets[before + e], given_offsets[before + e + 1]):
                 weights[given_attribute[i]] = common[given_attribute[i]]
         unload(sparse, own, event, line)
+        unload(sparse, own, event, last)
     counters[0] += looked_at
     counters[1] += evaluated
