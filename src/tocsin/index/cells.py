@@ -181,8 +181,9 @@ def propose(
     least, last, origin, scale, gap = g.first, g.last, g.origin, g.scale, g.gap
     across, base, heads, ids, words = g.across, g.base, g.heads, g.ids, g.words
     rows, attribute, low, high, axis_x = c.offsets, c.attribute, c.low, c.high, g.attribute[0]
-    cells, mine = np.empty(_AHEAD * roots, np.int64), np.empty(_AHEAD * roots, np.uint64)
-    top = np.empty(_AHEAD * roots, np.int64)
+    top, mine = np.empty(_AHEAD * roots, np.int64), np.empty(_AHEAD * roots, np.uint64)
+    tiers = base.shape[0] > roots
+    cells = np.empty(_AHEAD * roots, np.int64) if tiers else top
     # Unsigned, here and below: an index that may be negative costs a comparison each time.
     n = np.uint64(offsets[0])
     room = out.shape[0] - c.rule.shape[0]
@@ -198,7 +199,7 @@ def propose(
                     least, last, origin, scale, gap, across, base,
                 )  # fmt: skip
                 prefetch(heads, 4 * top[slot])
-        for i in range(several):
+        for i in range(several if tiers else 0):
             for root in range(roots):
                 slot = i * roots + root
                 cells[slot] = top[slot]
@@ -209,6 +210,9 @@ def propose(
                         least, last, origin, scale, gap, across, base,
                     )  # fmt: skip
                     prefetch(heads, 4 * cells[slot])
+                    head = _FOUR * np.uint64(top[slot])
+                    if heads[head] == heads[head + _ONE]:  # no full list: it need not be seen again
+                        top[slot] = cells[slot]
         tied = False
         for i in range(several):
             if np.int64(n) > room:
@@ -231,7 +235,7 @@ def propose(
                     below = np.int64(heads[head + _THREE])
                     if below < 0:
                         break
-                    if cell == top[slot]:
+                    if cell != cells[slot]:
                         cell = cells[slot]
                     else:
                         cell, own = cell_in(
