@@ -235,7 +235,7 @@ def propose(
                     below = np.int64(heads[head + _THREE])
                     if below < 0:
                         break
-                    if cell != cells[slot]:
+                    if cell == top[slot] and cell != cells[slot]:
                         cell = cells[slot]
                     else:
                         cell, own = cell_in(
