@@ -135,8 +135,8 @@ def measure_indexes(
     held, asks, builds, direct, whole = {}, {}, {}, {}, {}
     for index in NAMES:
         held[index], builds[index] = loaded(world, index, table)
-        (segment,) = held[index]._rules.segments()
-        asks[index] = Asked(segment.index, keys, len(world.floats))
+        ((part,),) = (segment.parts for segment in held[index]._rules.segments())
+        asks[index] = Asked(part.index, keys, len(world.floats))
         direct[index] = Timed(index, asks[index].match, asked)
         whole[index] = Timed(index, through_rules(held[index], events), asked)
         few = whole[index].events
@@ -468,7 +468,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=SIZES, default="full")
     parser.add_argument("--out", type=Path, help="also write the tables as Markdown")
-    parser.add_argument("--only", help=f"some of {', '.join(MEASURES)}, with commas between")
+    parser.add_argument(
+        "--only", help=f"some of {', '.join(MEASURES)}, with commas between; the rest stays"
+    )
     arguments = parser.parse_args()
     only = arguments.only.split(",") if arguments.only else list(MEASURES)
     if unknown := set(only) - set(MEASURES):

@@ -55,5 +55,33 @@ def show(title: str, sections: Sequence[Section]) -> None:
 
 
 def write(path: Path, head: Sequence[str], sections: Sequence[Section]) -> None:
-    lines = [line for section in sections for line in section.lines()]
+    """Write tables; of an earlier document with the same head what these do not have stays."""
+    earlier = {section.title: section for section in read(path, head)}
+    merged = []
+    for section in sections:
+        new = Section(section.title, *section.headings, note=section.note)
+        measured = {row[0] for row in section.rows}
+        old = earlier.pop(section.title, new)
+        new.rows = [row for row in old.rows if row[0] not in measured] + section.rows
+        merged.append(new)
+    merged += earlier.values()
+    lines = [line for section in merged for line in section.lines()]
     path.write_text("\n".join([*head, *lines]) + "\n")
+
+
+def read(path: Path, head: Sequence[str]) -> list[Section]:
+    """Return the tables of a document that `write` has written under this head."""
+    if not path.exists():
+        return []
+    above, *parts = path.read_text().split("\n\n## ")
+    if above != "\n".join(head):
+        return []
+    found: list[Section] = []
+    for part in parts:
+        title, *lines = part.split("\n")
+        cells = (line[1:-1].split(" | ") for line in lines if line.startswith("| "))
+        rows = [tuple(cell.strip() for cell in row) for row in cells]
+        notes = [line for line in lines if line and not line.startswith("|")]
+        found.append(Section(title, *rows[0], note="\n".join(notes)))
+        found[-1].rows = rows[1:]
+    return found
