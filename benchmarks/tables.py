@@ -56,16 +56,14 @@ def show(title: str, sections: Sequence[Section]) -> None:
 
 def write(path: Path, head: Sequence[str], sections: Sequence[Section]) -> None:
     """Write tables; of an earlier document with the same head what these do not have stays."""
-    earlier = {section.title: section for section in read(path, head)}
-    merged = []
+    merged = {section.title: section for section in read(path, head)}
     for section in sections:
         new = Section(section.title, *section.headings, note=section.note)
         measured = {row[0] for row in section.rows}
-        old = earlier.pop(section.title, new)
+        old = merged.get(section.title, new)
         new.rows = [row for row in old.rows if row[0] not in measured] + section.rows
-        merged.append(new)
-    merged += earlier.values()
-    lines = [line for section in merged for line in section.lines()]
+        merged[section.title] = new
+    lines = [line for section in merged.values() for line in section.lines()]
     path.write_text("\n".join([*head, *lines]) + "\n")
 
 

@@ -18,9 +18,9 @@ from typing import Any
 import numba
 import numpy as np
 
-from experiments import bestar, drawing, grid, vci, vcr
+from experiments import bestar, drawing, grid, grid_cycles, vci, vcr
 
-FIGURES = {**vci.FIGURES, **vcr.FIGURES, **grid.FIGURES, **bestar.FIGURES}
+FIGURES = {**vci.FIGURES, **vcr.FIGURES, **grid.FIGURES, **grid_cycles.FIGURES, **bestar.FIGURES}
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -9,7 +9,7 @@ import pytest
 from benchmarks.asking import Asked, check_same
 from benchmarks.boolean_workloads import Setting, World
 from experiments.__main__ import FIGURES, main
-from experiments.grid import z_order
+from experiments.grid_cycles import z_order
 from experiments.kindex import KIndex
 from experiments.measuring import check_equal
 from experiments.rivals import Constructs, SegmentTree, grown, packed

@@ -60,7 +60,6 @@ _I32 = np.ndarray[Any, np.dtype[np.int32]]
 _U8 = np.ndarray[Any, np.dtype[np.uint8]]
 _U16 = np.ndarray[Any, np.dtype[np.uint16]]
 _U64 = np.ndarray[Any, np.dtype[np.uint64]]
-_F32 = np.ndarray[Any, np.dtype[np.float32]]
 _F64 = np.ndarray[Any, np.dtype[np.float64]]
 
 Int64s = Annotated[_I64, _Array("int64", 1, True)]
@@ -68,7 +67,6 @@ Int32s = Annotated[_I32, _Array("int32", 1, True)]
 UInt8s = Annotated[_U8, _Array("uint8", 1, True)]
 UInt16s = Annotated[_U16, _Array("uint16", 1, True)]
 UInt64s = Annotated[_U64, _Array("uint64", 1, True)]
-Float32s = Annotated[_F32, _Array("float32", 1, True)]
 Float64s = Annotated[_F64, _Array("float64", 1, True)]
 Int64Rows = Annotated[_I64, _Array("int64", 2, True)]
 
@@ -77,7 +75,6 @@ Int32Out = Annotated[_I32, _Array("int32", 1, False)]
 UInt8Out = Annotated[_U8, _Array("uint8", 1, False)]
 UInt16Out = Annotated[_U16, _Array("uint16", 1, False)]
 UInt64Out = Annotated[_U64, _Array("uint64", 1, False)]
-Float32Out = Annotated[_F32, _Array("float32", 1, False)]
 Float64Out = Annotated[_F64, _Array("float64", 1, False)]
 
 _Tuple = TypeVar("_Tuple", bound=tuple[Any, ...])

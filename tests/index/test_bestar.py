@@ -7,6 +7,25 @@ import pytest
 
 from tests.conformance import boxes as shapes
 from tests.index.test_in_place import part
+from tests.index.trees import (
+    HIGHEST,
+    INTERVAL,
+    LOWEST,
+    NULL,
+    OPTIONS,
+    SET,
+    best_of,
+    between,
+    columns_of,
+    found,
+    keys_of,
+    made,
+    matching,
+    random_event,
+    random_rule,
+    truly_best,
+    weights_of,
+)
 from tocsin.engine.rules import Rules
 from tocsin.errors import RuleError
 from tocsin.index.bestar import boxes, splitting
@@ -29,156 +48,10 @@ from tocsin.index.bestar.layout import (
     SIZE,
 )
 from tocsin.index.bestar.matching import watch
-from tocsin.index.finish import EventWeights
 from tocsin.jit import frozen
 from tocsin.model.condition import Conditions
-from tocsin.model.conjunctions import Builder, conjunctions
-from tocsin.model.keys import dense, sparse
+from tocsin.model.conjunctions import Builder
 from tocsin.model.schema import Schema
-
-NULL, LOWEST, HIGHEST = -(2**63), -(2**63) + 1, 2**63 - 1
-INTERVAL, SET, NOT_SET = 0, 1, 2
-NO_FLAGS = np.empty(0, np.uint8)
-
-
-# ------------------------------------------------------------ conjunctions, events and the oracle
-
-
-def made(rules, first=0, weighted=True):
-    """Return conjunctions; a rule is a list of (attribute, kind, low, high, points, weight)."""
-    rows, points = [], []
-    for rule in rules:
-        for attribute, kind, low, high, own, weight in rule:
-            if kind != INTERVAL:
-                low, high = len(points), len(points) + len(own)
-                points += own
-            rows.append((attribute, kind, low, high, weight))
-    columns = list(zip(*rows, strict=True)) or [[]] * 5
-    return conjunctions(
-        np.cumsum([0, *map(len, rules)]),
-        *(np.array(c, np.int64) for c in columns[:4]),
-        np.array(points, np.int64),
-        np.array(columns[4] if weighted else [], np.float64),
-        first + np.arange(len(rules)),
-    )
-
-
-def between(attribute, low, high, weight=1.0):
-    return attribute, INTERVAL, low, high, [], weight
-
-
-def true(row, event):
-    attribute, kind, low, high, points, _ = row
-    key = event.get(attribute, NULL)
-    return low <= key <= high if kind == INTERVAL else (key in points) == (kind == SET)
-
-
-def matching(rules, alive, event):
-    return [n for n in sorted(alive) if all(true(row, event) for row in rules[n])]
-
-
-def relevance(rule, weights):
-    total, last = 0.0, None
-    for attribute, kind, _, high, _, weight in rule:
-        if not (kind == INTERVAL and high == NULL) and attribute != last:
-            total += weight * weights.get(attribute, 1.0)
-        last = attribute
-    return total
-
-
-def keys_of(events):
-    pairs = [(a, k) for event in events for a, k in event.items()]
-    return sparse(
-        np.cumsum([0, *map(len, events)]),
-        np.array([a for a, _ in pairs], np.int32),
-        np.array([k for _, k in pairs], np.int64),
-    )
-
-
-def columns_of(events, width):
-    return dense(np.array([[e.get(a, NULL) for e in events] for a in range(width)]), range(width))
-
-
-def found(index, events, width, keys=None):
-    keys = keys_of(events) if keys is None else keys
-    out = np.empty(index.conjunctions.size * (len(events) + 1), np.int32)
-    offsets = np.zeros(len(events) + 1, np.int64)
-    assert index.candidates(keys, width, 0, len(events), offsets, out) == len(events)
-    return [out[offsets[i] : offsets[i + 1]].tolist() for i in range(len(events))]
-
-
-def weights_of(weights, width):
-    pairs = [(a, w) for event in weights for a, w in event.items()]
-    return EventWeights(
-        frozen(np.ones(width), np.float64),
-        frozen(np.cumsum([0, *map(len, weights)]), np.int64),
-        frozen(np.array([a for a, _ in pairs]), np.int32),
-        frozen(np.array([w for _, w in pairs]), np.float64),
-    )
-
-
-def best_of(index, events, width, k, weights, removed=NO_FLAGS):
-    n = len(events)
-    sizes, rules, scores = np.zeros(n, np.int64), np.zeros(n * k, np.int32), np.zeros(n * k)
-    counted = index.best(
-        keys_of(events), width, 0, n, 0, removed, True, weights_of(weights, width), k,
-        sizes, rules, scores,
-    )  # fmt: skip
-    lists = [
-        list(zip(rules[i * k :][: sizes[i]].tolist(), scores[i * k :][: sizes[i]], strict=True))
-        for i in range(n)
-    ]
-    return lists, counted
-
-
-def truly_best(rules, alive, event, k, weights):
-    scored = [(n, relevance(rules[n], weights)) for n in matching(rules, alive, event)]
-    return sorted(scored, key=lambda pair: (-pair[1], pair[0]))[:k]
-
-
-ENDS = [LOWEST, LOWEST + 1, HIGHEST - 1, HIGHEST, 0, -1]
-
-
-def random_key(rng):
-    return rng.choice(ENDS) if rng.random() < 0.05 else rng.choice((3, 10**6)) * rng.randint(-9, 9)
-
-
-def random_rule(rng, width):
-    rule = []
-    for attribute in sorted(rng.sample(range(width), rng.choice((0, 1, 1, 2, 2, 3, 3, 4)))):
-        weight = rng.choice((0.0, 0.1, 0.3, 1.0, 1 / 3, 7.7))
-        kind = rng.choice((INTERVAL,) * 6 + (SET, NOT_SET))
-        if kind != INTERVAL:
-            own = sorted({rng.choice((NULL, random_key(rng))) for _ in range(rng.randint(1, 4))})
-            rule.append((attribute, kind, 0, 0, own, weight))
-            continue
-        a, b = sorted((random_key(rng), random_key(rng)))
-        low, high = rng.choice(
-            [(a, b), (a, b), (a, a), (a, min(a + 5, HIGHEST)), (LOWEST, b), (a, HIGHEST),
-             (NULL, NULL), (LOWEST, HIGHEST), (NULL, HIGHEST)]
-        )  # fmt: skip
-        rule.append((attribute, INTERVAL, low, high, [], weight))
-        if low < high and rng.random() < 0.1:
-            rule.append((attribute, NOT_SET, 0, 0, [rng.choice((low, high))], weight))
-    return rule
-
-
-def random_event(rng, width):
-    some = rng.sample(range(width), rng.randint(0, width))
-    return {a: rng.choice((random_key(rng), random_key(rng), NULL)) for a in some}
-
-
-OPTIONS = [
-    {},
-    {"leaf_capacity": 1},
-    {"leaf_capacity": 20, "alpha": 0.4},
-    {"leaf_capacity": 100},
-    {"splitting": "approximate"},
-    {"leaf_capacity": 3, "beta": 1.0, "splitting": "approximate"},
-    {"rigid": True},
-    {"leaf_capacity": 2, "rigid": True},
-]
-
 
 # ------------------------------------------------------------ long sequences
 

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import tocsin
-from tocsin.index import keyed
 from tocsin.index.finish import EventWeights
-from tocsin.index.keyed import Keyed
+from tocsin.index.keyed import building
+from tocsin.index.keyed.index import Keyed
 from tocsin.jit import frozen
 from tocsin.model.conjunctions import Builder, conjunctions
 from tocsin.model.keys import sparse
@@ -59,7 +59,7 @@ def true_of(c, keys, width):
 
 def test_more_cuts_than_codes(monkeypatch):
     """Of an attribute with too many bounds some codes are shared, and accept decides."""
-    monkeypatch.setattr(keyed, "_CODES", 50)
+    monkeypatch.setattr(building, "CODES", 50)
     rng = np.random.default_rng(0)
     c = intervals(rng, 400, 4, 2, 10_000, 4_000)
     keys = events(rng, 200, 4, 3, 14_000)
@@ -80,7 +80,7 @@ def test_cuts_at_the_limit(monkeypatch):
     rng = np.random.default_rng(1)
     c = intervals(rng, 300, 3, 2, 1_000, 100)
     cuts = int(np.diff(Keyed.build(c, np.zeros(3, np.uint8)).layout.cut).max())
-    monkeypatch.setattr(keyed, "_CODES", cuts)
+    monkeypatch.setattr(building, "CODES", cuts)
     index, keys = Keyed.build(c, np.zeros(3, np.uint8)), events(rng, 100, 3, 3, 1_100)
     assert index.proven
     assert list(map(sorted, ask(index, keys, 3))) == true_of(c, keys, 3)
@@ -101,7 +101,7 @@ def test_the_real_limit_of_codes():
 
 def test_more_attributes_than_codes(monkeypatch):
     """Predicates on rare attributes may be keys, and are else left to accept."""
-    monkeypatch.setattr(keyed, "_CODES", 20)
+    monkeypatch.setattr(building, "CODES", 20)
     rng = np.random.default_rng(3)
     c = intervals(rng, 500, 60, 3, 4, 6)
     keys = events(rng, 200, 60, 40, 6)
@@ -195,3 +195,10 @@ def test_a_range_that_finds_several_points_of_a_set():
         answers.append((matches.to_arrow(), best.to_arrow()))
     assert len(answers[0][0]) > 1000
     assert answers[0] == answers[1] == answers[2]
+
+
+def test_more_than_offsets_can_count(monkeypatch):
+    monkeypatch.setattr(building, "_MOST", 1000)
+    c = intervals(np.random.default_rng(6), 400, 4, 3, 100, 10)
+    with pytest.raises(tocsin.TocsinError, match="split the rules over several Rules"):
+        Keyed.build(c, np.zeros(4, np.uint8))

@@ -16,7 +16,8 @@ from tocsin.index.counting import Counting
 from tocsin.index.exhaustive import Exhaustive
 from tocsin.index.grid import Grid, levels
 from tocsin.index.intervals import Intervals
-from tocsin.index.keyed import Keyed, expected
+from tocsin.index.keyed.building import expected
+from tocsin.index.keyed.index import Keyed
 from tocsin.index.ntree import NTree
 from tocsin.index.plane import (
     boxes_over,

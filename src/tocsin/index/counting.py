@@ -123,16 +123,6 @@ class Counting(Laid):
         """Propose the conjunctions whose counters come to zero; see `Index.candidates`."""
         return propose(self.layout, keys, first, stop, offsets, out)
 
-    def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
-        """Add the number of matches to `counts`; see `Index.count`."""
-        offsets = np.zeros(keys.size + 1, np.int64)
-        out = np.empty(self.conjunctions.size + (1 << 20), np.int32)
-        first = 0
-        while first < keys.size:
-            stop = propose(self.layout, keys, first, keys.size, offsets, out)
-            counts[first:stop] += np.diff(offsets[: stop - first + 1])
-            first = stop
-
 
 # Where the fields of `filed` are that are used here, and of what later fields they are offsets.
 _OFFSETS = {4: None, 5: None, 9: 10, 12: 13, 15: 16, 19: 20}

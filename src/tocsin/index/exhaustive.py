@@ -32,7 +32,7 @@ from tocsin.jit import (
     laid,
     step,
 )
-from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.conjunctions import Conjunctions, ranges
 from tocsin.model.keys import Keys, blank, load, unload
 from tocsin.model.predicates import INTERVAL, NOT_SET, SET
 
@@ -132,10 +132,7 @@ def _tested_rows(
     if not alike:
         rows = lead[chosen]
         return [rows] if rows[0] >= 0 else []
-    begin = c.offsets[chosen]
-    lengths = c.offsets[chosen + 1] - begin
-    before = np.cumsum(lengths) - lengths
-    rows = np.arange(int(lengths.sum())) + np.repeat(begin - before, lengths)
+    rows = ranges(c.offsets[chosen], c.offsets[chosen + 1])
     rows = rows[c.kind[rows] != NOT_SET]
     tests = len(rows) // len(chosen)
     # Signatures are hashes. Should two differ and be equal, the block has no tests: all of

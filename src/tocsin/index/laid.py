@@ -10,6 +10,9 @@ import numpy as np
 
 from tocsin.jit import laid
 from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.keys import Keys
+
+_ROOM = 1 << 20  # candidates that are counted together
 
 
 class Laid:
@@ -27,6 +30,22 @@ class Laid:
     @abstractmethod
     def proves_all(self) -> bool:
         """Tell whether no candidate is left for accept to evaluate."""
+
+    @abstractmethod
+    def candidates(
+        self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
+    ) -> int:
+        """Propose candidates; see `Index.candidates`."""
+
+    def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
+        """Add the number of candidates, all proven; for an index that has no faster way."""
+        offsets = np.zeros(keys.size + 1, np.int64)
+        out = np.empty(self.conjunctions.size + _ROOM, np.int32)
+        first = 0
+        while first < keys.size:
+            stop = self.candidates(keys, width, first, keys.size, offsets, out)
+            counts[first:stop] += np.diff(offsets[: stop - first + 1])
+            first = stop
 
     @property
     def nbytes(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.jit import frozen
-from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.conjunctions import Conjunctions, ranges
 from tocsin.model.predicates import INTERVAL
 from tocsin.model.schema import Schema
 
@@ -22,9 +22,7 @@ def recoded(
     rows = is_category[c.attribute]
     intervals = rows & (c.kind == INTERVAL) & (c.low > 0)
     sets = np.flatnonzero(rows & (c.kind != INTERVAL))
-    sizes = c.high[sets] - c.low[sets]
-    ends = np.cumsum(sizes)
-    in_sets = np.arange(int(sizes.sum())) + np.repeat(c.low[sets] - (ends - sizes), sizes)
+    in_sets = ranges(c.low[sets], c.high[sets])
     used = np.zeros(len(codes) + 2, np.int64)
     np.add.at(used, c.low[intervals], 1)
     np.add.at(used, c.high[intervals] + 1, -1)

@@ -85,17 +85,15 @@ def kept(part: Conjunctions, keep: np.ndarray) -> Conjunctions:
 
 def taken(part: Conjunctions, numbers: np.ndarray) -> Conjunctions:
     """Return the conjunctions of these numbers, in their order, and the points that they use."""
-    first = part.offsets[numbers]
-    offsets = np.concatenate([[0], np.cumsum(part.offsets[numbers + 1] - first)])
-    rows = np.arange(offsets[-1]) + np.repeat(first - offsets[:-1], np.diff(offsets))
+    first, stop = part.offsets[numbers], part.offsets[numbers + 1]
+    offsets = np.concatenate([[0], np.cumsum(stop - first)])
+    rows = ranges(first, stop)
     kind = part.kind[rows]
     low, high = part.low[rows], part.high[rows]
     sets = np.flatnonzero(kind != INTERVAL)
-    starts, ends = low[sets], high[sets]
-    sizes = ends - starts
-    new_ends = np.cumsum(sizes)
-    picked = np.arange(int(sizes.sum())) + np.repeat(starts - (new_ends - sizes), sizes)
-    low[sets], high[sets] = new_ends - sizes, new_ends
+    picked, sizes = ranges(low[sets], high[sets]), high[sets] - low[sets]
+    high[sets] = np.cumsum(sizes)
+    low[sets] = high[sets] - sizes
     return conjunctions(
         offsets,
         part.attribute[rows],
@@ -106,6 +104,13 @@ def taken(part: Conjunctions, numbers: np.ndarray) -> Conjunctions:
         part.weight[rows] if part.weight.shape[0] else part.weight,
         part.rule[numbers],
     )
+
+
+def ranges(first: np.ndarray, stop: np.ndarray) -> np.ndarray:
+    """Return the numbers of several ranges, one range after another."""
+    sizes = stop - first
+    ends = np.cumsum(sizes)
+    return np.arange(int(sizes.sum())) + np.repeat(first - (ends - sizes), sizes)
 
 
 class Builder:

@@ -111,16 +111,6 @@ class BEStar(Laid):
         """Propose what holds; see `Index.candidates`."""
         return propose(self.layout, self.conjunctions, keys, width, first, stop, offsets, out)
 
-    def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
-        """Add the number of matches to `counts`; see `Index.count`."""
-        offsets = np.zeros(keys.size + 1, np.int64)
-        out = np.empty(self.conjunctions.size + (1 << 20), np.int32)
-        first = 0
-        while first < keys.size:
-            stop = self.candidates(keys, width, first, keys.size, offsets, out)
-            counts[first:stop] += np.diff(offsets[: stop - first + 1])
-            first = stop
-
     def best(
         self,
         keys: Keys,

@@ -1,0 +1,295 @@
+"""Building: bounds become codes, each conjunction gets a key, entries are sorted."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tocsin.errors import RuleError
+from tocsin.index.keyed.layout import CODES, Layout
+from tocsin.index.keyed.matching import cuts_up_to
+from tocsin.jit import (
+    Float64s,
+    Int32s,
+    Int64Out,
+    Int64s,
+    UInt8Out,
+    UInt16Out,
+    kernel,
+    laid,
+)
+from tocsin.model.conjunctions import Conjunctions, ranges
+from tocsin.model.line import HIGHEST, NULL
+from tocsin.model.predicates import INTERVAL, NOT_SET, SET
+
+_SMALL_SET = 8  # points: each is a key
+_WIDTHS = 9  # classes: ranges of less than 4, 16, ... codes
+_LOOK, _BISECT = 1.5, 40.0  # nanoseconds: at an entry, and for the two ends of a stretch
+_MOST = 2**31 - 1  # what offsets of 32 bits can count
+
+
+def expected(c: Conjunctions, width: int) -> tuple[float, float]:
+    """Return how many attributes an event has, of those tested, and how many entries it looks at.
+
+    Guessed from the rules, as keys are chosen.
+    """
+    used = np.unique(c.attribute)
+    local = np.full(width, -1, np.int32)
+    local[used] = np.arange(len(used))
+    telling = np.minimum(codes_of(c, local, len(used)).telling, 1.0)
+    looked = np.ones(c.size)
+    tested = np.diff(c.offsets) > 0
+    looked[tested] = np.minimum.reduceat(telling, c.offsets[:-1][tested])
+    return float(present_of(local[c.attribute], len(used), c.size).sum()), float(looked.sum())
+
+
+def present_of(attribute: np.ndarray, attributes: int, size: int) -> np.ndarray:
+    """Return how likely an event has each attribute: twice as likely as a rule tests it.
+
+    Events say more than rules ask.
+    """
+    return np.minimum(1.0, 2 * np.bincount(attribute, minlength=attributes) / max(size, 1))
+
+
+class Coded(NamedTuple):
+    """The predicates of conjunctions in codes, row by row."""
+
+    attribute: np.ndarray  # [rows] numbered here; that of a complement too
+    low: np.ndarray  # [rows] codes
+    high: np.ndarray
+    exact: np.ndarray  # [rows] whether the codes say all
+    by_point: np.ndarray  # [rows] whether it is a small set, and the codes tell its points apart
+    telling: np.ndarray  # [rows] about how many events satisfy it, of all; infinite if no key
+    cut: np.ndarray
+    cuts: np.ndarray
+
+
+def filed(c: Conjunctions, width: int) -> Layout:
+    """Return the layout for conjunctions over a schema of `width` attributes."""
+    used = np.unique(c.attribute)
+    # Those tested most have the low numbers, which fit 16 bits.
+    frequent = used[np.argsort(-np.bincount(c.attribute, minlength=width)[used], kind="stable")]
+    local = np.full(width, -1, np.int32)
+    local[frequent] = np.arange(len(frequent))
+    coded = codes_of(c, local, len(used))
+    entries = entries_of(c, coded, len(used))
+    return laid(Layout, [local, coded.cut, coded.cuts, *entries])
+
+
+def codes_of(c: Conjunctions, local: np.ndarray, attributes: int) -> Coded:
+    """Cut the lines of all attributes, and code the predicates."""
+    attribute = local[c.attribute]
+    low, high = c.low, c.high
+    if (c.kind != INTERVAL).any():
+        low, high = low.copy(), high.copy()
+        sets, complements = c.kind == SET, c.kind == NOT_SET
+        low[sets], high[sets] = c.points[low[sets]], c.points[high[sets] - 1]
+        low[complements], high[complements] = NULL, HIGHEST
+    # The points of small sets are cuts too, so that each can be a key.
+    by_point = (c.kind == SET) & (c.high - c.low <= _SMALL_SET)
+    points = c.points[ranges(c.low[by_point], c.high[by_point])]
+    of_points = np.repeat(attribute[by_point], (c.high - c.low)[by_point])
+    often = np.bincount(attribute, minlength=attributes)
+    places = 2 * (often + np.bincount(of_points, minlength=attributes))
+    starts = np.cumsum(places) - places
+    ends, filled = np.empty(int(places.sum()), np.int64), starts.copy()
+    gather_ends(attribute, low, high, filled, ends)
+    gather_ends(of_points, points, points, filled, ends)
+    cut: np.ndarray = np.zeros(attributes + 1, np.int64)
+    all_cuts = [np.empty(0, np.int64)]
+    for a in range(attributes):
+        cuts = np.unique(ends[starts[a] : filled[a]])
+        if len(cuts) > CODES:
+            cuts = cuts[np.linspace(0, len(cuts) - 1, CODES).astype(np.int64)]
+        all_cuts.append(cuts)
+        cut[a + 1] = cut[a] + len(cuts)
+    cuts = np.concatenate(all_cuts)
+    low_code, high_code = np.empty(len(low), np.uint16), np.empty(len(low), np.uint16)
+    exact = np.empty(len(low), bool)
+    code_rows(attribute, low, high, cut, cuts, low_code, high_code, exact.view(np.uint8))
+    exact &= c.kind == INTERVAL
+    by_point &= np.diff(cut)[attribute] < CODES
+    present = present_of(attribute, attributes, c.size) / (np.diff(cut) + 1)
+    span = high_code - low_code + 1.0
+    span[by_point] = (c.high - c.low)[by_point]
+    telling = present[attribute] * span
+    telling[low_code == 0] = np.inf
+    return Coded(attribute, low_code, high_code, exact, by_point, telling, cut, cuts)
+
+
+@kernel
+def gather_ends(
+    attribute: Int32s, low: Int64s, high: Int64s, place: Int64Out, ends: Int64Out
+) -> None:
+    """Write where predicates begin to hold and cease to, by attribute; `place` is the next."""
+    for row in range(attribute.shape[0]):
+        a = attribute[row]
+        at = place[a]
+        if low[row] > NULL:
+            ends[at] = low[row]
+            at += 1
+        if high[row] < HIGHEST:
+            ends[at] = high[row] + 1
+            at += 1
+        place[a] = at
+
+
+@kernel
+def code_rows(
+    attribute: Int32s,
+    low: Int64s,
+    high: Int64s,
+    cut: Int64s,
+    cuts: Int64s,
+    low_code: UInt16Out,
+    high_code: UInt16Out,
+    exact: UInt8Out,
+) -> None:
+    """Write the codes of predicates, and whether their own ends are cuts."""
+    for row in range(attribute.shape[0]):
+        begin, end = cut[attribute[row]], cut[attribute[row] + 1]
+        first = cuts_up_to(cuts, begin, end, low[row])
+        last = cuts_up_to(cuts, begin, end, high[row])
+        low_code[row], high_code[row] = first, last
+        exact[row] = (low[row] <= NULL or (first > 0 and cuts[begin + first - 1] == low[row])) and (
+            high[row] == HIGHEST or (begin + last < end and cuts[begin + last] == high[row] + 1)
+        )
+
+
+def entries_of(c: Conjunctions, coded: Coded, attributes: int) -> list[Any]:
+    """Choose each conjunction's key, and return the entries' arrays in their order."""
+    n, lengths = c.size, np.diff(c.offsets)
+    owner = np.repeat(np.arange(n), lengths)
+    # Rows of each conjunction by how telling they are; its key is the first, if it can be one.
+    by_telling = np.arange(len(owner))
+    most_telling_first(c.offsets, coded.telling, by_telling)
+    tested = lengths > 0
+    key = np.full(n, -1)
+    key[tested] = by_telling[c.offsets[:-1][tested]]
+    key[~np.isfinite(at_rows(coded.telling, key, np.inf))] = -1
+    has_key = key >= 0
+    small = np.zeros(n, bool)
+    small[has_key] = coded.by_point[key[has_key]]
+    copies = np.ones(n, np.int64)
+    copies[small] = c.high[key[small]] - c.low[key[small]]
+    entry = np.repeat(np.arange(n), copies)
+    attribute = at_rows(coded.attribute, key, attributes)[entry]
+    low, high = (at_rows(codes, key, 0)[entry] for codes in (coded.low, coded.high))
+    by_point = small[entry]
+    points = c.points[ranges(c.low[key[small]], c.high[key[small]])]
+    for a in np.unique(attribute[by_point]):
+        mine = np.flatnonzero(by_point)[attribute[by_point] == a]
+        cuts = coded.cuts[coded.cut[a] : coded.cut[a + 1]]
+        low[mine] = high[mine] = np.searchsorted(cuts, points[attribute[by_point] == a], "right")
+
+    # What the codes say is all, if each row is exact, or is a set of which this is a point.
+    said = coded.exact & (coded.attribute < CODES)
+    said[key[has_key]] = coded.exact[key[has_key]] | small[has_key]
+    settled = np.ones(n, bool)
+    settled[owner[~said]] = False
+
+    classes = np.ceil(np.log2(high - low + 1) / 2).astype(np.int64)
+    group = attribute * _WIDTHS + classes
+    group = joined_classes(group, high - low, coded.cut)[group]
+    order = np.argsort(group << 16 | low, kind="stable")
+    entry, group, low, high = entry[order], group[order], low[order], high[order]
+    heads = np.flatnonzero(np.diff(group, prepend=-1))
+    begin = np.append(heads, len(entry))
+    run = np.searchsorted(group[heads], np.arange(attributes + 2) * _WIDTHS)
+    most = bounds_of(c, owner)[entry]
+    empty = not len(entry)
+    width = np.zeros(0) if empty else np.maximum.reduceat(high - low, heads)
+    heaviest = np.zeros(0) if empty else np.maximum.reduceat(most, heads)
+
+    # The rows that are left for each entry: not its key, the most telling first.
+    others = lengths - has_key
+    rest = by_telling[ranges(c.offsets[:-1] + has_key, c.offsets[1:])]
+    skip = (coded.attribute[rest] >= CODES) | (c.kind[rest] == NOT_SET)
+    # A set is tested by the interval around it, an interval in its own codes.
+    rest_of = np.repeat(np.arange(n), others)[~skip]
+    rest = rest[~skip]
+    counts = np.bincount(rest_of, minlength=n)
+    rest_start = np.cumsum(counts) - counts
+    second = np.full(n, -1)
+    some = counts > 0
+    second[some] = rest[rest_start[some]]
+    second_of = second[entry]
+    # Without a second predicate: one that always holds.
+    second_attribute = at_rows(coded.attribute, second_of, 0)
+    second_low = at_rows(coded.low, second_of, 0)
+    second_high = at_rows(coded.high, second_of, CODES + 1)
+    further = np.maximum(counts - 1, 0)[entry]
+    start = np.concatenate([[0], 3 * np.cumsum(further)])
+    if max(start[-1], len(entry)) > _MOST:
+        raise RuleError(
+            f"{len(entry):,} entries with {start[-1] // 3:,} further predicates are more than one "
+            "index can count; split the rules over several Rules"
+        )
+    picked = rest[ranges(rest_start[entry] + 1, rest_start[entry] + 1 + further)]
+    rows = np.stack([coded.attribute[picked], coded.low[picked], coded.high[picked]], axis=1)
+    candidate = np.where(settled, np.arange(n), ~np.arange(n))[entry]
+    return [
+        run, begin, width, heaviest, low, high, second_attribute, second_low, second_high, most,
+        candidate, start, rows.reshape(-1),
+    ]  # fmt: skip
+
+
+@kernel
+def most_telling_first(offsets: Int64s, telling: Float64s, order: Int64Out) -> None:
+    """Order the rows within each conjunction, the first of equals first."""
+    for i in range(offsets.shape[0] - 1):
+        for row in range(offsets[i] + 1, offsets[i + 1]):
+            at = row
+            while at > offsets[i] and telling[order[at - 1]] > telling[row]:
+                order[at] = order[at - 1]
+                at -= 1
+            order[at] = row
+
+
+def joined_classes(group: np.ndarray, width: np.ndarray, cut: np.ndarray) -> np.ndarray:
+    """Return for each attribute's classes of widths the class that each is filed with.
+
+    A class of its own costs an event two bisections; with a wider one it costs the entries that
+    are looked at in vain.
+    """
+    attributes = len(cut)
+    sizes = np.bincount(group, minlength=attributes * _WIDTHS).reshape(-1, _WIDTHS)
+    widest: np.ndarray = np.zeros(attributes * _WIDTHS, np.int64)
+    np.maximum.at(widest, group, width)
+    widest = widest.reshape(-1, _WIDTHS)
+    codes = np.append(np.diff(cut), 0) + 1
+    into = np.tile(np.arange(_WIDTHS), (attributes, 1))
+    held = np.zeros(attributes, np.int64)  # entries of the class at hand, and of those within it
+    for narrow in range(_WIDTHS - 1):
+        held += sizes[:, narrow]
+        wide = np.where(sizes[:, narrow + 1] > 0, widest[:, narrow + 1], widest[:, narrow])
+        vain = held * (wide - widest[:, narrow]) / codes
+        join = _LOOK * vain < _BISECT
+        into[:, : narrow + 1][join[:, None] & (into[:, : narrow + 1] == narrow)] = narrow + 1
+        widest[:, narrow + 1] = np.where(join, wide, widest[:, narrow + 1])
+        held[~join] = 0
+    return (into + np.arange(attributes)[:, None] * _WIDTHS).reshape(-1)
+
+
+def bounds_of(c: Conjunctions, owner: np.ndarray) -> np.ndarray:
+    """Return each conjunction's sum of weights, added up in the order of `finish.score`."""
+    weight = c.weight if c.weight.shape[0] else np.ones(len(c.kind))
+    counted = ~((c.kind == INTERVAL) & (c.high == NULL))
+    repeated = np.zeros(len(c.kind), bool)
+    repeated[1:] = (c.attribute[1:] == c.attribute[:-1]) & (owner[1:] == owner[:-1])
+    once = np.where(counted & ~repeated, weight, 0.0)
+    total = np.bincount(owner, once, minlength=c.size).astype(np.float64)
+    # What may be null scores also for an event that does not have it, whatever its weights.
+    may_be_null = counted & (c.kind == INTERVAL) & (c.low == NULL)
+    complements = np.flatnonzero(c.kind == NOT_SET)
+    may_be_null[complements] = c.points[c.low[complements]] != NULL
+    total[owner[may_be_null]] = np.inf
+    return total
+
+
+def at_rows(values: np.ndarray, rows: np.ndarray, otherwise: Any) -> np.ndarray:
+    """Return the values at rows, and something else where the row is -1."""
+    found = np.full(len(rows), otherwise)
+    found[rows >= 0] = values[rows[rows >= 0]]
+    return found
