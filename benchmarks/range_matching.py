@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib
+import time
 import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,23 +96,26 @@ class Batches:
     peer: Peer
     given: list[tuple[int, Any]]  # the number of the first point, and the points as it wants them
     large: bool
+    room: int = 0  # bytes that a batch takes
 
     @classmethod
     def of(cls, peer: Peer, points: list[np.ndarray], pairs: int) -> Batches:
         n = len(points[0])
-        batches = max(1, -(-peer.bytes_needed(points, pairs) // ROOM))
+        needed = peer.bytes_needed(points, pairs)
+        batches = max(1, -(-needed // ROOM))
         large = batches > 1
         step = n if peer.streams else -(-n // batches)
         given = [
             (first, peer.native([axis[first : first + step] for axis in points]))
             for first in range(0, n, step)
         ]
-        return cls(peer, given, large)
+        return cls(peer, given, large, needed // batches)
 
     def run(self, digest: Digest | None = None) -> tuple[float, float]:
         """Return seconds of taking and of joining; what is found is let go of off the clock."""
         taking = joining = 0.0
         for first, points in self.given:
+            touch(self.room)
             start = clock()
             taken = self.peer.take(points)
             taking += clock() - start
@@ -252,13 +256,13 @@ def measure_workload(document: Document, workload: Workload) -> None:
     pairs = ours.digest(workload.events).pairs
     ours.check()
     say(f"  {pairs:,} pairs; built in {ours.build:.3f} s; {rules.plan()}")
-    match = Runner("match", lambda: timed(lambda: rules.match(events)))
+    match = Runner("match", lambda: timed(lambda: rules.match(events)), room=4 * pairs)
     blocks = Runner("blocks", lambda: timed_blocks(lambda: rules.match_blocks(events)))
     counts = Runner("counts", lambda: timed(lambda: rules.count(events)))
     mine = [match, blocks, counts]
-    both = Runner("match, with event numbers", lambda: timed(lambda: rules.match(events).pairs()))
     if pairs * 12 <= PAIRS_ROOM:
-        mine.append(both)
+        whole = lambda: timed(lambda: rules.match(events).pairs())  # noqa: E731
+        mine.append(Runner("match, with event numbers", whole, room=12 * pairs))
     peers = [runner for kind in PEERS for runner in peer_runners(kind, ours)]
     say("  in turn")
     in_turn(mine + [p for p in peers if not p.estimated])
@@ -274,6 +278,7 @@ def measure_regret(document: Document, workload: Workload, auto: tocsin.Rules) -
     say("  each index")
     runners, said = [], {}
     events = point_table(workload.points)
+    room = 4 * int(auto.count(events).sum())
     for name in INDEXES:
         rules = tocsin.Rules(workload.schema, index=name)
         rules.add_many(workload.rule_table())
@@ -287,8 +292,9 @@ def measure_regret(document: Document, workload: Workload, auto: tocsin.Rules) -
         if expected > limit:
             said[name] = f"{milli(expected)}, estimated from {few:,} points"
         else:
-            runners.append(Runner(name, lambda rules=rules: timed(lambda: rules.match(events))))
-    chosen = Runner("auto", lambda: timed(lambda: auto.match(events)))
+            once = lambda rules=rules: timed(lambda: rules.match(events))  # noqa: E731
+            runners.append(Runner(name, once, room=room))
+    chosen = Runner("auto", lambda: timed(lambda: auto.match(events)), room=room)
     in_turn([chosen, *runners], 5)
     said |= {runner.name: milli(runner.seconds) for runner in runners}
     best = min(runners, key=lambda runner: runner.seconds, default=chosen)
@@ -298,6 +304,16 @@ def measure_regret(document: Document, workload: Workload, auto: tocsin.Rules) -
         workload.name, *[said[name] for name in INDEXES], index, milli(chosen.seconds),
         f"{regret:.3g}", f"at most {REGRET}", regret <= REGRET,
     )  # fmt: skip
+
+
+def measure_memory(document: Document, nbytes: int, rest: float) -> None:
+    """Time the first touch of memory let go of some seconds ago, and let go of just now."""
+    touch(nbytes)
+    time.sleep(rest)
+    for after in (f"{rest:g} seconds ago", "just now"):
+        seconds = touch(nbytes)
+        rate = f"{nbytes / seconds / 1e9:.1f} GB a second"
+        document.memory.row(f"{nbytes >> 20:,} MiB let go of {after}", milli(seconds), rate)
 
 
 def measure_growth(document: Document, size: str) -> None:
@@ -389,8 +405,8 @@ def main() -> None:
     tocsin.Rules({"x": "number"})  # imports all kernels
     jit.compile_all()
     full = arguments.size == "full"
-    touch((8 if {"W5", "W6"} & set(only) else 2) << (30 if full else 20))
     document = Document(arguments.size, versions(PACKAGES))
+    measure_memory(document, 4 << 30 if full else 4 << 20, 10 if full else 0)
     for name, make in WORKLOADS.items():
         if name in only:
             measure_workload(document, make(*SIZES[arguments.size][name]))

@@ -23,6 +23,11 @@ class Document:
             "fresh / blocks", "counts", "fresh / counts", "target", "met", "best peer's counts",
             "ratio",
         )  # fmt: skip
+        self.memory = Section(
+            "First touch of memory on this machine", "memory", "seconds", "rate",
+            note="Before each run in fresh memory, ours and a peer's, as much was touched and let\n"
+            "go of, off the clock: the second line holds for all, and not the first.",
+        )  # fmt: skip
         self.peers: list[Section] = []
         self.regret = Section(
             "The planner's regret", "workload", "grid", "ntree", "rectangles", "intervals",
@@ -82,7 +87,8 @@ class Document:
     @property
     def sections(self) -> list[Section]:
         all_of_them = [
-            self.summary, self.reuse, self.regret, self.targets, self.growth, *self.peers
+            self.summary, self.reuse, self.regret, self.targets, self.growth, self.memory,
+            *self.peers,
         ]  # fmt: skip
         return [section for section in all_of_them if section.rows]
 
