@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import tocsin
 from tests import generate, naive
+from tocsin.engine.segment_files import FORMAT
 
 SCHEMA = {"x": "number", "n": "integer", "c": "category"}
 
@@ -296,8 +297,8 @@ def test_a_missing_file_is_refused(store):
 @pytest.mark.parametrize(
     ("format_", "words"),
     [
-        (1, "an older one wrote it: make the store anew"),
-        (3, "a newer one wrote it: upgrade"),
+        (FORMAT - 1, "an older one wrote it: make the store anew"),
+        (FORMAT + 1, "a newer one wrote it: upgrade"),
         (None, "a newer one wrote it: upgrade"),
     ],
 )
