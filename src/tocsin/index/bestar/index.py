@@ -144,7 +144,9 @@ class BEStar(Laid):
         fresh = np.full(more.size, -1, np.int32)
         t = self.layout
         self.layout = t._replace(
-            home=np.concatenate([t.home, fresh]), place=np.concatenate([t.place, fresh])
+            home=np.concatenate([t.home, fresh]),
+            place=np.concatenate([t.place, fresh]),
+            plain=_lengthened(t.plain, before + more.size),
         )
         self._widen()
         numbers = np.arange(before, before + more.size, dtype=np.int32)
@@ -242,7 +244,7 @@ def _empty_tree(conjunctions: Conjunctions, options: np.ndarray) -> Tree:
     return Tree(
         np.zeros(BUCKET, np.int64), np.zeros(2), np.zeros(0, np.int64), nothing,
         np.empty(room, np.int32), np.empty(room, np.int32), np.zeros(0, np.int64),
-        np.full(n, -1, np.int32), np.full(n, -1, np.int32),
+        np.full(n, -1, np.int32), np.full(n, -1, np.int32), np.zeros(n, np.uint8),
         np.zeros(0, np.int64), nothing, nothing, np.zeros(0, np.uint8), np.zeros(0, np.int64),
         np.full(2 * CLASSES, -1, np.int64), state, options,
     )  # fmt: skip

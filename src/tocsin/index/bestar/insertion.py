@@ -61,13 +61,17 @@ def note(t: Tree, c: Conjunctions, numbers: Int32s) -> None:
     What is usual is what the first of them have on average, for good: sums depend on it. It is
     times 2**30, and at least 1, so that no product is less exact than the weight.
     """
-    popularity, tolerant, space, usual = t.popularity, t.tolerant, t.space, t.usual
+    popularity, tolerant, space, usual, plain = (
+        t.popularity, t.tolerant, t.space, t.usual, t.plain
+    )  # fmt: skip
     rows, attribute, kind, weights = c.offsets, c.attribute, c.kind, c.weight
     low, high, points = c.low, c.high, c.points
     total, count = np.zeros(usual.shape[0]), np.zeros(usual.shape[0])
     for i in range(numbers.shape[0]):
+        plain[numbers[i]] = 1
         for row in range(rows[numbers[i]], rows[numbers[i] + 1]):
             a = attribute[row]
+            plain[numbers[i]] &= np.uint8(kind[row] == INTERVAL)
             total[a] += weights[row] if weights.shape[0] > 0 else 1.0
             count[a] += 1
             least, greatest = span(kind, low, high, points, row)

@@ -72,6 +72,7 @@ class Tree(NamedTuple):
     box: Int64Out  # inactive dimensions: low and high of each attribute of the path but the last
     home: Int32Out  # [n] the bucket in whose leaf a conjunction is, -1 if it was removed
     place: Int32Out  # [n] where in that leaf
+    plain: UInt8Out  # [n] whether it has nothing but intervals
     popularity: Int64Out  # [a] conjunctions that could be filed under an attribute
     rate: Float64Out  # [a] evaluations in vain per event and conjunction filed under it
     usual: Float64Out  # [a] what rules usually weigh it, 0 if none has tested it

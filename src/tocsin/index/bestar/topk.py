@@ -116,7 +116,7 @@ def find_best(
 
     Algorithm 6, with one heap for all levels, which is what its recursion amounts to.
     """
-    bucket, pnode, target, need = t.bucket, t.pnode, t.target, t.need
+    bucket, pnode, target, need, plain = t.bucket, t.pnode, t.target, t.need, t.plain
     most, usual, tolerant = t.most, t.usual, t.tolerant
     rows, of, kind, low, high, points = c.offsets, c.attribute, c.kind, c.low, c.high, c.points
     rule_of, weight_of = c.rule, c.weight
@@ -190,12 +190,21 @@ def find_best(
                 evaluated += some
                 for i in range(some + AHEAD):
                     if i < some:
-                        ask_for(of, kind, low, high, rows[maybe[i]], rows[maybe[i] + 1] - 1)
+                        ask_for(plain, of, low, high, maybe[i], rows[maybe[i]])
                     if i < AHEAD:
                         continue
                     number = maybe[i - AHEAD]
                     begin, end = rows[number], rows[number + 1]
-                    if satisfied(of, kind, low, high, points, begin, end, line, last) == end:
+                    fits = True  # see `propose`
+                    if plain[number] != 0:
+                        for row in range(begin, end):
+                            a = of[row]
+                            if not (low[row] <= last[a] and line[a] <= high[row]):
+                                fits = False
+                                break
+                    else:
+                        fits = satisfied(of, kind, low, high, points, begin, end, line, last) == end
+                    if fits:
                         value = score(of, kind, high, weight_of, begin, end, weights)
                         size = keep(rule_of[number], value, single, k, base, size, rules, scores)
                 for side in (LEFT, RIGHT):
