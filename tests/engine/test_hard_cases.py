@@ -148,6 +148,50 @@ def test_the_last_of_several_spellings_counts():
         assert rules.explain(event, "a").predicates[0].value == 0.0
 
 
+def test_the_last_spelling_counts_if_it_is_null():
+    rules = rules_of(r="x > 5")
+    event = {"x": 7, "X": None}
+    assert not len(rules.match(event))
+    assert not len(rules.match([event] * 3))
+    assert not len(rules.match(pa.table({"m": pa.array([list(event.items())], MAP)})))
+    assert len(rules.match({"X": None, "x": 7}))
+    assert "x is missing" in str(rules.explain(event, "r"))
+
+
+def test_dictionaries_that_come_and_go():
+    """A block over chunks with dictionaries of their own has one that lives no longer than it."""
+    letters = [chr(97 + i) for i in range(26)]
+    rules = rules_of(**{f"r{v}": f"c = '{v}'" for v in letters})
+    turns = [letters[i % 26 :] + letters[: i % 26] for i in range(60)]
+    chunks = [
+        pa.DictionaryArray.from_arrays(np.arange(33_000, dtype=np.int8) % 26, pa.array(turn))
+        for turn in turns
+    ]
+    found = rules.match(pa.table({"c": pa.chunked_array(chunks)}))
+    assert len(found) == 60 * 33_000
+    ids = np.array(found.ids().to_pylist())
+    assert (
+        ids == np.char.add("r", np.concatenate([np.array(c.to_pylist()) for c in chunks]))
+    ).all()
+
+
+def test_events_need_not_have_what_only_removed_rules_tested():
+    rules = tocsin.Rules({"x": "number", "y": "number"})
+    rules.add("r", "y > 1")
+    rules.add("s", "y > 2 AND x > 0")
+    events = pa.table({"x": [2.0]})
+    with pytest.raises(tocsin.EventError, match="no column 'y'"):
+        rules.match(events)
+    rules.replace("r", "x > 1")
+    rules.remove_many(["s"])
+    assert rules.tested() == ["x"]
+    assert rules.match(events).ids().to_pylist() == ["r"]
+    twin = rules.copy()
+    twin.add("t", "y > 1")
+    assert twin.tested() == ["x", "y"]
+    assert rules.tested() == ["x"]
+
+
 def test_explain_needs_only_what_its_rule_tests():
     rules = rules_of(a="x > 1", b="n > 1")
     assert rules.explain(pa.table({"x": [2.0]}), "a").matched

@@ -1,13 +1,15 @@
 """Virtual constructs: the papers' numbers, cuts and covers, and indexes with every option."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tocsin
 from tests.conformance import boxes as shapes
 from tocsin.errors import RuleError
-from tocsin.index import constructs
+from tocsin.index import constructs, lists
 from tocsin.index.intervals import Intervals
 from tocsin.index.rectangles import Rectangles
 
@@ -214,3 +216,50 @@ def test_lengths_are_powers_of_two(longest):
     for index in (Intervals, Rectangles):
         with pytest.raises(RuleError, match="power of two"):
             index.build(work.conjunctions, work.floats, longest=longest)
+
+
+def answers(conditions, schema, events, index):
+    rules = tocsin.Rules(schema, index=index)
+    rules.add_many(pa.table({"id": list(conditions), "where": list(conditions.values())}))
+    rules.merge()
+    assert rules.plan().parts[0].index == index
+    assert rules.count(events).sum() == len(rules.match(events))
+    return sorted(rules.match(events))
+
+
+def test_a_lattice_of_whole_numbers_begins_on_one():
+    """Most ends lie within quantiles, which lie between whole numbers."""
+    schema = {"x": "integer", "y": "integer"}
+    band = "y BETWEEN 0 AND 3 AND x BETWEEN"
+    conditions = {f"{i}": f"{band} {1000 + i} AND {1010 + i}" for i in range(500)}
+    conditions |= {"a": f"{band} 498 AND 520", "b": f"{band} 499 AND 550"}
+    conditions |= {"c": f"{band} 1900 AND 2007", "d": f"{band} 1900 AND 2006"}
+    events = [{"x": x, "y": 1} for x in (*range(490, 560), *range(1890, 2015))]
+    ends = {i: where.split() for i, where in conditions.items()}
+    mirrored = {i: f"{band} -{words[-1]} AND -{words[-3]}" for i, words in ends.items()}
+    for chosen, sign in ((conditions, 1), (mirrored, -1)):
+        asked = [e | {"x": sign * e["x"]} for e in events]
+        found = answers(chosen, schema, asked, "rectangles")
+        assert found == answers(chosen, schema, asked, "exhaustive")
+        assert len(found) > 100
+
+
+def test_integers_that_no_float_tells_apart():
+    schema = {"n": "integer", "m": "integer"}
+    far = 2**60
+    conditions = {
+        "r1": f"n BETWEEN {far + 1} AND {far + 5} AND m BETWEEN 0 AND 3",
+        "r2": f"n BETWEEN {far + 300} AND {far + 600} AND m BETWEEN 0 AND 3",
+    }
+    events = [{"n": far + d, "m": 1} for d in (0, 1, 5, 6, 100, 299, 300, 600, 601)]
+    found = answers(conditions, schema, events, "rectangles")
+    assert found == answers(conditions, schema, events, "exhaustive")
+    assert len(found) == 4
+
+
+def test_more_entries_than_offsets_can_count(monkeypatch):
+    monkeypatch.setattr(lists, "_MOST", 50)
+    rules = tocsin.Rules({"x": "integer", "y": "integer"}, index="rectangles")
+    bands = [f"x BETWEEN {i} AND {i + 20} AND y BETWEEN {i} AND {i + 9}" for i in range(99)]
+    with pytest.raises(tocsin.TocsinError, match="split them over several Rules"):
+        rules.add_many(pa.table({"id": range(99), "where": bands}))

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import tocsin
+from tocsin.index import lists
 from tocsin.index.finish import EventWeights
 from tocsin.index.keyed import building
 from tocsin.index.keyed.index import Keyed
@@ -198,7 +199,18 @@ def test_a_range_that_finds_several_points_of_a_set():
 
 
 def test_more_than_offsets_can_count(monkeypatch):
-    monkeypatch.setattr(building, "_MOST", 1000)
+    monkeypatch.setattr(lists, "_MOST", 1000)
     c = intervals(np.random.default_rng(6), 400, 4, 3, 100, 10)
-    with pytest.raises(tocsin.TocsinError, match="split the rules over several Rules"):
+    with pytest.raises(tocsin.TocsinError, match="split them over several Rules"):
         Keyed.build(c, np.zeros(4, np.uint8))
+
+
+@pytest.mark.parametrize("index", ["exhaustive", "keyed", "bestar"])
+def test_ties_of_scores_beyond_floats(index):
+    rules = tocsin.Rules({"x": "number"}, index=index)
+    for i, weight in enumerate((1e200, 2e200, 1e-300)):
+        rules.add(i, f"x > {i}", weights={"x": weight})
+    rules.merge()
+    found = rules.top({"x": 5}, 2, weights={"x": 1e200})
+    assert found.ids().to_pylist() == [0, 1]
+    assert np.isinf(found.scores).all()

@@ -67,7 +67,7 @@ class Rules:
         self._rules = Collection(self.schema, index)
         self._conditions = Conditions(self.schema)
         self._lock = threading.RLock()
-        self._asked: tuple[list[Segment], dict[int, int]] = [], {}
+        self._asked: tuple[list[list[int]], dict[int, int]] = [], {}
 
     # ------------------------------------------------------------ change
 
@@ -343,9 +343,10 @@ class Rules:
 
         Kept from one question to the next: of many attributes it takes longer than an event.
         """
-        if segments != self._asked[0]:
-            used = sorted({a for s in segments for a in s.attributes})
-            self._asked = segments, {a: row for row, a in enumerate(used)}
+        tested = [s.attributes for s in segments]
+        if tested != self._asked[0]:
+            used = sorted({a for some in tested for a in some})
+            self._asked = tested, {a: row for row, a in enumerate(used)}
         return self._asked[1]
 
     def _checked(self, id: Any, where: str, weights: Any, payload: Any) -> tuple[Any, Any, Any]:

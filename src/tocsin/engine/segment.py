@@ -92,19 +92,28 @@ class Indexed:
         twin.removed = self.removed.copy()
         return twin
 
-    def remove(self, positions: np.ndarray) -> None:
-        """Flag the conjunctions of the rules at these positions that are here, if any."""
+    def remove(self, positions: np.ndarray) -> np.ndarray:
+        """Flag the conjunctions of the rules at these positions that are here, if any.
+
+        Return the attributes that they test.
+        """
+        c = self.conjunctions
         gone: Any
+        rows: Any
         if len(positions) == 1:
-            gone = slice(*self.conjunctions.of_rule(int(positions[0])))
-            some = gone.start < gone.stop
+            first, stop = c.of_rule(int(positions[0]))
+            gone, rows = slice(first, stop), slice(c.offsets[first], c.offsets[stop])
+            some = first < stop
         else:
-            gone = np.isin(self.conjunctions.rule, positions)
+            gone = np.isin(c.rule, positions)
+            rows = np.repeat(gone, np.diff(c.offsets))
             some = gone.any()
         if some:
             if not len(self.removed):
-                self.removed = np.zeros(self.conjunctions.size, np.uint8)
+                self.removed = np.zeros(c.size, np.uint8)
             self.removed[gone] = 1
+        tested: np.ndarray = c.attribute[rows]
+        return tested
 
     def survivors(self) -> Conjunctions:
         """Return what was not removed."""
@@ -141,8 +150,8 @@ class Segment:
         self.roster = roster
         self.parts = tuple(parts)
         self._ids = ids
-        attributes = [np.unique(part.conjunctions.attribute) for part in self.parts]
-        self.attributes = np.unique(np.concatenate(attributes)).tolist()
+        self._tests = np.bincount(np.concatenate([p.conjunctions.attribute for p in self.parts]))
+        self.attributes: list[int] = np.flatnonzero(self._tests).tolist()
         # A flag per rule, or empty where none was removed.
         self.alive = np.empty(0, bool)
         self.removed_rules = 0
@@ -170,6 +179,7 @@ class Segment:
         twin = copy.copy(self)
         twin.parts = tuple(part.copy() for part in self.parts)
         twin.alive = self.alive.copy()
+        twin._tests = self._tests.copy()
         return twin
 
     def is_alive(self, place: int) -> bool:
@@ -183,7 +193,11 @@ class Segment:
         self.alive[places] = False
         self.removed_rules += len(places)
         for part in self.parts:
-            part.remove(self.roster.positions[places])
+            tested = part.remove(self.roster.positions[places])
+            self._tests -= np.bincount(tested, minlength=len(self._tests))
+        # Events need not have what only removed rules tested.
+        if not self._tests[self.attributes].all():
+            self.attributes = np.flatnonzero(self._tests).tolist()
 
     @property
     def size(self) -> int:

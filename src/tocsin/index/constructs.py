@@ -154,7 +154,7 @@ def runs(longest: int, across: int) -> np.ndarray:
     """Return the cover of a cell as runs of numbers, [4, r]: cells back, first number, how many.
 
     Relative to the number of the cell's own smallest construct: the paper's table of distances
-    from a pivot (2.4), with neighbours put together.
+    from a pivot (2.3.2), with neighbours put together.
     """
     kinds = longest.bit_length()
     made = []

@@ -5,21 +5,27 @@ the predicates that an event satisfies are found, attribute by attribute, with v
 intervals (`intervals`, which reads first); each takes one from its conjunction's counter. A
 conjunction whose counter comes to zero has all its predicates satisfied.
 
-*Ranks.* The lattices do not lie over values: the bounds of all predicates on an attribute cut its
-line into pieces, and a value's rank is the number of cuts up to it. Whether a predicate holds
-depends on the rank alone. So where bounds stand close together there are as many cells as
-elsewhere; over values a cluster of rules fell into one cell, and matching took four times longer.
+Unlike the paper, which has this in a sentence:
 
-In memory: the lists of `intervals` once for each predicate, about 50 bytes, 16 more for the cuts,
-and 8 bytes a conjunction for its counter. An event costs a bisection for each value it has, and a
-nanosecond or more (a cache miss, if there are many conjunctions) for every *predicate* it
-satisfies, however few conjunctions come of it, and that is its weakness: where ranges overlap,
-most of the work is for conjunctions that some other attribute rules out. It needs no choice of
-axes and no statistics, so it is the peer that `keyed` is measured against.
+* The lattices do not lie over values. The bounds of all predicates on an attribute cut its line
+  into pieces; a value's *rank* is the number of cuts up to it, and whether a predicate holds
+  depends on the rank alone. So where bounds stand close together there are as many cells as
+  elsewhere; over values a whole cluster of rules may fall into one cell.
+* Constructs are one cell long (L = 1), and an interval's ends are in sorted lists: see `intervals`.
+* Sets count by the interval around them, and complements not at all: both are left to accept. A
+  conjunction without any interval is always a candidate.
+* A counter is one word: the event it is for, the number of predicates, and how many are left; so
+  none is reset from one event to the next.
 
-Sets count by the interval around them, and complements not at all: both are left to accept. A
-conjunction without any interval is always a candidate. A counter is one word: the event it is for,
-the number of predicates, and how many are left; so none is ever reset.
+In memory: the lists of `intervals` once for each predicate, about 50 bytes, and 16 more for the
+cuts. An event costs a bisection for each value it has, and a nanosecond or more (a cache miss, if
+there are many conjunctions) for every *predicate* it satisfies, however few conjunctions come of
+it. It needs no choice of axes and no statistics, so it is the peer that `keyed` is measured
+against.
+
+When it is slow: where ranges overlap, since most of the work is then for conjunctions that some
+other attribute rules out; and one event at a time, since each call first makes the counters, 8
+bytes a conjunction.
 """
 
 from __future__ import annotations
@@ -188,7 +194,7 @@ def take_all(ids, begin, stop, left, event, out, n):
 
 @kernel
 def propose(g: Layout, keys: Keys, first: int, stop: int, offsets: Int64Out, out: Int32Out) -> int:
-    """Write candidates event by event while there is room for all conjunctions and one more."""
+    """Write candidates event by event while there is room for all conjunctions."""
     # Fields into variables first: see the remark in `cells`.
     lattice, cut, cuts, of_null = g.lattice, g.cut, g.cuts, g.of_null
     least, last, origin, scale = g.first, g.last, g.origin, g.scale

@@ -1,7 +1,6 @@
 """Filing boxes into cells, tier by tier: what the builds of `grid` and `ntree` have in common.
 
-The one says where the roots lie and which cells get a node below by `roots` and `split`, and so
-does the other; all else is here.
+Each says where its roots lie (`roots`) and which cells get a node below (`split`).
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tocsin.errors import RuleError
 from tocsin.index.cells import (
     BITS,
     CODES,
@@ -31,7 +29,7 @@ from tocsin.index.cells import (
     tally,
 )
 from tocsin.index.laid import Laid
-from tocsin.index.lists import left_out, places_of, put_in
+from tocsin.index.lists import check_entries, left_out, places_of, put_in
 from tocsin.index.plane import boxes_over, keys_of, values
 from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, UInt64Out, frozen, kernel, laid
 from tocsin.model.conjunctions import Conjunctions, joined
@@ -40,11 +38,6 @@ from tocsin.model.keys import Keys, key_column
 _FAR = 2.0**62
 _FEW = 256  # cells that an inserted box may cover in a fine grid, where there is a coarser one
 _FEW_FULL = 16  # boxes that cover a cell are tested along with the others if they are fewer
-_MOST = 2**31 - 1  # entries that offsets of 32 bits can count
-_TOO_MANY = (
-    f"lists of more than {_MOST:,} entries; the rules are too many, or overlap too much, for one "
-    "index: split them over several Rules"
-)
 _NEAR = 4.0  # mean deviations from the mean within which bounds are cut into cells
 _EXACT = 2.0**53  # integers below are exact as floats
 
@@ -79,8 +72,7 @@ class Filed(Laid):
         """
         g, before = self.layout, self.conjunctions.size
         lists, ids, words = _entries(g, boxes_over(more, g.attribute, g.floats))
-        if len(g.ids) + len(ids) > _MOST:
-            raise RuleError(_TOO_MANY)
+        check_entries(len(g.ids) + len(ids))
         ids = np.where(ids < 0, ids - before, ids + before)
         # What a cell gets goes to the end of its full list, or of its part list.
         part = lists % 2 == 1
@@ -351,8 +343,7 @@ class Filing(ABC):
         starts = np.cumsum(sizes) - sizes
         word_starts = np.cumsum(stay, dtype=np.int64) - stay
         total, word_total = int(sizes.sum()), int(stay.sum())
-        if self.id_count + total > _MOST:
-            raise RuleError(_TOO_MANY)
+        check_entries(self.id_count + total)
         ids, words = np.empty(total, np.int32), np.empty(word_total, np.uint64)
         next_box, next_node = (
             np.empty(int(moved.sum()), np.int32),

@@ -1,4 +1,4 @@
-"""The grid query index: the plane in equal cells, a second tier where a cell is crowded.
+"""The grid query index: the plane in equal cells, further tiers where a cell is crowded.
 
 Kalashnikov, thesis 3.2.3 to 3.2.5 and 3.3.6; how cells lie in memory and how an event is
 answered is told in `cells`, which reads first.

@@ -10,7 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from tocsin.errors import RuleError
 from tocsin.jit import Int32s, Int64Out, Int64s, UInt8Out, UInt8s, kernel, step
+
+_MOST = 2**31 - 1  # entries that offsets of 32 bits can count
+
+
+def check_entries(count: int) -> None:
+    """Raise if lists have more entries than their offsets can count."""
+    if count > _MOST:
+        raise RuleError(
+            f"lists of more than {_MOST:,} entries; the rules are too many, or overlap too much, "
+            "for one index: split them over several Rules"
+        )
 
 
 def put_in(array: np.ndarray, places: np.ndarray, entries: np.ndarray) -> np.ndarray:

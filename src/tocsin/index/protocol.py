@@ -1,10 +1,10 @@
 """What every index promises.
 
-An index is built over conjunctions, once, and is immutable. Asked with the keys of
-events, it *proposes* candidates: conjunctions that may hold. It may miss none. A
-candidate is written as its number c where the index has proven every predicate of
-it, and as ~c (negative) where it has not. No conjunction is proposed twice for one
-event. Negation, OR, removal and ids are no index's business.
+An index is built over conjunctions, and the engine never changes one. (Some offer `insert(more)`
+and `remove(numbers)` besides.) Asked with the keys of events, it *proposes* candidates:
+conjunctions that may hold. It may miss none. A candidate is written as its number c where the index
+has proven every predicate of it, and as ~c (negative) where it has not. No conjunction is proposed
+twice for one event. Negation, OR, removal and ids are no index's business.
 """
 
 from __future__ import annotations

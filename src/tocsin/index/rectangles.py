@@ -8,7 +8,7 @@ rectangles whose sides are powers of two up to L. Each has a number (eq. 1, a ho
 and a list of ids. A rule's box is cut into constructs, and its id is put into their lists; an
 event takes the lists of all constructs that cover its cell. Which these are is the same
 everywhere, relative to the number of the cell's own smallest construct: a table of differences,
-made once (2.4).
+made once (2.3.2).
 
 For boxes that overlap much, on a lattice that fits them: prices in cents, hours, pixels. There a
 list per cell is the honest rival, and this takes a tenth of its memory.
@@ -44,7 +44,7 @@ from tocsin.index.cells import Boxes
 from tocsin.index.constructs import check_length, runs
 from tocsin.index.intervals import cell_of
 from tocsin.index.laid import Laid
-from tocsin.index.lists import left_out, less_left_out, places_of, put_in
+from tocsin.index.lists import check_entries, left_out, less_left_out, places_of, put_in
 from tocsin.index.plane import boxes_over, chosen_axes, keys_of, sides
 from tocsin.jit import (
     Float64s,
@@ -67,6 +67,7 @@ _LEAST_ENTRIES = 1 << 20
 _MOST_CELLS = 1 << 22
 _LENGTHS = (1, 2, 4, 8, 16)
 _AHEAD = 32
+_EXACT = 2.0**53  # integers below are exact as floats
 
 
 class Layout(NamedTuple):
@@ -144,6 +145,7 @@ class Rectangles(Laid):
         spans = np.empty(8 * boxes.size, np.int64)
         place(lattice, boxes, spans)
         numbers, ids = _cut(boxes, spans, int(g.longest[0]), bool(g.overlapped[0]), int(g.cells[0]))
+        check_entries(len(g.ids) + len(ids))
         ids = np.where(ids < 0, ids - before, ids + before).astype(np.int32)
         if len(g.hashed):
             # Old lists back to the numbers of their constructs; then all anew.
@@ -368,8 +370,12 @@ def _lattice(boxes: Boxes, most: int) -> Lattice:
     whole = np.zeros(2, np.uint8)
     cells, scale = np.ones(2, np.int64), np.zeros(2)
     for axis in (0, 1):
+        if not boxes.floats[axis]:
+            # Quantiles may lie between whole numbers.
+            begin[axis], end[axis] = np.floor(begin[axis]), np.ceil(end[axis])
         extent = end[axis] - begin[axis]
-        if not boxes.floats[axis] and extent < most:
+        exact = max(abs(begin[axis]), abs(end[axis])) < _EXACT
+        if not boxes.floats[axis] and extent < most and exact:
             whole[axis], cells[axis], scale[axis] = 1, int(extent) + 1, 1.0
             continue
         middle = float(np.median(spans[axis][2])) if boxes.size else 1.0
@@ -463,6 +469,7 @@ def _cut(
     numbers, ids = np.empty(0, np.int64), np.empty(0, np.int32)
     cut(spans, boxes.settled, longest, overlapped, across, entries, numbers, ids)
     total = int(entries[0])
+    check_entries(total)
     numbers, ids = np.empty(total, np.int64), np.empty(total, np.int32)
     entries[0] = 0
     cut(spans, boxes.settled, longest, overlapped, across, entries, numbers, ids)

@@ -42,6 +42,9 @@ def put_nulls(bitmap: UInt8s, first: int, out: Int64Out) -> None:
             out[i] = NULL
 
 
+_TABLES = 64  # of dictionaries that are remembered
+
+
 class Coder:
     """Gives texts their category codes, remembering the tables it has made for one run.
 
@@ -51,7 +54,8 @@ class Coder:
 
     def __init__(self, codes: dict[str, int]):
         self.codes = codes
-        self._tables: dict[tuple[int, int, int], np.ndarray] = {}
+        # By where the letters of a dictionary lie. It is kept, lest another one come to lie there.
+        self._tables: dict[tuple[int, int, int], tuple[pa.Array, np.ndarray]] = {}
 
     @functools.cached_property
     def _mentioned(self) -> tuple[pa.Array, np.ndarray]:
@@ -74,8 +78,10 @@ class Coder:
             at = letters.address if letters is not None else 0, array.dictionary.offset
             key = (*at, len(array.dictionary))
             if key not in self._tables:
-                self._tables[key] = self._table(array.dictionary)
-            table = self._tables[key]
+                if len(self._tables) == _TABLES:
+                    self._tables.clear()
+                self._tables[key] = array.dictionary, self._table(array.dictionary)
+            table = self._tables[key][1]
         if not len(table):
             out[:] = NULL
             return

@@ -237,10 +237,14 @@ class Events:
                     f"{type(event).__name__}; for columns use a table, as in pyarrow.table(...)"
                 )
             for name, value in event.items():
-                if value is None or not isinstance(name, str):
+                if not isinstance(name, str):
                     continue
                 attribute = find(name)
                 if attribute is None or attribute not in used:
+                    continue
+                if value is None:
+                    # Not passed over: of several spellings of a name the last counts.
+                    yield number, attribute, line.NULL, line.NULL
                     continue
                 if type(value) is dict:
                     yield number, attribute, *self._range(attribute, value, number)

@@ -14,10 +14,13 @@ than 65,534 cuts some are left out; a predicate whose own bounds are not cuts is
 
 *The key* of a conjunction is the predicate that the fewest events should satisfy: rare attributes
 and narrow ranges. How often an attribute is present is guessed from how often rules test it; how
-often a value is in a range from the share of the codes that the range has. Of a small IN-set each
-value is a key, with an entry of its own; an event has one value, so it finds one of them. What
-must be null, or may be, is no key; a conjunction without a key is filed under no attribute, and
-looked at by every event.
+often a value is in a range from the share of the codes that the range has. Of an IN-set of at most
+8 values each is a key, with an entry of its own; an event finds one of them. What must be null, or
+may be, is no key; a conjunction without a key is filed under no attribute, and looked at by every
+event.
+
+*Ranges.* An event's range is two codes, of its low and of its high end; a predicate passes if they
+meet. A range may find several values of one set: its candidates are sorted, and written once.
 
 In memory: an entry has its key's two codes, the *second* most telling predicate (attribute and two
 codes), the sum of its weights, its id and where its other predicates begin: 26 bytes, in arrays of

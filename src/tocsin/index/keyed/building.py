@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tocsin.errors import RuleError
 from tocsin.index.keyed.layout import CODES, Layout
 from tocsin.index.keyed.matching import cuts_up_to
+from tocsin.index.lists import check_entries
 from tocsin.jit import (
     Float64s,
     Int32s,
@@ -26,7 +26,6 @@ from tocsin.model.predicates import INTERVAL, NOT_SET, SET
 _SMALL_SET = 8  # points: each is a key
 _WIDTHS = 9  # classes: ranges of less than 4, 16, ... codes
 _LOOK, _BISECT = 1.5, 40.0  # nanoseconds: at an entry, and for the two ends of a stretch
-_MOST = 2**31 - 1  # what offsets of 32 bits can count
 
 
 def expected(c: Conjunctions, width: int) -> tuple[float, float]:
@@ -221,11 +220,7 @@ def entries_of(c: Conjunctions, coded: Coded, attributes: int) -> list[Any]:
     second_high = at_rows(coded.high, second_of, CODES + 1)
     further = np.maximum(counts - 1, 0)[entry]
     start = np.concatenate([[0], 3 * np.cumsum(further)])
-    if max(start[-1], len(entry)) > _MOST:
-        raise RuleError(
-            f"{len(entry):,} entries with {start[-1] // 3:,} further predicates are more than one "
-            "index can count; split the rules over several Rules"
-        )
+    check_entries(max(int(start[-1]), len(entry)))
     picked = rest[ranges(rest_start[entry] + 1, rest_start[entry] + 1 + further)]
     rows = np.stack([coded.attribute[picked], coded.low[picked], coded.high[picked]], axis=1)
     candidate = np.where(settled, np.arange(n), ~np.arange(n))[entry]

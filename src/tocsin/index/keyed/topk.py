@@ -31,6 +31,15 @@ def passing_bound(
     return np.int64(n)
 
 
+@step
+def below(score, greatest):
+    """Return the sum of weights below which no conjunction comes up to a score; -1 if any may.
+
+    With weights so large that scores are infinite, all may.
+    """
+    return score / greatest if greatest > 0.0 and score < np.inf else -1.0
+
+
 @kernel
 def rank(
     g: Layout,
@@ -132,7 +141,7 @@ def rank(
             part_of, of_part = parts[p] >> 32, np.int64(np.int32(parts[p]))
             code = np.int64(line[part_of])
             # What falls below is strictly worse than the k-th best so far.
-            least = scores[base + k - 1] / greatest if size == k and greatest > 0.0 else -1.0
+            least = below(scores[base + k - 1], greatest) if size == k else -1.0
             if heaviest[of_part] < least:
                 break
             end = first_above(low, begin[of_part], begin[of_part + 1], np.int64(last[part_of]))
@@ -185,8 +194,8 @@ def rank(
                             weights,
                         )  # fmt: skip
                     size = keep(rule_of[found], value, alone, k, base, size, rules, scores)
-                    if size == k and greatest > 0.0:
-                        least = scores[base + k - 1] / greatest
+                    if size == k:
+                        least = below(scores[base + k - 1], greatest)
                 at = upto
         sizes[i] = size
         if loaded:
