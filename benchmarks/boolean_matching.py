@@ -405,7 +405,7 @@ class Document:
             "bytes a rule", "time an event", "against counting", "against exhaustive",
             "through Rules.match", "against counting", "target", "met",
             note="Time an event: the index and accept alone, events are keys, memory is reused; "
-            "that is what targets are for. Through Rules.match: an Arrow table of maps is given "
+            "targets are for this column. Through Rules.match: an Arrow table of maps is given "
             "and read, fresh ids and offsets come back. Bytes are those of index and conjunctions.",
         )  # fmt: skip
         self.top = Section(

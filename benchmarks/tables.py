@@ -59,11 +59,17 @@ def write(path: Path, head: Sequence[str], sections: Sequence[Section]) -> None:
     merged = {section.title: section for section in read(path, head)}
     for section in sections:
         new = Section(section.title, *section.headings, note=section.note)
-        measured = {row[0] for row in section.rows}
-        old = merged.get(section.title, new)
-        new.rows = [row for row in old.rows if row[0] not in measured] + section.rows
+        measured = {row[0].strip() for row in section.rows}
+        old = merged.get(section.title, new).rows
+        first = next((i for i, row in enumerate(old) if row[0] in measured), len(old))
+        stays = [row[0] not in measured for row in old]
+        new.rows = [row for row, stay in zip(old[:first], stays) if stay] + section.rows
+        new.rows += [row for row, stay in zip(old[first:], stays[first:]) if stay]
         merged[section.title] = new
-    lines = [line for section in merged.values() for line in section.lines()]
+    titles = [section.title for section in sections]
+    if not set(merged) <= set(titles):
+        titles = list(merged)
+    lines = [line for title in titles for line in merged[title].lines()]
     path.write_text("\n".join([*head, *lines]) + "\n")
 
 
