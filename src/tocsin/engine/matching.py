@@ -299,7 +299,8 @@ class Run:
         width = len(self.schema)
         buffers = self._buffers(True)
         offsets = np.zeros(n + 1, np.int64)
-        rules, scores = [np.empty(0, np.int32)], [np.empty(0)]
+        rules: list[np.ndarray] = []
+        scores: list[np.ndarray] = []
         before = 0
         for keys in self.events.blocks():
             for first in range(0, keys.size, at_once):
@@ -310,7 +311,10 @@ class Run:
                     buffer.rank(
                         keys, width, first, events, before + first, weights, k, sizes, best, values
                     )
-                filled = (np.arange(k) < sizes[:, None]).reshape(-1)
+                if events == 1:
+                    filled: Any = slice(0, int(sizes[0]))
+                else:
+                    filled = (np.arange(k) < sizes[:, None]).reshape(-1)
                 rules.append(best[filled])
                 scores.append(values[filled])
                 offsets[before + first + 1 : before + first + events + 1] = sizes
@@ -318,9 +322,13 @@ class Run:
         _kept.give_back(buffers)
         np.cumsum(offsets, out=offsets)
         counted = sum(b.candidates for b in buffers), sum(b.evaluated for b in buffers)
-        all_rules = np.concatenate(rules)
+        if len(rules) == 1:
+            all_rules, all_scores = rules[0], scores[0]
+        else:
+            all_rules = np.concatenate([np.empty(0, np.int32), *rules])
+            all_scores = np.concatenate([np.empty(0), *scores])
         counters = Counters(*counted, len(all_rules))
-        return Matches(offsets, all_rules, self.ids, np.concatenate(scores), counters=counters)
+        return Matches(offsets, all_rules, self.ids, all_scores, counters=counters)
 
 
 def _grown(rules: np.ndarray, size: int, wanted: int, expected: int) -> np.ndarray:

@@ -70,18 +70,21 @@ def accept(
         loaded = False
         for at in range(start, stop):
             candidate = candidates[at]
+            if at + _AHEAD < stop:
+                soon = candidates[at + _AHEAD]
+                if some_removed:
+                    prefetch(removed, np.int64(soon if soon >= 0 else ~soon))
+                if soon < 0:
+                    begin = rows[~soon]
+                    prefetch(of, begin)
+                    prefetch(low, begin)
+                    prefetch(high, begin)
             if candidate < 0:
                 candidate = ~candidate
                 if not loaded:
                     load(columns, column_attribute, sparse, attribute, key, first + i, line)
                     loaded = True
                 evaluated += 1
-                if at + _AHEAD < stop:
-                    soon = candidates[at + _AHEAD]
-                    begin = rows[soon if soon >= 0 else ~soon]
-                    prefetch(of, begin)
-                    prefetch(low, begin)
-                    prefetch(high, begin)
                 true = True
                 for row in range(rows[candidate], rows[candidate + 1]):
                     value = line[of[row]]

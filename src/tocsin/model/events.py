@@ -195,18 +195,21 @@ class Events:
 
     def _keys_of_dicts(self, start: int, stop: int) -> Keys:
         used = self._used
-        ranged = False
         if len(used) <= _FEW:
             rows = [[line.NULL] * (stop - start) for _ in used]
-            highs = [[line.NULL] * (stop - start) for _ in used]
+            highs: list[list[int]] = []  # made when the first range comes
             for number, attribute, key, high in self._entries(used, start, stop):
                 row = used[attribute]
-                rows[row][number - start], highs[row][number - start] = key, high
-                ranged |= key != high
+                rows[row][number - start] = key
+                if key != high and not highs:
+                    highs = [list(each) for each in rows]
+                if highs:
+                    highs[row][number - start] = high
             shape = len(used), stop - start
             columns = np.array(rows, np.int64).reshape(shape)
-            upper = np.array(highs, np.int64).reshape(shape) if ranged else None
+            upper = np.array(highs, np.int64).reshape(shape) if highs else None
             return dense(columns, np.array(list(used), np.int32), upper)
+        ranged = False
         counts = [0] * (stop - start + 1)
         attributes: list[int] = []
         keys: list[int] = []
@@ -228,7 +231,7 @@ class Events:
         self, used: Mapping[int, int], start: int, stop: int
     ) -> Iterator[tuple[int, int, int, int]]:
         """Yield event, attribute, low and high key of what dicts say of the attributes in use."""
-        find, kind = self._schema.find, self._schema.kind
+        find, kinds = self._schema.find, self._schema.kinds
         for number in range(start, stop):
             event = self._dicts[number]
             if not isinstance(event, Mapping):
@@ -249,8 +252,11 @@ class Events:
                 if type(value) is dict:
                     yield number, attribute, *self._range(attribute, value, number)
                     continue
-                if type(value) is float and kind(attribute) == "number":
+                # The usual ones first: a single event takes as long to read as to match.
+                if type(value) is float and kinds[attribute] == "number":
                     key = line.number_key(value)
+                elif type(value) is int and kinds[attribute] == "integer" and abs(value) < 2**62:
+                    key = value  # nearer than the seam
                 else:
                     key = self._key(attribute, value, number)
                 yield number, attribute, key, key

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zoneinfo
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -150,6 +150,11 @@ class Schema:
     def kind(self, attribute: str | int) -> Kind:
         """Return the kind of an attribute, given by name or number."""
         return self._kinds[self.index(attribute) if isinstance(attribute, str) else attribute]
+
+    @property
+    def kinds(self) -> Sequence[Kind]:
+        """The kinds of all attributes, in order."""
+        return self._kinds
 
     def floats(self) -> np.ndarray:
         """Return for each attribute whether its keys are the bits of floats."""
