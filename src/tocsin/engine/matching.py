@@ -21,7 +21,7 @@ from tocsin.errors import EventError, TocsinError
 from tocsin.index.accept import accept, accept_ranges
 from tocsin.index.finish import EventWeights, fold, keep_best
 from tocsin.index.protocol import Ranked
-from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, frozen, kernel
+from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, frozen, kernel, prefetch
 from tocsin.model.arrow import refusing
 from tocsin.model.events import Events, is_sparse, map_entries
 from tocsin.model.keys import Keys
@@ -30,6 +30,7 @@ from tocsin.model.schema import Schema
 from tocsin.model.weights import checked_weight
 
 _ROOM = 1 << 20  # candidates a buffer holds beyond one event's most: 4 MiB
+_AHEAD = 8
 _MOST_KEPT = 1 << 24  # candidates of a buffer that a thread may keep: 64 MiB
 
 
@@ -351,8 +352,10 @@ def lay_in(offsets: Int64s, found: Int32s, rule: Int32s, cursor: Int64Out, out: 
     """
     named = rule.shape[0] > 0
     for i in range(cursor.shape[0]):
-        at = cursor[i]
-        for j in range(offsets[i], offsets[i + 1]):
+        at, stop = cursor[i], offsets[i + 1]
+        for j in range(offsets[i], stop):
+            if named and j + _AHEAD < stop:
+                prefetch(rule, np.int64(found[j + _AHEAD]))
             out[at] = rule[np.uint64(found[j])] if named else found[j]
             at += 1
         cursor[i] = at

@@ -20,11 +20,14 @@ from tocsin.jit import (
     Int64Out,
     Int64s,
     kernel,
+    prefetch,
     step,
 )
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.line import NULL
 from tocsin.model.predicates import INTERVAL
+
+_AHEAD = 8
 
 
 class EventWeights(NamedTuple):
@@ -50,6 +53,8 @@ def fold(c: Conjunctions, events: int, offsets: Int64Out, accepted: Int32Out) ->
         stop = offsets[i + 1]
         doubled = False
         for at in range(start, stop):
+            if at + _AHEAD < stop:
+                prefetch(rule_of, np.int64(accepted[at + _AHEAD]))
             conjunction = accepted[at]
             rule = rule_of[conjunction]
             if conjunction > 0 and rule_of[conjunction - 1] == rule:
