@@ -16,12 +16,16 @@ class Document:
         self.summary = Section(
             "Against the best peer", "workload", "pairs", "build", "bytes a rule", "index",
             "match, fresh", "best peer, fresh", "ratio", "target", "met",
-            note="Fresh: ids and offsets in fresh memory on our side, pairs or ids on theirs.",
+            note="Fresh: ids and offsets in fresh memory on our side, pairs or ids on theirs. The\n"
+            "results of W5 and W6 are 2.4 and 4 GB: writing them into new pages is most of our\n"
+            "time, and no index can save that.",
         )  # fmt: skip
         self.reuse = Section(
             "Blocks and counts", "workload", "match, fresh", "match and event numbers", "blocks",
             "fresh / blocks", "counts", "fresh / counts", "target", "met", "best peer's counts",
             "ratio",
+            note="Blocks save the first touch of pages, counts the writing too: the slower fresh\n"
+            "memory is on a machine (see there), the more they save.",
         )  # fmt: skip
         self.memory = Section(
             "First touch of memory on this machine", "memory", "seconds", "rate",
