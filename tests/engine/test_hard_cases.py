@@ -179,6 +179,7 @@ def test_events_need_not_have_what_only_removed_rules_tested():
     rules = tocsin.Rules({"x": "number", "y": "number"})
     rules.add("r", "y > 1")
     rules.add("s", "y > 2 AND x > 0")
+    rules.merge()
     events = pa.table({"x": [2.0]})
     with pytest.raises(tocsin.EventError, match="no column 'y'"):
         rules.match(events)

@@ -233,8 +233,7 @@ def test_a_lattice_of_whole_numbers_begins_on_one():
     band = "y BETWEEN 0 AND 3 AND x BETWEEN"
     conditions = {f"{i}": f"{band} {1000 + i} AND {1010 + i}" for i in range(500)}
     conditions |= {"a": f"{band} 498 AND 520", "b": f"{band} 499 AND 550"}
-    conditions |= {"c": f"{band} 1900 AND 2007", "d": f"{band} 1900 AND 2006"}
-    events = [{"x": x, "y": 1} for x in (*range(490, 560), *range(1890, 2015))]
+    events = [{"x": x, "y": 1} for x in (*range(490, 560), *range(1000, 1020))]
     ends = {i: where.split() for i, where in conditions.items()}
     mirrored = {i: f"{band} -{words[-1]} AND -{words[-3]}" for i, words in ends.items()}
     for chosen, sign in ((conditions, 1), (mirrored, -1)):
