@@ -209,7 +209,7 @@ def test_more_than_offsets_can_count(monkeypatch):
 def test_ties_of_scores_beyond_floats(index):
     rules = tocsin.Rules({"x": "number"}, index=index)
     for i, weight in enumerate((1e200, 2e200, 1e-300)):
-        rules.add(i, f"x > {i}", weights={"x": weight})
+        rules.add(i, f"x > {2 - i}", weights={"x": weight})  # the last is looked at first
     rules.merge()
     for k in (1, 2):
         found = rules.top({"x": 5}, k, weights={"x": 1e200})
