@@ -19,6 +19,7 @@ import gc
 import importlib
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -249,6 +250,10 @@ def count_runners(peer: Peer, ours: Ours) -> list[Contender]:
 # ------------------------------------------------------------ measurements
 
 
+def matching(rules: tocsin.Rules, events: Any) -> Callable[[], tuple[float, float]]:
+    return lambda: timed(lambda: rules.match(events))
+
+
 def measure_workload(document: Document, workload: Workload) -> None:
     say(f"{workload.name}: {workload.words}")
     ours = Ours(workload)
@@ -256,13 +261,18 @@ def measure_workload(document: Document, workload: Workload) -> None:
     pairs = ours.digest(workload.events).pairs
     ours.check()
     say(f"  {pairs:,} pairs; built in {ours.build:.3f} s; {rules.plan()}")
-    match = Runner("match", lambda: timed(lambda: rules.match(events)), room=4 * pairs)
+    match = Runner("match", matching(rules, events), room=4 * pairs)
     blocks = Runner("blocks", lambda: timed_blocks(lambda: rules.match_blocks(events)))
     counts = Runner("counts", lambda: timed(lambda: rules.count(events)))
     mine = [match, blocks, counts]
     if pairs * 12 <= PAIRS_ROOM:
-        whole = lambda: timed(lambda: rules.match(events).pairs())  # noqa: E731
-        mine.append(Runner("match, with event numbers", whole, room=12 * pairs))
+        mine.append(
+            Runner(
+                "match, with event numbers",
+                lambda: timed(lambda: rules.match(events).pairs()),
+                room=12 * pairs,
+            )
+        )
     peers = [runner for kind in PEERS for runner in peer_runners(kind, ours)]
     say("  in turn")
     in_turn(mine + [p for p in peers if not p.estimated])
@@ -292,9 +302,8 @@ def measure_regret(document: Document, workload: Workload, auto: tocsin.Rules) -
         if expected > limit:
             said[name] = f"{milli(expected)}, estimated from {few:,} points"
         else:
-            once = lambda rules=rules: timed(lambda: rules.match(events))  # noqa: E731
-            runners.append(Runner(name, once, room=room))
-    chosen = Runner("auto", lambda: timed(lambda: auto.match(events)), room=room)
+            runners.append(Runner(name, matching(rules, events), room=room))
+    chosen = Runner("auto", matching(auto, events), room=room)
     in_turn([chosen, *runners], 5)
     said |= {runner.name: milli(runner.seconds) for runner in runners}
     best = min(runners, key=lambda runner: runner.seconds, default=chosen)
@@ -325,9 +334,7 @@ def measure_growth(document: Document, size: str) -> None:
         workload = uniform_boxes(n, 4, events)
         ours = Ours(workload)
         given = point_table(workload.points)
-        match = Runner(
-            "match", lambda ours=ours, given=given: timed(lambda: ours.rules.match(given))
-        )
+        match = Runner("match", matching(ours.rules, given))
         in_turn([match])
         each[n] = match.seconds / events
         found = len(ours.rules.match(given)) / events

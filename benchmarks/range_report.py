@@ -25,7 +25,7 @@ class Document:
             "fresh / blocks", "counts", "fresh / counts", "target", "met", "best peer's counts",
             "ratio",
             note="Blocks save the first touch of pages, counts the writing too: the slower fresh\n"
-            "memory is on a machine (see there), the more they save.",
+            "memory is on a machine (see First touch of memory), the more they save.",
         )  # fmt: skip
         self.memory = Section(
             "First touch of memory on this machine", "memory", "seconds", "rate",

@@ -62,13 +62,12 @@ def write(path: Path, head: Sequence[str], sections: Sequence[Section]) -> None:
         measured = {row[0].strip() for row in section.rows}
         old = merged.get(section.title, new).rows
         first = next((i for i, row in enumerate(old) if row[0] in measured), len(old))
-        stays = [row[0] not in measured for row in old]
-        new.rows = [row for row, stay in zip(old[:first], stays) if stay] + section.rows
-        new.rows += [row for row, stay in zip(old[first:], stays[first:]) if stay]
+        after = [row for row in old[first:] if row[0] not in measured]
+        new.rows = [*old[:first], *section.rows, *after]
         merged[section.title] = new
     titles = [section.title for section in sections]
     if not set(merged) <= set(titles):
-        titles = list(merged)
+        titles = list(merged)  # some were not measured: where they all stand stays
     lines = [line for title in titles for line in merged[title].lines()]
     path.write_text("\n".join([*head, *lines]) + "\n")
 

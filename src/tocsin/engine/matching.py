@@ -30,7 +30,7 @@ from tocsin.model.schema import Schema
 from tocsin.model.weights import checked_weight
 
 _ROOM = 1 << 20  # candidates a buffer holds beyond one event's most: 4 MiB
-_AHEAD = 8
+_AHEAD = 8  # matches whose rules are asked of memory before they are needed
 _MOST_KEPT = 1 << 24  # candidates of a buffer that a thread may keep: 64 MiB
 
 
@@ -300,8 +300,7 @@ class Run:
         width = len(self.schema)
         buffers = self._buffers(True)
         offsets = np.zeros(n + 1, np.int64)
-        rules: list[np.ndarray] = []
-        scores: list[np.ndarray] = []
+        rules, scores = [np.empty(0, np.int32)], [np.empty(0)]
         before = 0
         for keys in self.events.blocks():
             for first in range(0, keys.size, at_once):
@@ -312,9 +311,8 @@ class Run:
                     buffer.rank(
                         keys, width, first, events, before + first, weights, k, sizes, best, values
                     )
-                if events == 1:
-                    filled: Any = slice(0, int(sizes[0]))
-                else:
+                filled: Any = slice(int(sizes[0]))  # cheaper than a mask
+                if events > 1:
                     filled = (np.arange(k) < sizes[:, None]).reshape(-1)
                 rules.append(best[filled])
                 scores.append(values[filled])
@@ -323,13 +321,9 @@ class Run:
         _kept.give_back(buffers)
         np.cumsum(offsets, out=offsets)
         counted = sum(b.candidates for b in buffers), sum(b.evaluated for b in buffers)
-        if len(rules) == 1:
-            all_rules, all_scores = rules[0], scores[0]
-        else:
-            all_rules = np.concatenate([np.empty(0, np.int32), *rules])
-            all_scores = np.concatenate([np.empty(0), *scores])
+        all_rules = np.concatenate(rules)
         counters = Counters(*counted, len(all_rules))
-        return Matches(offsets, all_rules, self.ids, all_scores, counters=counters)
+        return Matches(offsets, all_rules, self.ids, np.concatenate(scores), counters=counters)
 
 
 def _grown(rules: np.ndarray, size: int, wanted: int, expected: int) -> np.ndarray:

@@ -150,6 +150,7 @@ class Segment:
         self.roster = roster
         self.parts = tuple(parts)
         self._ids = ids
+        # How many rows of rules that were not removed test each attribute.
         self._tests = np.bincount(np.concatenate([p.conjunctions.attribute for p in self.parts]))
         self.attributes: list[int] = np.flatnonzero(self._tests).tolist()
         # A flag per rule, or empty where none was removed.

@@ -21,7 +21,7 @@ from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import Keys, blank, load, unload
 from tocsin.model.predicates import INTERVAL, SET
 
-_AHEAD = 8
+_AHEAD = 8  # candidates whose rows are asked of memory before they are tested
 
 # Steps take arrays, not tuples of them: see `load`. It made accept ten times faster.
 

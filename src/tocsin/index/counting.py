@@ -53,7 +53,7 @@ from tocsin.model.line import HIGHEST, NULL
 from tocsin.model.predicates import INTERVAL, NOT_SET, SET
 
 _MOST = 0xFFFF  # predicates of a conjunction that are counted
-_AHEAD = 16
+_AHEAD = 16  # conjunctions whose counters are asked of memory before they are counted
 
 
 class Layout(NamedTuple):

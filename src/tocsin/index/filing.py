@@ -30,16 +30,14 @@ from tocsin.index.cells import (
 )
 from tocsin.index.laid import Laid
 from tocsin.index.lists import check_entries, left_out, places_of, put_in
-from tocsin.index.plane import boxes_over, keys_of, values
+from tocsin.index.plane import EXACT, FAR_INTEGER, boxes_over, keys_of, values
 from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, UInt64Out, frozen, kernel, laid
 from tocsin.model.conjunctions import Conjunctions, joined
 from tocsin.model.keys import Keys, key_column
 
-_FAR = 2.0**62
 _FEW = 256  # cells that an inserted box may cover in a fine grid, where there is a coarser one
 _FEW_FULL = 16  # boxes that cover a cell are tested along with the others if they are fewer
 _NEAR = 4.0  # mean deviations from the mean within which bounds are cut into cells
-_EXACT = 2.0**53  # integers below are exact as floats
 
 
 class Filed(Laid):
@@ -378,7 +376,9 @@ def _axis(
     """Return first, last, origin, scale, across and gap of one axis of several nodes."""
     if not is_float:
         # Within what `keys_of` can say, so that keys and origin agree.
-        begin, end = np.clip(np.floor(begin), -_FAR, _FAR), np.clip(np.ceil(end), -_FAR, _FAR)
+        begin, end = (
+            np.clip(whole, -FAR_INTEGER, FAR_INTEGER) for whole in (np.floor(begin), np.ceil(end))
+        )
     first, last = keys_of(begin, is_float), keys_of(end, is_float)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         scale = across * float(CODES) / (end - begin)
@@ -388,7 +388,7 @@ def _axis(
         # Whole numbers: a power of two of them to a cell, each with codes of its own, bounds
         # in between; as long as they are exact and a cell has codes enough.
         bits = np.ceil(np.log2(np.maximum((end - begin + 1) / across, 1))).astype(np.int64)
-        exact = (bits <= BITS - 2) & (np.abs(begin) < _EXACT) & (np.abs(end) < _EXACT)
+        exact = (bits <= BITS - 2) & (np.abs(begin) < EXACT) & (np.abs(end) < EXACT)
         bits = np.where(exact, bits, 0)
         gap = np.where(exact, CODES >> bits, 0)
         scale = np.where(exact, gap, scale)

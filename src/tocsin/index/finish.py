@@ -27,7 +27,7 @@ from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.line import NULL
 from tocsin.model.predicates import INTERVAL
 
-_AHEAD = 8
+_AHEAD = 8  # conjunctions whose rules are asked of memory before they are needed
 
 
 class EventWeights(NamedTuple):

@@ -17,7 +17,8 @@ from tocsin.model.line import HIGHEST, LOWEST, NULL
 from tocsin.model.predicates import NOT_SET, SET
 
 _FAR = 1e300  # what lies further out is outlying, and differences stay finite
-_FAR_INTEGER = 2.0**62  # the same, and they fit 64 bits
+FAR_INTEGER = 2.0**62  # the same, and they fit 64 bits
+EXACT = 2.0**53  # integers below are exact as floats
 
 
 def chosen_axes(c: Conjunctions, floats: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -96,13 +97,15 @@ def keys_of(numbers: np.ndarray, is_float: bool) -> np.ndarray:
     if is_float:
         bits = np.asarray(numbers, np.float64).view(np.int64)
         return np.where(bits >= 0, bits, NULL - bits)
-    return np.clip(numbers, -_FAR_INTEGER, _FAR_INTEGER).astype(np.int64)
+    return np.clip(numbers, -FAR_INTEGER, FAR_INTEGER).astype(np.int64)
 
 
 def domain(low: np.ndarray, high: np.ndarray, is_float: bool) -> tuple[float, float]:
-    """Return where nearly all finite ends lie; far outliers are left outside."""
+    """Return where nearly all finite ends lie, whole numbers for integers; far outliers are left
+    outside.
+    """
     ends = np.concatenate([values(low, is_float), values(high, is_float)])
-    far = _FAR if is_float else _FAR_INTEGER
+    far = _FAR if is_float else FAR_INTEGER
     ends = np.clip(ends[np.isfinite(ends)], -far, far)
     if not len(ends):
         return 0.0, 0.0
@@ -112,4 +115,5 @@ def domain(low: np.ndarray, high: np.ndarray, is_float: bool) -> tuple[float, fl
         spread = far - near
         if spread > 0:
             begin, end = max(begin, near - spread), min(end, far + spread)
-    return begin, end
+    # Quantiles of whole numbers lie between them, and a cell that is to be one number may not.
+    return (begin, end) if is_float else (float(np.floor(begin)), float(np.ceil(end)))

@@ -45,7 +45,7 @@ from tocsin.index.constructs import check_length, runs
 from tocsin.index.intervals import cell_of
 from tocsin.index.laid import Laid
 from tocsin.index.lists import check_entries, left_out, less_left_out, places_of, put_in
-from tocsin.index.plane import boxes_over, chosen_axes, keys_of, sides
+from tocsin.index.plane import EXACT, boxes_over, chosen_axes, keys_of, sides
 from tocsin.jit import (
     Float64s,
     Int32Out,
@@ -67,7 +67,6 @@ _LEAST_ENTRIES = 1 << 20
 _MOST_CELLS = 1 << 22
 _LENGTHS = (1, 2, 4, 8, 16)
 _AHEAD = 32
-_EXACT = 2.0**53  # integers below are exact as floats
 
 
 class Layout(NamedTuple):
@@ -370,11 +369,8 @@ def _lattice(boxes: Boxes, most: int) -> Lattice:
     whole = np.zeros(2, np.uint8)
     cells, scale = np.ones(2, np.int64), np.zeros(2)
     for axis in (0, 1):
-        if not boxes.floats[axis]:
-            # Quantiles may lie between whole numbers.
-            begin[axis], end[axis] = np.floor(begin[axis]), np.ceil(end[axis])
         extent = end[axis] - begin[axis]
-        exact = max(abs(begin[axis]), abs(end[axis])) < _EXACT
+        exact = max(abs(begin[axis]), abs(end[axis])) < EXACT
         if not boxes.floats[axis] and extent < most and exact:
             whole[axis], cells[axis], scale[axis] = 1, int(extent) + 1, 1.0
             continue

@@ -16,6 +16,8 @@ from tocsin.model.arrow import is_text, plain, refusing
 from tocsin.model.line import NAN, NULL, OTHER, SEAM
 from tocsin.model.schema import ARTICLE, RANGE, RANGE_KINDS, Kind, Schema
 
+_TABLES = 64  # of dictionaries, that are remembered
+
 
 @kernel
 def number_keys(values: Float64s, out: Int64Out) -> None:
@@ -40,9 +42,6 @@ def put_nulls(bitmap: UInt8s, first: int, out: Int64Out) -> None:
         bit = first + i
         if (bitmap[bit >> 3] >> (bit & 7)) & 1 == 0:
             out[i] = NULL
-
-
-_TABLES = 64  # of dictionaries that are remembered
 
 
 class Coder:

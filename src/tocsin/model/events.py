@@ -255,8 +255,8 @@ class Events:
                 # The usual ones first: a single event takes as long to read as to match.
                 if type(value) is float and kinds[attribute] == "number":
                     key = line.number_key(value)
-                elif type(value) is int and kinds[attribute] == "integer" and abs(value) < 2**62:
-                    key = value  # nearer than the seam
+                elif type(value) is int and kinds[attribute] == "integer" and abs(value) < 2**63:
+                    key = line.integer_key(value)
                 else:
                     key = self._key(attribute, value, number)
                 yield number, attribute, key, key

@@ -17,8 +17,8 @@ meets, a cache miss each, and about a nanosecond for every member of their leave
 looked at only if the event has the rarest attribute that it needs. Of those left each is evaluated
 on the spot, with cache misses of its own; so candidates are proven. It grows with the attributes
 that an event has and with how many intervals its keys stab, hardly with the attributes in the
-schema. An insertion takes about 4 microseconds among a million, a removal 2. Bytes: 144 a bucket,
-72 a p-node, 8 to 16 a member and 8 a conjunction; about 100 a rule of 8 predicates.
+schema. What an insertion takes is in `docs/benchmarks-boolean.md`. Bytes: 144 a bucket, 72 a
+p-node, 8 to 16 a member and 8 a conjunction; about 100 a rule of 8 predicates.
 
 Its tree changes at the price of the change alone: an insertion goes down one path, a removal up
 one. (The conjunctions themselves are copied once for a batch of insertions.) It is for the record,

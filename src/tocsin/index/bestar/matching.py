@@ -172,8 +172,9 @@ def propose(
             if i - AHEAD >= begun:
                 number = out[i - AHEAD]
                 begin, after = rows[number], rows[number + 1]
-                # Kinds are not read where all are intervals, and this is no step of its own, in
-                # which Numba would count references to arrays: either took as long as the rest.
+                # Kinds are not read where all are intervals, and this is no step of its own, not
+                # even one that is inlined, in which Numba would count references to arrays: either
+                # took as long as the rest.
                 fits = True
                 if plain[number] != 0:
                     for row in range(begin, after):
