@@ -8,6 +8,7 @@ from tocsin.index import lists
 from tocsin.index.finish import EventWeights
 from tocsin.index.keyed import building
 from tocsin.index.keyed.index import Keyed
+from tocsin.index.keyed.lanes import HEAD, LANES
 from tocsin.jit import frozen
 from tocsin.model.conjunctions import Builder, conjunctions
 from tocsin.model.keys import sparse
@@ -21,6 +22,12 @@ def ask(index, keys, width):
     offsets = np.zeros(keys.size + 1, np.int64)
     assert index.candidates(keys, width, 0, keys.size, offsets, out) == keys.size
     return [out[offsets[i] : offsets[i + 1]].tolist() for i in range(keys.size)]
+
+
+def entries_of(index):
+    """Return how many lanes are not empty."""
+    lows, highs = index.layout.heads.reshape(-1, HEAD // LANES, LANES)[:, :2].swapaxes(0, 1)
+    return int((lows <= highs).sum())
 
 
 def numbers(candidates):
@@ -124,7 +131,7 @@ def test_each_point_of_a_small_set_is_a_key():
         np.arange(6) * 2, np.tile([0, 1], 5), np.stack([values, [2, 2, 2, 3, 1]], 1).reshape(-1)
     )
     # Three points, one large set, two points.
-    assert len(index.layout.candidate) == 3 + 1 + 2
+    assert entries_of(index) == 3 + 1 + 2
     assert [sorted(found) for found in ask(index, keys, 2)] == [
         [~1, 0, 2], [~1, 2], [~1, 0, 2], [~1], [0, 2],
     ]  # fmt: skip
@@ -143,32 +150,134 @@ def test_what_may_be_null_is_no_key():
     ]  # fmt: skip
 
 
+def best_of(index, keys, width, k):
+    """Return the k best of each event, and how many entries were seen and evaluated."""
+    none = frozen(np.empty(0), np.int64)
+    weights = EventWeights(
+        frozen(np.ones(width), np.float64), none, frozen(none, np.int32), frozen(none, np.float64)
+    )
+    sizes = np.zeros(keys.size, np.int64)
+    rules, scores = np.empty(keys.size * k, np.int32), np.empty(keys.size * k)
+    seen = index.best(
+        keys, width, 0, keys.size, 0, np.empty(0, np.uint8), True, weights, k, sizes, rules, scores
+    )
+    return [rules[i * k : i * k + sizes[i]].tolist() for i in range(keys.size)], seen
+
+
+def weighted(rng, c):
+    """Return conjunctions with random weights, and the sums of these."""
+    weight = rng.random(len(c.attribute))
+    return c._replace(weight=frozen(weight, np.float64)), np.add.reduceat(weight, c.offsets[:-1])
+
+
 @pytest.mark.parametrize("k", [1, 5])
 def test_bounds_save_work(k):
     """Of many rules that match only those that can be among the best are looked at."""
-    n, rng = 20_000, np.random.default_rng(4)
-    c = intervals(rng, n, 30, 3, 50, 50)
-    weight = rng.random(3 * n)
-    c = c._replace(weight=frozen(weight, np.float64))
+    rng = np.random.default_rng(4)
+    c, totals = weighted(rng, intervals(rng, 20_000, 30, 3, 50, 50))
     keys = events(rng, 20, 30, 20, 60)
     index = Keyed.build(c, np.zeros(30, np.uint8))
-    none = frozen(np.empty(0), np.int64)
-    weights = EventWeights(
-        frozen(np.ones(30), np.float64), none, frozen(none, np.int32), frozen(none, np.float64)
-    )
-    sizes = np.zeros(20, np.int64)
-    rules, scores = np.empty(20 * k, np.int32), np.empty(20 * k)
-    seen, evaluated = index.best(
-        keys, 30, 0, 20, 0, np.empty(0, np.uint8), True, weights, k, sizes, rules, scores
-    )
+    best, (seen, evaluated) = best_of(index, keys, 30, k)
     found = ask(index, keys, 30)
-    matched = sum(map(len, found))
     assert evaluated == 0
-    assert 0 < seen < matched / 2
-    totals = weight.reshape(n, 3).sum(axis=1)
-    for event, matches in enumerate(found):
-        best = sorted(matches, key=lambda m: (-totals[m], m))[:k]
-        assert rules[event * k : event * k + sizes[event]].tolist() == best
+    assert 0 < seen < sum(map(len, found)) / 4
+    for mine, matches in zip(best, found, strict=True):
+        assert mine == sorted(matches, key=lambda m: (-totals[m], m))[:k]
+
+
+def test_shelves_of_two_attributes(monkeypatch):
+    """Where it pays, and here wherever it can, entries lie by their second attribute too."""
+    rng = np.random.default_rng(7)
+    c, totals = weighted(rng, intervals(rng, 3_000, 12, 3, 50, 30))
+    keys = events(rng, 300, 12, 6, 70)
+    truth = true_of(c, keys, 12)
+    alone = Keyed.build(c, np.zeros(12, np.uint8))
+    assert not (alone.layout.pair >= 0).any()
+    monkeypatch.setattr(building, "_SHELF", 0.0)
+    monkeypatch.setattr(building, "_CROWD", 1)
+    index = Keyed.build(c, np.zeros(12, np.uint8))
+    assert (index.layout.pair >= 0).sum() > 50
+    assert list(map(sorted, ask(index, keys, 12))) == truth
+    best, (seen, _) = best_of(index, keys, 12, 3)
+    assert 0 < seen < sum(map(len, truth))
+    for mine, matches in zip(best, truth, strict=True):
+        assert mine == sorted(matches, key=lambda m: (-totals[m], m))[:3]
+
+
+def test_crowds_make_shelves_of_two_attributes():
+    """Rules over few of many attributes, in wide ranges: most of a shelf would be in vain."""
+    rng = np.random.default_rng(8)
+    c = intervals(rng, 80_000, 40, 2, 50, 50)
+    keys = events(rng, 50, 40, 3, 60)
+    index = Keyed.build(c, np.zeros(40, np.uint8))
+    assert (index.layout.pair >= 0).sum() > 500
+    assert list(map(sorted, ask(index, keys, 40))) == true_of(c, keys, 40)
+
+
+def test_more_blocks_than_are_compared_together():
+    """One event that all rules hold for, one that none does, one in the middle."""
+    rng = np.random.default_rng(9)
+    n = 20_000
+    low, high = rng.integers(0, 500, (n, 2)), rng.integers(500, 1_000, (n, 2))
+    c, totals = weighted(
+        rng,
+        conjunctions(
+            np.arange(n + 1) * 2, np.tile([0, 1], n), np.zeros(2 * n, np.uint8), low.reshape(-1),
+            high.reshape(-1), np.empty(0), np.empty(0), np.arange(n),
+        ),
+    )  # fmt: skip
+    keys = sparse(np.arange(4) * 2, np.tile([0, 1], 3), np.array([500, 500, -1, 500, 300, 700]))
+    index = Keyed.build(c, np.zeros(2, np.uint8))
+    truth = true_of(c, keys, 2)
+    assert [len(each) for each in truth][:2] == [n, 0]
+    assert list(map(sorted, ask(index, keys, 2))) == truth
+    for mine, matches in zip(best_of(index, keys, 2, 7)[0], truth, strict=True):
+        assert mine == sorted(matches, key=lambda m: (-totals[m], m))[:7]
+
+
+def test_room_for_no_more_than_there_are():
+    """Empty lanes beside those that pass are not written, not even where there is no room."""
+    rng = np.random.default_rng(10)
+    c = intervals(rng, 13, 1, 1, 10, 100)
+    index = Keyed.build(c, np.zeros(1, np.uint8))
+    keys = sparse(np.arange(2), np.array([0]), np.array([10]))
+    out, offsets = np.full(14, 99, np.int32), np.zeros(2, np.int64)
+    truth = true_of(c, keys, 1)[0]
+    assert index.candidates(keys, 1, 0, 1, offsets, out[:13]) == 1
+    assert sorted(out[: offsets[1]]) == truth
+    assert (out[offsets[1] :] == 99).all()
+
+
+@pytest.mark.parametrize("shelf", [0.0, 100.0])
+def test_ranges_on_shelves_of_two_attributes(monkeypatch, shelf):
+    monkeypatch.setattr(building, "_SHELF", shelf)
+    monkeypatch.setattr(building, "_CROWD", 1)
+    rng = np.random.default_rng(11)
+    names = "abcdef"
+    table = []
+    for i in range(600):
+        of = rng.choice(6, 3, replace=False)
+        low = rng.integers(0, 40, 3)
+        parts = [
+            f"{names[a]} BETWEEN {low[j]} AND {low[j] + rng.integers(0, 20)}"
+            for j, a in enumerate(of)
+        ]
+        table.append({"id": i, "where": " AND ".join(parts), "weights": {names[of[0]]: 0.5}})
+    asked = []
+    for _ in range(60):
+        event = {}
+        for a in rng.choice(6, 4, replace=False):
+            low, width = rng.integers(0, 40), rng.integers(0, 15)
+            event[names[a]] = {"low": int(low), "high": int(low + width)}
+        asked.append(event)
+    answers = []
+    for index in ("keyed", "exhaustive"):
+        rules = tocsin.Rules(dict.fromkeys(names, "integer"), index=index)
+        rules.add_many(table)
+        rules.merge()
+        answers.append((rules.match(asked).sorted().to_arrow(), rules.top(asked, 3).to_arrow()))
+    assert len(answers[0][0]) > 300
+    assert answers[0] == answers[1]
 
 
 def test_a_range_that_finds_several_points_of_a_set():

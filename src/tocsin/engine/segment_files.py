@@ -28,7 +28,7 @@ from tocsin.engine.segment import Indexed, Roster, Segment
 from tocsin.errors import StoreError
 from tocsin.model.conjunctions import Conjunctions, conjunctions
 
-FORMAT = 4  # 1 had one index a segment, 2 and 3 other arrays for counting and bestar
+FORMAT = 5  # 1 had one index a segment; 2 to 4 other arrays for counting, bestar, keyed
 _ALIGNMENT = 64
 
 

@@ -6,16 +6,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tocsin.index.keyed.lanes import HEAD, LANES, ROW
 from tocsin.index.keyed.layout import CODES, Layout
 from tocsin.index.keyed.matching import cuts_up_to
 from tocsin.index.lists import check_entries
 from tocsin.jit import (
     Float64s,
+    Int32Out,
     Int32s,
     Int64Out,
     Int64s,
     UInt8Out,
     UInt16Out,
+    UInt16s,
     kernel,
     laid,
 )
@@ -25,7 +28,12 @@ from tocsin.model.predicates import INTERVAL, NOT_SET, SET
 
 _SMALL_SET = 8  # points: each is a key
 _WIDTHS = 9  # classes: ranges of less than 4, 16, ... codes
-_LOOK, _BISECT = 1.5, 40.0  # nanoseconds: at an entry, and for the two ends of a stretch
+_LOOK, _RUN = 0.8, 20.0  # nanoseconds: at an entry, and for a run more
+_SHELF = 100.0  # and a shelf; it is more often in vain than if attributes came by chance
+_CROWD = 16  # entries at least on a shelf of two attributes
+_SPANS = 4  # for each block, at most
+_ABOUT = 1.5  # times as telling as the best: as good
+_ANY = CODES + 1  # above all codes
 
 
 def expected(c: Conjunctions, width: int) -> tuple[float, float]:
@@ -162,7 +170,7 @@ def entries_of(c: Conjunctions, coded: Coded, attributes: int) -> list[Any]:
     owner = np.repeat(np.arange(n), lengths)
     # Rows of each conjunction by how telling they are; its key is the first, if it can be one.
     by_telling = np.arange(len(owner))
-    most_telling_first(c.offsets, coded.telling, by_telling)
+    most_telling_first(c.offsets, coded.attribute, coded.telling, by_telling)
     tested = lengths > 0
     key = np.full(n, -1)
     key[tested] = by_telling[c.offsets[:-1][tested]]
@@ -188,20 +196,7 @@ def entries_of(c: Conjunctions, coded: Coded, attributes: int) -> list[Any]:
     settled = np.ones(n, bool)
     settled[owner[~said]] = False
 
-    classes = np.ceil(np.log2(high - low + 1) / 2).astype(np.int64)
-    group = attribute * _WIDTHS + classes
-    group = joined_classes(group, high - low, coded.cut)[group]
-    order = np.argsort(group << 16 | low, kind="stable")
-    entry, group, low, high = entry[order], group[order], low[order], high[order]
-    heads = np.flatnonzero(np.diff(group, prepend=-1))
-    begin = np.append(heads, len(entry))
-    run = np.searchsorted(group[heads], np.arange(attributes + 2) * _WIDTHS)
-    most = bounds_of(c, owner)[entry]
-    empty = not len(entry)
-    width = np.zeros(0) if empty else np.maximum.reduceat(high - low, heads)
-    heaviest = np.zeros(0) if empty else np.maximum.reduceat(most, heads)
-
-    # The rows that are left for each entry: not its key, the most telling first.
+    # The rows that are left for each conjunction: not its key, the most telling first.
     others = lengths - has_key
     rest = by_telling[ranges(c.offsets[:-1] + has_key, c.offsets[1:])]
     skip = (coded.attribute[rest] >= CODES) | (c.kind[rest] == NOT_SET)
@@ -211,60 +206,201 @@ def entries_of(c: Conjunctions, coded: Coded, attributes: int) -> list[Any]:
     counts = np.bincount(rest_of, minlength=n)
     rest_start = np.cumsum(counts) - counts
     second = np.full(n, -1)
-    some = counts > 0
-    second[some] = rest[rest_start[some]]
-    second_of = second[entry]
-    # Without a second predicate: one that always holds.
-    second_attribute = at_rows(coded.attribute, second_of, 0)
-    second_low = at_rows(coded.low, second_of, 0)
-    second_high = at_rows(coded.high, second_of, CODES + 1)
-    further = np.maximum(counts - 1, 0)[entry]
-    start = np.concatenate([[0], 3 * np.cumsum(further)])
-    check_entries(max(int(start[-1]), len(entry)))
-    picked = rest[ranges(rest_start[entry] + 1, rest_start[entry] + 1 + further)]
-    rows = np.stack([coded.attribute[picked], coded.low[picked], coded.high[picked]], axis=1)
-    candidate = np.where(settled, np.arange(n), ~np.arange(n))[entry]
+    second[counts > 0] = coded.attribute[rest[rest_start[counts > 0]]]
+
+    # Entries by shelf, by width, by where their ranges begin. Those alike in their second
+    # attribute and in length lie together: fewer blocks have a lane that passes, and fewer rows
+    # of a block are empty.
+    codes = np.append(np.diff(coded.cut) + 1, 1)
+    share = (high - low + 1.0) / codes[attribute]
+    present = present_of(coded.attribute, attributes, n)
+    shelf, under, row, pair = shelves_of(attribute, second[entry], share, present)
+    group = shelf * _WIDTHS + np.ceil(np.log2(high - low + 1) / 2).astype(np.int64)
+    group = joined_classes(group, high - low, codes[under])[group]
+    alike = (second[entry] + 1) << 4 | np.maximum(15 - counts[entry], 0)
+    order = np.argsort(group << 36 | low << 20 | alike, kind="stable")
+    entry, group = entry[order], group[order]
+    low, high = low[order].astype(np.uint16), high[order].astype(np.uint16)
+    begin = np.flatnonzero(np.diff(group, prepend=-1))
+    run = np.searchsorted(group[begin], np.arange(len(under) + 1) * _WIDTHS)
+
+    # Runs in blocks.
+    sizes = np.diff(begin, append=len(entry))
+    blocks = -(-sizes // LANES)
+    first_block = np.cumsum(blocks) - blocks
+    lane = np.repeat(LANES * first_block - begin, sizes) + np.arange(len(entry))
+    heads_of = np.flatnonzero(np.diff(lane // LANES, prepend=-1))
+
+    def greatest(values: np.ndarray, of: np.ndarray = heads_of) -> np.ndarray:
+        return np.maximum.reduceat(values, of) if len(of) else values[:0]
+
+    start = np.concatenate([[0], ROW * np.cumsum(greatest(np.maximum(counts[entry] - 1, 0)))])
+    check_entries(int(max(start[-1], HEAD * len(heads_of))))
+    heads: np.ndarray = np.zeros((len(heads_of), HEAD // LANES, LANES), np.uint16)
+    heads[:, 0] = heads[:, -1] = _ANY
+    rows: np.ndarray = np.zeros((int(start[-1]) // ROW, ROW // LANES, LANES), np.uint16)
+    rows[:, -1] = _ANY
+    put_in_lanes(
+        lane, entry, low, high, counts, rest_start, rest, coded.attribute, coded.low, coded.high,
+        start, heads.reshape(-1), rows.reshape(-1),
+    )  # fmt: skip
+    under_run = under[group[begin] // _WIDTHS]
+    reach = codes[under_run]
+    shift = np.zeros(len(begin), np.int64)
+    for _ in range(16):
+        shift += (reach - 1 >> shift) + 1 > _SPANS * blocks
+    spans_of = (reach - 1 >> shift) + 1
+    span = 2 * (np.cumsum(spans_of) - spans_of)
+    spans = np.empty(2 * int(spans_of.sum()), np.int32)
+    lowest, highest = -greatest(-low.astype(np.int64)), greatest(high.astype(np.int64))
+    find_spans(first_block, blocks, lowest, highest, shift, spans_of, span, spans)
+
+    bounds = bounds_of(c, owner)[entry]
+    most, candidate = np.zeros(LANES * len(heads_of)), np.zeros(LANES * len(heads_of), np.int32)
+    most[lane] = bounds
+    candidate[lane] = np.where(settled[entry], entry, ~entry)
     return [
-        run, begin, width, heaviest, low, high, second_attribute, second_low, second_high, most,
-        candidate, start, rows.reshape(-1),
+        row, pair, run, under_run, span, shift, spans, greatest(bounds, begin), heads.reshape(-1),
+        start, rows.reshape(-1), greatest(bounds), most, candidate,
     ]  # fmt: skip
 
 
+def shelves_of(
+    attribute: np.ndarray, second: np.ndarray, share: np.ndarray, present: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the shelf of each entry, the attribute of each shelf, and where pairs have theirs.
+
+    An entry is on the shelf of its key's attribute, or, where that is crowded, on a shelf for
+    those that have the same second attribute too: an event without it never comes there.
+    """
+    attributes = len(present)
+    could = np.flatnonzero((attribute < attributes) & (second >= 0))
+    both, which = np.unique(
+        attribute[could].astype(np.int64) * attributes + second[could], return_inverse=True
+    )
+    count, looked = np.bincount(which), np.bincount(which, share[could])
+    first, rare = both // attributes, present[both % attributes]
+    worth = (count >= _CROWD) & (_LOOK * looked * (1 - rare) > _SHELF * rare)
+    # The row of an attribute has a place for every other: it must have as many entries.
+    held = np.bincount(first[worth], count[worth], minlength=attributes)
+    worth &= held[first] >= attributes
+    row: np.ndarray = np.full(attributes, -1, np.int64)
+    with_row = np.unique(first[worth])
+    row[with_row] = np.arange(len(with_row)) * attributes
+    number = np.where(worth, attributes + np.cumsum(worth), -1)
+    pair: np.ndarray = np.full(len(with_row) * attributes, -1, np.int64)
+    pair[row[first[worth]] + both[worth] % attributes] = number[worth]
+    shelf = attribute.astype(np.int64)
+    shelf[could] = np.where(number[which] < 0, shelf[could], number[which])
+    check_entries(len(pair))
+    return shelf, np.append(np.arange(attributes + 1), first[worth]), row, pair
+
+
 @kernel
-def most_telling_first(offsets: Int64s, telling: Float64s, order: Int64Out) -> None:
-    """Order the rows within each conjunction, the first of equals first."""
+def put_in_lanes(
+    lane: Int64s,
+    entry: Int64s,
+    low: UInt16s,
+    high: UInt16s,
+    counts: Int64s,
+    rest_start: Int64s,
+    rest: Int64s,
+    row_attribute: Int32s,
+    row_low: UInt16s,
+    row_high: UInt16s,
+    start: Int64s,
+    heads: UInt16Out,
+    rows: UInt16Out,
+) -> None:
+    """Write each entry's key and other predicates into its lane."""
+    for i in range(entry.shape[0]):
+        block, at = lane[i] // LANES, lane[i] % LANES
+        heads[block * HEAD + at], heads[block * HEAD + LANES + at] = low[i], high[i]
+        for q in range(counts[entry[i]]):
+            row = rest[rest_start[entry[i]] + q]
+            if q == 0:
+                place, into = block * HEAD + 2 * LANES + at, heads
+            else:
+                place, into = start[block] + (q - 1) * ROW + at, rows
+            into[place] = row_attribute[row]
+            into[place + LANES], into[place + 2 * LANES] = row_low[row], row_high[row]
+
+
+@kernel
+def find_spans(
+    first_block: Int64s,
+    blocks: Int64s,
+    lowest: Int64s,
+    highest: Int64s,
+    shift: Int64s,
+    spans_of: Int64s,
+    span: Int64s,
+    spans: Int32Out,
+) -> None:
+    """Write for the codes of each run which blocks can have them, by their extremes."""
+    for r in range(blocks.shape[0]):
+        begin, end = first_block[r], first_block[r] + blocks[r]
+        block = begin
+        for i in range(spans_of[r]):
+            while block < end and highest[block] < i << shift[r]:
+                block += 1
+            spans[span[r] + 2 * i] = block
+        block = end
+        for i in range(spans_of[r] - 1, -1, -1):
+            while block > begin and lowest[block - 1] >= (i + 1) << shift[r]:
+                block -= 1
+            spans[span[r] + 2 * i + 1] = block
+
+
+@kernel
+def most_telling_first(
+    offsets: Int64s, attribute: Int32s, telling: Float64s, order: Int64Out
+) -> None:
+    """Order the rows within each conjunction.
+
+    Of those about as telling as the best the one on the rarest attribute is first: so rules over
+    the same attributes have the same keys, and lie together.
+    """
     for i in range(offsets.shape[0] - 1):
-        for row in range(offsets[i] + 1, offsets[i + 1]):
-            at = row
-            while at > offsets[i] and telling[order[at - 1]] > telling[row]:
-                order[at] = order[at - 1]
-                at -= 1
-            order[at] = row
+        for at in range(offsets[i], offsets[i + 1]):
+            least = telling[order[at]]
+            for other in range(at + 1, offsets[i + 1]):
+                least = min(least, telling[order[other]])
+            best = -1
+            for other in range(at, offsets[i + 1]):
+                row = order[other]
+                if telling[row] <= _ABOUT * least and (
+                    best < 0 or attribute[row] > attribute[order[best]]
+                ):
+                    best = other
+            chosen = order[best]
+            for other in range(best, at, -1):
+                order[other] = order[other - 1]
+            order[at] = chosen
 
 
-def joined_classes(group: np.ndarray, width: np.ndarray, cut: np.ndarray) -> np.ndarray:
-    """Return for each attribute's classes of widths the class that each is filed with.
+def joined_classes(group: np.ndarray, width: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return for each shelf's classes of widths the class that each is filed with.
 
-    A class of its own costs an event two bisections; with a wider one it costs the entries that
+    A class of its own costs an event another run; with a wider one it costs the entries that
     are looked at in vain.
     """
-    attributes = len(cut)
-    sizes = np.bincount(group, minlength=attributes * _WIDTHS).reshape(-1, _WIDTHS)
-    widest: np.ndarray = np.zeros(attributes * _WIDTHS, np.int64)
+    shelves = len(codes)
+    sizes = np.bincount(group, minlength=shelves * _WIDTHS).reshape(-1, _WIDTHS)
+    widest: np.ndarray = np.zeros(shelves * _WIDTHS, np.int64)
     np.maximum.at(widest, group, width)
     widest = widest.reshape(-1, _WIDTHS)
-    codes = np.append(np.diff(cut), 0) + 1
-    into = np.tile(np.arange(_WIDTHS), (attributes, 1))
-    held = np.zeros(attributes, np.int64)  # entries of the class at hand, and of those within it
+    into = np.tile(np.arange(_WIDTHS), (shelves, 1))
+    held = np.zeros(shelves, np.int64)  # entries of the class at hand, and of those within it
     for narrow in range(_WIDTHS - 1):
         held += sizes[:, narrow]
         wide = np.where(sizes[:, narrow + 1] > 0, widest[:, narrow + 1], widest[:, narrow])
         vain = held * (wide - widest[:, narrow]) / codes
-        join = _LOOK * vain < _BISECT
+        join = _LOOK * vain < _RUN
         into[:, : narrow + 1][join[:, None] & (into[:, : narrow + 1] == narrow)] = narrow + 1
         widest[:, narrow + 1] = np.where(join, wide, widest[:, narrow + 1])
         held[~join] = 0
-    return (into + np.arange(attributes)[:, None] * _WIDTHS).reshape(-1)
+    return (into + np.arange(shelves)[:, None] * _WIDTHS).reshape(-1)
 
 
 def bounds_of(c: Conjunctions, owner: np.ndarray) -> np.ndarray:

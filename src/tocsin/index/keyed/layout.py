@@ -4,27 +4,28 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tocsin.jit import Float64s, Int32s, Int64s, UInt16s
+from tocsin.jit import Float64s, Int32s, Int64s, UInt8s, UInt16s
 
 CODES = 65_534  # cuts of an attribute, and attributes whose predicates can be second or later
 
 
 class Layout(NamedTuple):
-    """a attributes, r runs (an attribute's entries of one width), e entries."""
+    """a attributes, s shelves, r runs (a shelf's entries of one width), b blocks of 8 entries."""
 
     local: Int32s  # number here of each attribute of the schema, -1 if it is not tested
     cut: Int64s  # [a + 1] cuts of an attribute are cut[i] to cut[i + 1]
     cuts: Int64s
-    run: Int32s  # [a + 2] runs of an attribute; the last is of those without a key
-    begin: Int32s  # [r + 1] entries of a run
-    width: Int32s  # [r] codes from the low to the high end of its widest range
+    row: Int32s  # [a] where an attribute's row begins in pair, -1 if it is in no pair
+    pair: Int32s  # [rows * a] the shelf of two attributes, the first the row's; -1: none
+    run: Int32s  # [s + 1] runs of a shelf: those of one attribute, of none, of two
+    under: Int32s  # [r] the attribute of a run's keys; a if they have none
+    span: Int32s  # [r] where a run's begin in spans
+    shift: UInt8s  # [r] codes that a span stands for, as a power of two
+    spans: Int32s  # first block that may have such a code, and the block after the last
     heaviest: Float64s  # [r] the greatest of its bounds
-    low: UInt16s  # [e] the key
-    high: UInt16s
-    second: UInt16s  # [e] attribute of the second predicate
-    second_low: UInt16s
-    second_high: UInt16s
-    most: Float64s  # [e] the sum of its weights: its score for an event whose weights are 1
-    candidate: Int32s  # [e] c, or ~c if predicates are left to accept
-    start: Int32s  # [e + 1] where in rows its further predicates are
-    rows: UInt16s  # attribute, low, high of each
+    heads: UInt16s  # [HEAD * b] lows and highs of the keys, and the second predicates: one row
+    start: Int32s  # [b + 1] where in rows a block's further predicates are
+    rows: UInt16s
+    peak: Float64s  # [b] the greatest of its bounds
+    most: Float64s  # [8 b] the sum of its weights: its score for an event whose weights are 1
+    candidate: Int32s  # [8 b] c, or ~c if predicates are left to accept; 0 where there is none

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
+from tocsin.index.keyed.lanes import HEAD, LANES, ROW, between, lowest, within
 from tocsin.index.keyed.layout import Layout
 from tocsin.jit import Int32Out, Int64Out, kernel, prefetch, step
 from tocsin.model.keys import Keys
 
-AT_ONCE = 1024  # entries of a stretch that are compared before those that pass are looked at
+AT_ONCE = 1024  # blocks that are compared before those that pass are looked at
+AHEAD = 6  # blocks whose further rows are asked for in advance
 
 
 @step
@@ -23,78 +25,68 @@ def cuts_up_to(cuts, begin, end, key):
 
 
 @step
-def first_above(low, begin, end, code):
-    """Return the first entry, from `begin` up to `end`, whose key begins above a code."""
-    at, length = np.uint64(begin), np.uint64(end - begin)
-    while length > 0:
-        half = (length + np.uint64(1)) >> np.uint64(1)
-        at += half if np.int64(low[at + half - np.uint64(1)]) <= code else np.uint64(0)
-        length -= half
-    return np.int64(at)
-
-
-@step
 def code_event(
-    columns,
-    column_attribute,
-    offsets,
-    attribute,
-    key,
-    event,
-    local,
-    cut,
-    cuts,
-    line,
-    present,
-    listed,
-):
+    columns, column_attribute, offsets, attribute, key, event, local, cut, cuts, line, present,
+    listed, wanted, low, length,
+):  # fmt: skip
     """Put an event's codes onto the line; write its attributes and return how many.
 
-    `listed` has for each attribute the last event that had it.
+    `listed` has for each attribute the last event that had it; what is after it is room. The cuts
+    of all values are bisected in step: one after the other, each step would wait for memory.
     """
     n = 0
     for c in range(column_attribute.shape[0]):
         a = local[column_attribute[c]] if column_attribute[c] < local.shape[0] else np.int32(-1)
         if a >= 0:
-            line[a] = cuts_up_to(cuts, cut[a], cut[a + 1], columns[c, event])
-            present[n], listed[a] = a, event
+            present[n], listed[a], wanted[n] = a, event, columns[c, event]
             n += 1
     if offsets.shape[0] > 0:
         for i in range(offsets[event], offsets[event + 1]):
             a = local[attribute[i]] if attribute[i] < local.shape[0] else np.int32(-1)
-            if a >= 0:
-                line[a] = cuts_up_to(cuts, cut[a], cut[a + 1], key[i])
-                # Said twice, the last counts.
-                if listed[a] != event:
-                    present[n], listed[a] = a, event
-                    n += 1
+            if a >= 0 and listed[a] != event:
+                present[n], listed[a], wanted[n] = a, event, key[i]
+                n += 1
+            elif a >= 0:  # said twice, the last counts
+                for j in range(n):
+                    if present[j] == a:
+                        wanted[j] = key[i]
+    longest = np.int64(0)
+    for j in range(n):
+        low[j] = cut[present[j]]
+        length[j] = cut[present[j] + 1] - low[j]
+        longest = max(longest, length[j])
+    while longest > 0:
+        for j in range(n):
+            half = (length[j] + 1) >> 1
+            if half > 0 and cuts[low[j] + half - 1] <= wanted[j]:
+                low[j] += half
+            length[j] -= half
+        longest -= (longest + 1) >> 1
+    for j in range(n):
+        line[present[j]] = np.uint16(low[j] - cut[present[j]])
     return n
 
 
 @step
-def passing(begin, end, code, line, last, high, second, second_low, second_high, passed):
-    """Write the entries, of some, whose key and second predicate hold; return how many.
+def runs_of(several, present, row, pair, run, found):
+    """Write the runs that an event may find something in; return how many.
 
-    That their keys begin early enough is known already.
+    Those of each attribute alone, those without a key, and those of two attributes.
     """
-    n = np.uint64(0)
-    for j in range(np.uint64(begin), np.uint64(end)):
-        a = second[j]
-        passed[n] = np.int32(j)
-        n += np.uint64((high[j] >= code) & (second_low[j] <= last[a]) & (line[a] <= second_high[j]))
-    return np.int64(n)
-
-
-@step
-def rest_holds(begin, end, rows, line, last):
-    """Tell whether an entry's further predicates hold, those from `begin` to `end`."""
-    row = np.uint64(begin)
-    while row < np.uint64(end):
-        a = rows[row]
-        if last[a] < rows[row + np.uint64(1)] or line[a] > rows[row + np.uint64(2)]:
-            return False
-        row += np.uint64(3)
-    return True
+    n = 0
+    for i in range(several + 1):
+        a = present[i]
+        for r in range(run[a], run[a + 1]):
+            found[n] = r
+            n += 1
+        if i < several and row[a] >= 0:
+            for j in range(several):
+                shelf = pair[row[a] + present[j]]
+                if shelf >= 0:
+                    for r in range(run[shelf], run[shelf + 1]):
+                        found[n] = r
+                        n += 1
+    return n
 
 
 @step
@@ -116,57 +108,91 @@ def propose(
     g: Layout, keys: Keys, most: int, first: int, stop: int, offsets: Int64Out, out: Int32Out
 ) -> int:
     """Write candidates event by event while there is room for `most`."""
-    local, cut, cuts, run, begin, width = g.local, g.cut, g.cuts, g.run, g.begin, g.width
-    low, high, second, second_low, second_high = (
-        g.low, g.high, g.second, g.second_low, g.second_high
-    )  # fmt: skip
-    candidate, start, rows = g.candidate, g.start, g.rows
+    local, cut, cuts, row, pair, run = g.local, g.cut, g.cuts, g.row, g.pair, g.run
+    under, span, shift, spans = g.under, g.span, g.shift, g.spans
+    heads, start, rows, candidate = g.heads, g.start, g.rows, g.candidate
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
     attribute, key = keys.attribute, keys.key
     columns_high, key_high = keys.columns_high, keys.key_high
     ranged = columns_high.shape[0] + key_high.shape[0] > 0
-    attributes = run.shape[0] - 2
+    attributes = row.shape[0]
     line = np.zeros(attributes + 1, np.uint16)
     last = np.zeros(attributes + 1, np.uint16) if ranged else line
     present = np.empty(attributes + 1, np.int32)
     listed = np.full(attributes + 1, -1, np.int64)
     listed_last = np.full(attributes + 1 if ranged else 0, -1, np.int64)
-    passed = np.empty(AT_ONCE, np.int32)
+    wanted, low, length = (
+        np.empty(attributes + 1, np.int64), np.empty(attributes + 1, np.int64),
+        np.empty(attributes + 1, np.int64),
+    )  # fmt: skip
+    found = np.empty(under.shape[0], np.int32)
+    begin, end = np.empty(under.shape[0], np.int32), np.empty(under.shape[0], np.int32)
+    passed, alive = np.empty(AT_ONCE, np.int32), np.empty(AT_ONCE, np.uint8)
     into = np.empty(candidate.shape[0], np.int32) if ranged else out
     n = np.uint64(offsets[0])
     event = first
     while event < stop and np.int64(n) + most <= out.shape[0]:
         several = code_event(
             columns, column_attribute, sparse, attribute, key, event, local, cut, cuts, line,
-            present, listed,
+            present, listed, wanted, low, length,
         )  # fmt: skip
         if ranged:
             n = np.uint64(0)
             code_event(
                 columns_high, column_attribute, sparse, attribute, key_high, event, local, cut,
-                cuts, last, present, listed_last,
+                cuts, last, present, listed_last, wanted, low, length,
             )  # fmt: skip
         present[several] = attributes
-        for i in range(several + 1):
-            a = present[i]
-            code = np.int64(line[a])
-            for r in range(run[a], run[a + 1]):
-                end = first_above(low, begin[r], begin[r + 1], np.int64(last[a]))
-                at = first_above(low, begin[r], end, code - width[r] - 1)
-                while at < end:
-                    upto = min(at + AT_ONCE, end)
-                    left = passing(
-                        at, upto, code, line, last, high, second, second_low, second_high, passed
-                    )
-                    for p in range(left):
-                        if p + 6 < left:
-                            prefetch(rows, np.int64(start[passed[p + 6]]))
-                        j = np.uint64(passed[p])
-                        into[n] = candidate[j]
-                        n += np.uint64(
-                            rest_holds(start[j], start[j + np.uint64(1)], rows, line, last)
-                        )
-                    at = upto
+        runs = runs_of(several, present, row, pair, run, found)
+        # Where their stretches are: asked for in advance, as is where these begin.
+        for i in range(runs):
+            r = found[i]
+            prefetch(spans, span[r] + 2 * np.int64(line[under[r]] >> shift[r]))
+        for i in range(runs):
+            r = found[i]
+            begin[i] = spans[span[r] + 2 * np.int64(line[under[r]] >> shift[r])]
+            end[i] = spans[span[r] + 2 * np.int64(last[under[r]] >> shift[r]) + 1]
+            prefetch(heads, np.int64(begin[i]) * HEAD)
+            prefetch(heads, np.int64(begin[i]) * HEAD + 32)
+        i = 0
+        while i < runs:
+            # Blocks with a lane whose key and second predicate hold, of as many runs as there is
+            # room for ...
+            left = np.uint64(0)
+            while i < runs and left < AT_ONCE:
+                code, code_last = line[under[found[i]]], last[under[found[i]]]
+                upto = min(np.int64(end[i]), begin[i] + np.int64(AT_ONCE - left))
+                for block in range(np.uint64(begin[i]), np.uint64(max(begin[i], upto))):
+                    head = block * np.uint64(HEAD)
+                    bits = between(heads, head, code, code_last)
+                    if ranged:
+                        bits &= within(heads, head + np.uint64(2 * LANES), line, last)
+                    else:
+                        bits &= within(heads, head + np.uint64(2 * LANES), line, line)
+                    prefetch(start, np.int64(block))
+                    passed[left], alive[left] = np.int32(block), np.uint8(bits)
+                    left += np.uint64(bits != 0)
+                begin[i] = upto
+                i += upto >= end[i]
+            # ... and of these the other predicates.
+            for p in range(left):
+                if p + np.uint64(AHEAD) < left:
+                    soon = passed[p + np.uint64(AHEAD)]
+                    prefetch(candidate, np.int64(soon) * LANES)
+                    for word in range(start[soon], start[soon + 1], 32):
+                        prefetch(rows, np.int64(word))
+                here, bits = np.uint64(passed[p]), np.uint64(alive[p])
+                at_row, end_row = np.uint64(start[here]), np.uint64(start[here + np.uint64(1)])
+                while bits != 0 and at_row < end_row:
+                    if ranged:
+                        bits &= within(rows, at_row, line, last)
+                    else:
+                        bits &= within(rows, at_row, line, line)
+                    at_row += np.uint64(ROW)
+                while bits != 0:
+                    into[n] = candidate[here * np.uint64(LANES) + lowest(bits)]
+                    n += np.uint64(1)
+                    bits &= bits - np.uint64(1)
         for i in range(several):
             line[present[i]] = last[present[i]] = 0
         if ranged:

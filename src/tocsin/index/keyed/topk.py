@@ -6,29 +6,14 @@ import numpy as np
 
 from tocsin.index.accept import holds_within
 from tocsin.index.finish import EventWeights, keep, score
+from tocsin.index.keyed.lanes import HEAD, LANES, ROW, between, lowest, within
 from tocsin.index.keyed.layout import Layout
-from tocsin.index.keyed.matching import AT_ONCE, code_event, first_above, rest_holds
+from tocsin.index.keyed.matching import AHEAD, code_event, runs_of
 from tocsin.jit import Float64Out, Int32Out, Int64Out, UInt8s, kernel, prefetch, step
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import Keys, blank, load, unload
 
-
-@step
-def passing_bound(
-    begin, end, code, line, last, high, second, second_low, second_high, most, least, passed
-):
-    """Like `passing`, and whose bound is not below `least`."""
-    n = np.uint64(0)
-    for j in range(np.uint64(begin), np.uint64(end)):
-        a = second[j]
-        passed[n] = np.int32(j)
-        n += np.uint64(
-            (high[j] >= code)
-            & (second_low[j] <= last[a])
-            & (line[a] <= second_high[j])
-            & (most[j] >= least)
-        )
-    return np.int64(n)
+FEW = 32  # blocks that are compared before those that pass are looked at: they raise the bound
 
 
 @step
@@ -38,6 +23,21 @@ def below(score, greatest):
     With weights so large that scores are infinite, all may.
     """
     return score / greatest if greatest > 0.0 and score < np.inf else -1.0
+
+
+@step
+def sift(parts, size, at, heaviest):
+    """Move the run at a place of the heap down, until none below is heavier."""
+    moved = parts[at]
+    while 2 * at + 1 < size:
+        below = 2 * at + 1
+        if below + 1 < size and heaviest[parts[below + 1]] > heaviest[parts[below]]:
+            below += 1
+        if heaviest[parts[below]] <= heaviest[moved]:
+            break
+        parts[at] = parts[below]
+        at = below
+    parts[at] = moved
 
 
 @kernel
@@ -60,14 +60,13 @@ def rank(
 ) -> None:
     """Merge what holds into each event's list of its k best; see `Ranked.best`.
 
-    `seen` counts the entries that passed key, second predicate and bound, and those that
-    were evaluated predicate by predicate.
+    `seen` counts the entries that passed all codes and the bound, and those that were evaluated
+    predicate by predicate.
     """
-    local, cut, cuts, run, begin, width = g.local, g.cut, g.cuts, g.run, g.begin, g.width
-    low, high, second, second_low, second_high = (
-        g.low, g.high, g.second, g.second_low, g.second_high
-    )  # fmt: skip
-    candidate, start, rows, most, heaviest = g.candidate, g.start, g.rows, g.most, g.heaviest
+    local, cut, cuts, row, pair, run = g.local, g.cut, g.cuts, g.row, g.pair, g.run
+    under, span, shift, spans = g.under, g.span, g.shift, g.spans
+    heads, start, rows = g.heads, g.start, g.rows
+    heaviest, peak, most, candidate = g.heaviest, g.peak, g.most, g.candidate
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
     attribute, key = keys.attribute, keys.key
     columns_high, key_high = keys.columns_high, keys.key_high
@@ -78,7 +77,7 @@ def rank(
         event_weights.offsets, event_weights.attribute, event_weights.weight
     )  # fmt: skip
     common = event_weights.common
-    attributes = run.shape[0] - 2
+    attributes = row.shape[0]
     schema_of = np.full(attributes + 1, -1, np.int32)
     for a in range(local.shape[0]):
         if local[a] >= 0:
@@ -88,11 +87,15 @@ def rank(
     present = np.empty(attributes + 1, np.int32)
     listed = np.full(attributes + 1, -1, np.int64)
     listed_last = np.full(attributes + 1 if ranged else 0, -1, np.int64)
-    passed = np.empty(AT_ONCE, np.int32)
+    wanted, low, length = (
+        np.empty(attributes + 1, np.int64), np.empty(attributes + 1, np.int64),
+        np.empty(attributes + 1, np.int64),
+    )  # fmt: skip
+    parts = np.empty(under.shape[0], np.int32)
+    passed, alive = np.empty(FEW, np.int32), np.empty(FEW, np.uint8)
     weights = common.copy()
     values = blank(schema_width)
     uppers = blank(schema_width) if ranged else values
-    parts = np.empty(64, np.int64)
     some_removed, has_own = removed.shape[0] > 0, own.shape[0] > 0
     alone = single and not ranged  # a range may find several points of one set
     plain = not has_own
@@ -102,7 +105,7 @@ def rank(
         event = first + i
         several = code_event(
             columns, column_attribute, sparse, attribute, key, event, local, cut, cuts, line,
-            present, listed,
+            present, listed, wanted, low, length,
         )  # fmt: skip
         if has_own:
             for j in range(own[before + i], own[before + i + 1]):
@@ -117,69 +120,90 @@ def rank(
         if ranged:
             code_event(
                 columns_high, column_attribute, sparse, attribute, key_high, event, local, cut,
-                cuts, last, present, listed_last,
+                cuts, last, present, listed_last, wanted, low, length,
             )  # fmt: skip
         present[several] = attributes
-        # The stretches, those that may have the best first.
-        several_parts = 0
-        for p in range(several + 1):
-            a = present[p]
-            for r in range(run[a], run[a + 1]):
-                if several_parts == parts.shape[0]:
-                    more = np.empty(2 * several_parts, np.int64)
-                    more[:several_parts] = parts
-                    parts = more
-                at = several_parts
-                while at > 0 and heaviest[np.int32(parts[at - 1])] < heaviest[r]:
-                    parts[at] = parts[at - 1]
-                    at -= 1
-                parts[at] = (np.int64(a) << 32) | np.int64(r)
-                several_parts += 1
+        # The runs, those that may have the best first: a heap.
+        several_parts = runs_of(several, present, row, pair, run, parts)
+        for parent in range(several_parts // 2 - 1, -1, -1):
+            sift(parts, several_parts, parent, heaviest)
         base, size = i * k, sizes[i]
+        # What falls below is strictly worse than the k-th best so far.
+        least = below(scores[base + k - 1], greatest) if size == k else -1.0
         loaded = False
-        for p in range(several_parts):
-            part_of, of_part = parts[p] >> 32, np.int64(np.int32(parts[p]))
-            code = np.int64(line[part_of])
-            # What falls below is strictly worse than the k-th best so far.
-            least = below(scores[base + k - 1], greatest) if size == k else -1.0
-            if heaviest[of_part] < least:
+        code = code_last = np.uint16(0)
+        at = end = np.int64(0)
+        while True:
+            # A few blocks with a lane whose key and second predicate hold, and whose bound will do
+            left = np.uint64(0)
+            while left < FEW:
+                if at >= end:
+                    if several_parts == 0 or heaviest[parts[0]] < least:
+                        break
+                    r = parts[0]
+                    several_parts -= 1
+                    parts[0] = parts[several_parts]
+                    sift(parts, several_parts, 0, heaviest)
+                    code, code_last = line[under[r]], last[under[r]]
+                    at = np.int64(spans[span[r] + 2 * np.int64(code >> shift[r])])
+                    end = np.int64(spans[span[r] + 2 * np.int64(code_last >> shift[r]) + 1])
+                upto = min(end, at + np.int64(FEW - left))
+                for block in range(np.uint64(at), np.uint64(max(at, upto))):
+                    head = block * np.uint64(HEAD)
+                    bits = between(heads, head, code, code_last)
+                    if ranged:
+                        bits &= within(heads, head + np.uint64(2 * LANES), line, last)
+                    else:
+                        bits &= within(heads, head + np.uint64(2 * LANES), line, line)
+                    passed[left], alive[left] = np.int32(block), np.uint8(bits)
+                    left += np.uint64((bits != 0) & (peak[block] >= least))
+                at = upto
+            if left == 0:
                 break
-            end = first_above(low, begin[of_part], begin[of_part + 1], np.int64(last[part_of]))
-            at = first_above(low, begin[of_part], end, code - width[of_part] - 1)
-            while at < end:
-                upto = min(at + AT_ONCE, end)
-                left = passing_bound(
-                    at, upto, code, line, last, high, second, second_low, second_high, most, least,
-                    passed,
-                )  # fmt: skip
-                seen[0] += left
-                for q in range(left):
-                    if q + 6 < left:
-                        soon = candidate[passed[q + 6]]
-                        prefetch(rows, np.int64(start[passed[q + 6]]))
-                        prefetch(rule_of, np.int64(soon if soon >= 0 else ~soon))
-                    e = np.uint64(passed[q])
+            for p in range(left):
+                if p + np.uint64(AHEAD) < left:
+                    soon = passed[p + np.uint64(AHEAD)]
+                    prefetch(most, np.int64(soon) * LANES)
+                    prefetch(candidate, np.int64(soon) * LANES)
+                    for word in range(start[soon], start[soon + 1], 32):
+                        prefetch(rows, np.int64(word))
+                here, bits = np.uint64(passed[p]), np.uint64(alive[p])
+                for lane in range(LANES):
+                    heavy = most[here * np.uint64(LANES) + np.uint64(lane)] >= least
+                    bits &= ~(np.uint64(not heavy) << np.uint64(lane))
+                at_row, end_row = np.uint64(start[here]), np.uint64(start[here + np.uint64(1)])
+                while bits != 0 and at_row < end_row:
+                    if ranged:
+                        bits &= within(rows, at_row, line, last)
+                    else:
+                        bits &= within(rows, at_row, line, line)
+                    at_row += np.uint64(ROW)
+                while bits != 0:
+                    e = here * np.uint64(LANES) + lowest(bits)
+                    bits &= bits - np.uint64(1)
                     if most[e] < least:
                         continue
-                    if not rest_holds(start[e], start[e + np.uint64(1)], rows, line, last):
-                        continue
+                    seen[0] += 1
                     found = candidate[e]
                     if found < 0:
                         found = ~found
                         if not loaded:
-                            load(columns, column_attribute, sparse, attribute, key, event, values)
+                            load(
+                                columns, column_attribute, sparse, attribute, key, event,
+                                values,
+                            )  # fmt: skip
                             if ranged:
                                 load(
-                                    columns_high, column_attribute, sparse, attribute, key_high,
-                                    event, uppers,
+                                    columns_high, column_attribute, sparse, attribute,
+                                    key_high, event, uppers,
                                 )  # fmt: skip
                             loaded = True
                         seen[1] += 1
                         true = True
-                        for row in range(row_of[found], row_of[found + 1]):
+                        for each in range(row_of[found], row_of[found + 1]):
                             if not holds_within(
-                                kind[row], row_low[row], row_high[row], points,
-                                values[tested[row]], uppers[tested[row]],
+                                kind[each], row_low[each], row_high[each], points,
+                                values[tested[each]], uppers[tested[each]],
                             ):  # fmt: skip
                                 true = False
                                 break
@@ -196,7 +220,6 @@ def rank(
                     size = keep(rule_of[found], value, alone, k, base, size, rules, scores)
                     if size == k:
                         least = below(scores[base + k - 1], greatest)
-                at = upto
         sizes[i] = size
         if loaded:
             unload(sparse, attribute, event, values)
