@@ -146,6 +146,9 @@ def test_the_last_of_several_spellings_counts():
     for event in ({"x": 5.0, "X": 0.0}, twice):
         assert len(rules.match(event)) == 0
         assert rules.explain(event, "a").predicates[0].value == 0.0
+    turned = pa.table({"m": pa.array([[("X", 0.0), ("x", 5.0)]], MAP)})
+    for event in ({"X": 0.0, "x": 5.0}, turned):
+        assert len(rules.match(event)) == 1
 
 
 def test_the_last_spelling_counts_if_it_is_null():
@@ -222,7 +225,9 @@ def test_ids_come_back_in_the_type_they_had():
         rules = tocsin.Rules(SCHEMA)
         ids = pa.array([1, 2]).cast(type_)
         rules.add_many(pa.table({"id": ids, "where": ["x > 1"] * 2}))
-        assert rules.match({"x": 2}).to_arrow()["rule"].type == type_
+        found = rules.match({"x": 2}).to_arrow()["rule"]
+        assert found.type == type_
+        assert sorted(found.to_pylist()) == ids.to_pylist()
     assert rules.match({"x": 0}).to_arrow().num_rows == 0
 
 

@@ -220,7 +220,8 @@ def test_parts_answer_as_one(mixed, tmp_path):
 def test_rules_in_parts_are_shown_and_explained(mixed):
     event = shaped_events(1).to_pylist()[0]
     matched = {id_ for _, id_ in mixed.match(event)}
-    for id_ in list(mixed)[::50]:
+    assert matched
+    for id_ in [*list(mixed)[::50], *matched]:
         explanation = mixed.explain(event, id_)
         assert explanation.matched == (id_ in matched)
         assert explanation.where == mixed[id_].where
@@ -232,6 +233,9 @@ def test_weights_of_rules_in_parts():
     rules.merge()
     assert len(rules.plan().parts) > 1
     assert rules[-1].weights == {"x": 0.25}
+    best = rules.top({"x": 0.75}, 10_000)
+    scores = dict(zip(best.ids().to_pylist(), best.scores.tolist()))
+    assert scores[-1] == 0.25
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ from tocsin.model.schema import Schema
 from tocsin.model.weights import checked_weight
 
 _ROOM = 1 << 20  # candidates a buffer holds beyond one event's most: 4 MiB
-_AHEAD = 8  # matches whose rules are asked of memory before they are needed
+_AHEAD = 16  # matches whose rules are asked of memory before they are needed
 _MOST_KEPT = 1 << 24  # candidates of a buffer that a thread may keep: 64 MiB
 
 
@@ -58,7 +58,7 @@ class _Kept(threading.local):
 _kept = _Kept()
 
 
-_NO_RULE = frozen(np.empty(0), np.int32)
+_NONE_REMOVED = frozen(np.empty(0), np.uint8)
 
 
 class _Buffer:
@@ -80,14 +80,14 @@ class _Buffer:
         index = self.part.index_for(keys)
         return index.candidates(keys, width, first, stop, self.offsets, self.out)
 
-    def accept(self, keys: Keys, width: int, first: int, events: int) -> None:
+    def accept(self, keys: Keys, width: int, first: int, events: int, removed: np.ndarray) -> None:
         part = self.part
         self.candidates += int(self.offsets[events] - self.offsets[0])
-        if part.index_for(keys).proven and not len(part.removed):
+        if part.index_for(keys).proven and not len(removed):
             return
         self.evaluated += (accept_ranges if keys.ranged else accept)(
             part.conjunctions,
-            part.removed,
+            removed,
             keys,
             width,
             first,
@@ -124,22 +124,23 @@ class _Buffer:
         done = 0
         while done < events:
             several = self.propose(keys, width, first + done, first + events) - first - done
-            self.accept(keys, width, first + done, several)
+            self.accept(keys, width, first + done, several, part.removed)
             keep_best(
                 part.conjunctions, part.single, weights, before + done, several,
                 self.offsets, self.out, k, sizes[done:], rules[done * k :], scores[done * k :],
             )  # fmt: skip
             done += several
 
-    def fold(self, events: int) -> None:
-        if not self.part.numbered:
-            fold(self.part.conjunctions, events, self.offsets, self.out)
-
-    def lay_in(self, events: int, cursor: np.ndarray, out: np.ndarray) -> None:
-        """Copy what was accepted, folded unless `single`, to where each event's cursor stands."""
+    def settle(self, keys: Keys, width: int, first: int, events: int) -> None:
+        """Make rules of the candidates: accept them, and fold those of one rule."""
         part = self.part
-        rule = part.conjunctions.rule if part.single and not part.numbered else _NO_RULE
-        lay_in(self.offsets[: events + 1], self.out, rule, cursor, out)
+        if not part.single:
+            self.accept(keys, width, first, events, part.removed)
+            fold(part.conjunctions, events, self.offsets, self.out)
+            return
+        self.accept(keys, width, first, events, _NONE_REMOVED)
+        if len(part.removed) or not part.numbered:
+            name(part.rule, events, self.offsets, self.out)
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ class Run:
         return [_Buffer(part, len(self.events), kept) for part in self._parts()]
 
     def _rounds(self, buffers: list[_Buffer]) -> Iterator[tuple[int, int]]:
-        """Yield (first event, number of events) with accepted conjunctions in the buffers."""
+        """Yield (first event, number of events) with what they match in the buffers."""
         width = len(self.schema)
         before = 0
         for keys in self.events.blocks():
@@ -168,43 +169,31 @@ class Run:
                 for buffer in buffers:  # none goes further than the one before
                     stop = buffer.propose(keys, width, first, stop)
                 for buffer in buffers:
-                    buffer.accept(keys, width, first, stop - first)
+                    buffer.settle(keys, width, first, stop - first)
                 yield before + first, stop - first
                 first = stop
             before += keys.size
 
-    def blocks(self, kept: bool = False) -> Iterator[Matches]:
-        """Yield matches of successive events; a block's arrays are valid until the next.
-
-        If `kept`, in buffers that this thread has kept, and keeps again after the last block.
-        """
-        buffers = self._buffers(kept)
+    def blocks(self) -> Iterator[Matches]:
+        """Yield matches of successive events; a block's arrays are valid until the next."""
+        buffers = self._buffers(False)
         joined = np.empty(0, np.int32)
         matched = 0
         seen = (0, 0)
         for first, events in self._rounds(buffers):
             if len(buffers) == 1:
-                buffers[0].fold(events)
                 offsets, rules = buffers[0].offsets[: events + 1], buffers[0].out
             else:
-                offsets = np.zeros(events + 1, np.int64)
-                for buffer in buffers:
-                    if not buffer.part.single:
-                        buffer.fold(events)
-                    offsets += buffer.offsets[: events + 1]
+                offsets = _summed(buffers, events)
                 if len(joined) < offsets[-1]:
                     joined = np.empty(int(offsets[-1]), np.int32)
-                cursor = offsets[:-1].copy()
-                for buffer in buffers:
-                    buffer.lay_in(events, cursor, joined)
+                _lay_together(buffers, offsets, joined)
                 rules = joined
             matched = int(offsets[-1])
             now = sum(b.candidates for b in buffers), sum(b.evaluated for b in buffers)
             counters = Counters(now[0] - seen[0], now[1] - seen[1], matched)
             seen = now
             yield Matches(offsets, rules[:matched], self.ids, None, first, counters)
-        if kept:
-            _kept.give_back(buffers)
 
     def match(self) -> Matches:
         """Return all matches in fresh arrays."""
@@ -214,19 +203,20 @@ class Run:
         n = len(self.events)
         offsets = np.zeros(n + 1, np.int64)
         rules = np.empty(0, np.int32)
-        size = candidates = evaluated = 0
-        for block in self.blocks(kept=True):
-            events = len(block.offsets) - 1
-            if size + len(block) > len(rules):
-                found = size + len(block)
-                rules = _grown(rules, size, found, found * n // (block.first + events))
-            rules[size : size + len(block)] = block.rules
-            offsets[block.first + 1 : block.first + events + 1] = block.offsets[1:] + size
-            size += len(block)
-            candidates += block.counters.candidates
-            evaluated += block.counters.evaluated
-        counters = Counters(candidates, evaluated, size)
-        return Matches(offsets, rules[:size], self.ids, counters=counters)
+        size = 0
+        buffers = self._buffers(True)
+        for first, events in self._rounds(buffers):
+            some = _summed(buffers, events)
+            some += size
+            found = int(some[-1])
+            if found > len(rules):
+                rules = _grown(rules, size, found, found * n // (first + events))
+            _lay_together(buffers, some, rules)
+            offsets[first : first + events + 1] = some
+            size = found
+        _kept.give_back(buffers)
+        counted = sum(b.candidates for b in buffers), sum(b.evaluated for b in buffers)
+        return Matches(offsets, rules[:size], self.ids, counters=Counters(*counted, size))
 
     def _match_in_place(self, part: Indexed) -> Matches:
         """Return all matches of the only part, written straight to where they stay.
@@ -248,8 +238,7 @@ class Run:
                 stop = part.index_for(keys).candidates(
                     keys, width, first, keys.size, buffer.offsets, rules
                 )
-                buffer.accept(keys, width, first, stop - first)
-                buffer.fold(stop - first)
+                buffer.settle(keys, width, first, stop - first)
                 done += stop - first
                 first = stop
                 size = int(offsets[done])
@@ -284,8 +273,7 @@ class Run:
                 buffer, first = buffers[number], 0
                 while first < keys.size:
                     stop = buffer.propose(keys, width, first, keys.size)
-                    buffer.accept(keys, width, first, stop - first)
-                    buffer.fold(stop - first)
+                    buffer.settle(keys, width, first, stop - first)
                     some[first:stop] += np.diff(buffer.offsets[: stop - first + 1])
                     first = stop
             before += keys.size
@@ -326,6 +314,21 @@ class Run:
         return Matches(offsets, all_rules, self.ids, np.concatenate(scores), counters=counters)
 
 
+def _summed(buffers: Sequence[_Buffer], events: int) -> np.ndarray:
+    """Return where the matches of events end, those of all buffers together."""
+    offsets: np.ndarray = np.zeros(events + 1, np.int64)
+    for buffer in buffers:
+        offsets += buffer.offsets[: events + 1]
+    return offsets
+
+
+def _lay_together(buffers: Sequence[_Buffer], offsets: np.ndarray, out: np.ndarray) -> None:
+    """Copy the matches of events, buffer by buffer, to where theirs are to be."""
+    cursor = offsets[:-1].copy()
+    for buffer in buffers:
+        lay_in(buffer.offsets[: len(offsets)], buffer.out, cursor, out)
+
+
 def _grown(rules: np.ndarray, size: int, wanted: int, expected: int) -> np.ndarray:
     """Return a larger array with the first `size` rules, with room for `wanted` at least.
 
@@ -339,19 +342,32 @@ def _grown(rules: np.ndarray, size: int, wanted: int, expected: int) -> np.ndarr
 
 
 @kernel
-def lay_in(offsets: Int64s, found: Int32s, rule: Int32s, cursor: Int64Out, out: Int32Out) -> None:
-    """Copy each event's run of rules to where its cursor stands, and move the cursor.
+def name(rule: Int32s, events: int, offsets: Int64Out, found: Int32Out) -> None:
+    """Turn conjunctions in place into the positions of their rules, each rule one conjunction.
 
-    `rule` tells the rule of each conjunction found, or is empty where rules were found.
+    A negative position is that of a rule that was removed: it is left out.
     """
-    named = rule.shape[0] > 0
+    start = kept = np.uint64(offsets[0])
+    for i in range(events):
+        stop = np.uint64(offsets[i + 1])
+        for at in range(start, stop):
+            if at + np.uint64(_AHEAD) < stop:
+                prefetch(rule, np.int64(found[at + np.uint64(_AHEAD)]))
+            position = rule[np.uint64(found[at])]
+            found[kept] = position
+            kept += np.uint64(position >= 0)
+        start = stop
+        offsets[i + 1] = kept
+
+
+@kernel
+def lay_in(offsets: Int64s, found: Int32s, cursor: Int64Out, out: Int32Out) -> None:
+    """Copy each event's run of rules to where its cursor stands, and move the cursor."""
     for i in range(cursor.shape[0]):
-        at, stop = cursor[i], offsets[i + 1]
-        for j in range(offsets[i], stop):
-            if named and j + _AHEAD < stop:
-                prefetch(rule, np.int64(found[j + _AHEAD]))
-            out[at] = rule[np.uint64(found[j])] if named else found[j]
-            at += 1
+        at = np.uint64(cursor[i])
+        for j in range(np.uint64(offsets[i]), np.uint64(offsets[i + 1])):
+            out[at] = found[j]
+            at += np.uint64(1)
         cursor[i] = at
 
 

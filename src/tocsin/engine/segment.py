@@ -75,8 +75,10 @@ class Indexed:
         # Several conjunctions of one rule stand together.
         self.single = not bool((rule[1:] == rule[:-1]).any())
         self.numbered = self.single and bool((rule == np.arange(len(rule))).all())
-        # A flag per conjunction, or empty where none was removed.
+        # A flag per conjunction, or empty where none was removed; and the positions of their
+        # rules, negative where they were, so that naming a match is one read.
         self.removed = np.empty(0, np.uint8)
+        self.rule = rule
 
     def index_for(self, keys: Keys) -> Index:
         """Return the index to ask: if it does not take the events' ranges, exhaustive search."""
@@ -90,6 +92,8 @@ class Indexed:
         """Return the same, to be changed apart."""
         twin = copy.copy(self)
         twin.removed = self.removed.copy()
+        if len(self.removed):
+            twin.rule = self.rule.copy()
         return twin
 
     def remove(self, positions: np.ndarray) -> np.ndarray:
@@ -111,7 +115,9 @@ class Indexed:
         if some:
             if not len(self.removed):
                 self.removed = np.zeros(c.size, np.uint8)
+                self.rule = c.rule.copy()
             self.removed[gone] = 1
+            self.rule[gone] = -1
         tested: np.ndarray = c.attribute[rows]
         return tested
 
@@ -137,7 +143,8 @@ class Indexed:
     def nbytes(self) -> int:
         """Bytes of conjunctions, index and flags."""
         more = self._exhaustive.nbytes if self._exhaustive is not None else 0
-        return self.conjunctions.nbytes + self.index.nbytes + self.removed.nbytes + more
+        flags = self.removed.nbytes + self.rule.nbytes if len(self.removed) else 0
+        return self.conjunctions.nbytes + self.index.nbytes + flags + more
 
 
 class Segment:

@@ -28,7 +28,7 @@ from tocsin.model.predicates import INTERVAL, NOT_SET, SET
 
 _SMALL_SET = 8  # points: each is a key
 _WIDTHS = 9  # classes: ranges of less than 4, 16, ... codes
-_LOOK, _RUN = 0.8, 20.0  # nanoseconds: at an entry, and for a run more
+_LOOK, _RUN = 0.8, 30.0  # nanoseconds: at an entry, and for a run more
 _SHELF = 100.0  # and a shelf; it is more often in vain than if attributes came by chance
 _CROWD = 16  # entries at least on a shelf of two attributes
 _SPANS = 4  # for each block, at most

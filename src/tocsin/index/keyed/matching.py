@@ -10,7 +10,7 @@ from tocsin.jit import Int32Out, Int64Out, kernel, prefetch, step
 from tocsin.model.keys import Keys
 
 AT_ONCE = 1024  # blocks that are compared before those that pass are looked at
-AHEAD = 6  # blocks whose further rows are asked for in advance
+AHEAD = 8  # blocks that are asked for in advance
 
 
 @step
@@ -57,9 +57,8 @@ def code_event(
         longest = max(longest, length[j])
     while longest > 0:
         for j in range(n):
-            half = (length[j] + 1) >> 1
-            if half > 0 and cuts[low[j] + half - 1] <= wanted[j]:
-                low[j] += half
+            half = (length[j] + 1) >> 1  # 0 at the end, when there is nothing to be read
+            low[j] += half * np.int64(cuts[max(low[j] + half - 1, 0)] <= wanted[j])
             length[j] -= half
         longest -= (longest + 1) >> 1
     for j in range(n):
@@ -152,8 +151,9 @@ def propose(
             r = found[i]
             begin[i] = spans[span[r] + 2 * np.int64(line[under[r]] >> shift[r])]
             end[i] = spans[span[r] + 2 * np.int64(last[under[r]] >> shift[r]) + 1]
-            prefetch(heads, np.int64(begin[i]) * HEAD)
-            prefetch(heads, np.int64(begin[i]) * HEAD + 32)
+            upto = min(end[i], begin[i] + AHEAD)
+            for word in range(np.int64(begin[i]) * HEAD, np.int64(upto) * HEAD, 32):
+                prefetch(heads, word)
         i = 0
         while i < runs:
             # Blocks with a lane whose key and second predicate hold, of as many runs as there is
