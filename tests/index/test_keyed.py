@@ -204,6 +204,32 @@ def test_shelves_of_two_attributes(monkeypatch):
         assert mine == sorted(matches, key=lambda m: (-totals[m], m))[:3]
 
 
+def test_a_second_predicate_that_may_be_null_makes_no_shelf(monkeypatch):
+    """An event without the attribute must come by still."""
+    monkeypatch.setattr(building, "_SHELF", 0.0)
+    monkeypatch.setattr(building, "_CROWD", 1)
+    builder = Builder()
+    others = [
+        Predicate(INTERVAL, NULL, NULL), Predicate(INTERVAL, NULL, 4), Predicate(INTERVAL, 2, 4),
+        Predicate(NOT_SET, points=(3,)), Predicate(SET, points=(NULL, 2)),
+    ]  # fmt: skip
+    for i in range(2_000):
+        key = Predicate(INTERVAL, i % 7, 9)
+        builder.add(i, [[(i % 8, key), (8 + i % 5, others[i % 5])]])
+    index = Keyed.build(builder.build(), np.zeros(13, np.uint8))
+    assert (index.layout.pair >= 0).any()
+    given = [[], [3] * 5, [2] * 5]  # values of the other attributes
+    asked = [[9] * 8 + more for more in given]
+    keys = sparse(
+        np.cumsum([0, *map(len, asked)]), np.concatenate([np.arange(len(a)) for a in asked]),
+        np.concatenate(asked),
+    )  # fmt: skip
+    rest = [{0, 1, 3, 4}, {1, 2}, {1, 2, 3, 4}]  # of the others that hold
+    for found, holds in zip(ask(index, keys, 13), rest, strict=True):
+        assert {i for i in range(2_000) if i % 5 in holds} <= set(numbers(found))
+        assert {c % 5 for c in found if c >= 0} <= holds
+
+
 def test_crowds_make_shelves_of_two_attributes():
     """Rules over few of many attributes, in wide ranges: most of a shelf would be in vain."""
     rng = np.random.default_rng(8)

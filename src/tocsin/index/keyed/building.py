@@ -214,7 +214,11 @@ def entries_of(c: Conjunctions, coded: Coded, attributes: int) -> list[Any]:
     codes = np.append(np.diff(coded.cut) + 1, 1)
     share = (high - low + 1.0) / codes[attribute]
     present = present_of(coded.attribute, attributes, n)
-    shelf, under, row, pair = shelves_of(attribute, second[entry], share, present)
+    needed = np.full(n, -1)  # the second attribute, if an event must have it
+    always = counts > 0
+    always[always] = coded.low[rest[rest_start[always]]] > 0
+    needed[always] = second[always]
+    shelf, under, row, pair = shelves_of(attribute, needed[entry], share, present)
     group = shelf * _WIDTHS + np.ceil(np.log2(high - low + 1) / 2).astype(np.int64)
     group = joined_classes(group, high - low, codes[under])[group]
     alike = (second[entry] + 1) << 4 | np.maximum(15 - counts[entry], 0)
