@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests import generate, naive
 from tests.conformance import checks
 from tocsin.engine.plan import INDEXES
+from tocsin.index.keyed import building
 
 CHECKS = [getattr(checks, name) for name in dir(checks) if name.startswith("check_")]
 
@@ -97,6 +98,23 @@ def test_conformance(name, workload, check, workloads, tmp_path):
         check(index, work, tmp_path)
     else:
         check(index, work)
+
+
+@pytest.fixture(scope="module")
+def crowds():
+    return {"mixed": checks.Workload(*mixed(4, 1200, 40)), "wide": checks.Workload(*wide(3))}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("workload", ["mixed", "wide"])
+def test_keyed_with_shelves_of_two_attributes(workload, check, crowds, tmp_path, monkeypatch):
+    """Workloads of this size would have none."""
+    monkeypatch.setattr(building, "_SHELF", -1.0)
+    monkeypatch.setattr(building, "_CROWD", 1)
+    test_conformance("keyed", workload, check, crowds, tmp_path)
+    work = crowds[workload]
+    index = INDEXES["keyed"].build(work.conjunctions, work.schema.floats())
+    assert (index.layout.pair >= 0).sum() > 2
 
 
 def test_the_workloads_are_not_vacuous(workloads):

@@ -150,11 +150,12 @@ def test_what_may_be_null_is_no_key():
     ]  # fmt: skip
 
 
-def best_of(index, keys, width, k):
+def best_of(index, keys, width, k, weights=None):
     """Return the k best of each event, and how many entries were seen and evaluated."""
     none = frozen(np.empty(0), np.int64)
+    common = np.ones(width) if weights is None else np.array(weights)
     weights = EventWeights(
-        frozen(np.ones(width), np.float64), none, frozen(none, np.int32), frozen(none, np.float64)
+        frozen(common, np.float64), none, frozen(none, np.int32), frozen(none, np.float64)
     )
     sizes = np.zeros(keys.size, np.int64)
     rules, scores = np.empty(keys.size * k, np.int32), np.empty(keys.size * k)
@@ -183,6 +184,18 @@ def test_bounds_save_work(k):
     assert 0 < seen < sum(map(len, found)) / 4
     for mine, matches in zip(best, found, strict=True):
         assert mine == sorted(matches, key=lambda m: (-totals[m], m))[:k]
+
+
+def test_the_bound_of_a_set_with_null():
+    """It scores also for an event that has no value, whatever that attribute weighs."""
+    c = conjunctions(
+        np.array([0, 2, 3]), np.array([0, 1, 0]), np.array([INTERVAL, SET, INTERVAL], np.uint8),
+        np.array([1, 0, 0]), np.array([9, 2, 9]), np.array([NULL, 5]), np.array([1.0, 1.0, 5.0]),
+        np.arange(2),
+    )  # fmt: skip
+    index = Keyed.build(c, np.zeros(2, np.uint8))
+    keys = sparse(np.arange(2), np.array([0]), np.array([5]))
+    assert best_of(index, keys, 2, 1, weights=[1.0, 100.0])[0] == [[0]]
 
 
 def test_shelves_of_two_attributes(monkeypatch):

@@ -8,6 +8,7 @@ than finding what is written to it.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -132,7 +133,7 @@ class _Buffer:
             done += several
 
     def settle(self, keys: Keys, width: int, first: int, events: int) -> None:
-        """Make rules of the candidates: accept them, and fold those of one rule."""
+        """Make rules of the candidates: those that hold and were not removed, each once."""
         part = self.part
         if not part.single:
             self.accept(keys, width, first, events, part.removed)
@@ -373,6 +374,8 @@ def lay_in(offsets: Int64s, found: Int32s, cursor: Int64Out, out: Int32Out) -> N
 
 def event_weights(given: Any, events: int, schema: Schema) -> EventWeights:
     """Return weights of events: none, a dict for all, or one for each (a list, an Arrow map)."""
+    if given is None:
+        return _no_weights(len(schema))
     common = np.ones(len(schema))
     offsets: Any = []
     attributes: Any = []
@@ -397,7 +400,7 @@ def event_weights(given: Any, events: int, schema: Schema) -> EventWeights:
                     attributes.append(attribute)
                     weights.append(weight)
                 offsets.append(len(weights))
-        elif given is not None:
+        else:
             raise EventError(
                 "expected a dict from attribute to weight, or one for each event (a list or an "
                 f"Arrow array of maps); got {type(given).__name__}"
@@ -412,6 +415,16 @@ def event_weights(given: Any, events: int, schema: Schema) -> EventWeights:
         frozen(np.asarray(attributes), np.int32),
         frozen(np.asarray(weights), np.float64),
     )
+
+
+@functools.lru_cache(maxsize=8)
+def _no_weights(attributes: int) -> EventWeights:
+    """Return weights that are all 1: one event at a time, making them is a tenth of the work."""
+    none = np.empty(0)
+    return EventWeights(
+        frozen(np.ones(attributes), np.float64), frozen(none, np.int64), frozen(none, np.int32),
+        frozen(none, np.float64),
+    )  # fmt: skip
 
 
 def _weights_of(weights: Mapping[str, Any], schema: Schema) -> Iterator[tuple[int, float]]:

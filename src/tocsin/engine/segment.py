@@ -64,7 +64,7 @@ def joined_rosters(rosters: Sequence[Roster]) -> Roster:
 
 
 class Indexed:
-    """Conjunctions under one index; the flags of what was removed are all that changes."""
+    """Conjunctions under one index; what was removed is all that changes."""
 
     def __init__(self, index: Index, why: str = "there was nothing to choose"):
         self.index = index
@@ -75,8 +75,8 @@ class Indexed:
         # Several conjunctions of one rule stand together.
         self.single = not bool((rule[1:] == rule[:-1]).any())
         self.numbered = self.single and bool((rule == np.arange(len(rule))).all())
-        # A flag per conjunction, or empty where none was removed; and the positions of their
-        # rules, negative where they were, so that naming a match is one read.
+        # A flag per conjunction, or empty where none was removed. If each is a rule, also the
+        # positions of these, negative where they were removed: so naming a match is one read.
         self.removed = np.empty(0, np.uint8)
         self.rule = rule
 
@@ -92,7 +92,7 @@ class Indexed:
         """Return the same, to be changed apart."""
         twin = copy.copy(self)
         twin.removed = self.removed.copy()
-        if len(self.removed):
+        if len(self.removed) and self.single:
             twin.rule = self.rule.copy()
         return twin
 
@@ -115,9 +115,10 @@ class Indexed:
         if some:
             if not len(self.removed):
                 self.removed = np.zeros(c.size, np.uint8)
-                self.rule = c.rule.copy()
+                self.rule = c.rule.copy() if self.single else c.rule
             self.removed[gone] = 1
-            self.rule[gone] = -1
+            if self.single:
+                self.rule[gone] = -1
         tested: np.ndarray = c.attribute[rows]
         return tested
 
@@ -143,8 +144,8 @@ class Indexed:
     def nbytes(self) -> int:
         """Bytes of conjunctions, index and flags."""
         more = self._exhaustive.nbytes if self._exhaustive is not None else 0
-        flags = self.removed.nbytes + self.rule.nbytes if len(self.removed) else 0
-        return self.conjunctions.nbytes + self.index.nbytes + flags + more
+        own = self.rule.nbytes if self.rule is not self.conjunctions.rule else 0
+        return self.conjunctions.nbytes + self.index.nbytes + self.removed.nbytes + own + more
 
 
 class Segment:

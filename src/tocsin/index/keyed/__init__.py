@@ -38,14 +38,14 @@ of its blocks can have it: at most 4 spans of 8 bytes for a block.
 
 An event costs a bisection for each value that it has, all in step; two reads for each run under its
 attributes; about 6 nanoseconds for each block in their stretches; and 5 for each further row of the
-blocks where some lane is left. All that is read far apart (spans, heads, rows) is asked for in
+blocks where some lane is left. What is read far apart (spans, heads, rows) is asked for in
 advance: over ten million rules an event is a few hundred reads of memory that no cache has.
 
 *Top-k* (section VI): entries carry the sum of their weights, blocks and runs the greatest of these.
 An event goes through its runs in the order of these bounds (a heap), stops when the k-th best so
 far is better than any left (the paper's pruning of nodes), and passes over blocks and entries whose
-own bound is lower (its pruning of leaves). Bounds are exact if events have no weights of their
-own; else they are multiplied with the event's greatest.
+own bound is lower (its pruning of leaves). Bounds are exact if an event's weights
+are all 1; else they are multiplied with the greatest of them.
 
 When it is slow: wide ranges that all overlap and share their attributes; the stretch is then most
 of what there is. For boxes over two attributes use `grid`.

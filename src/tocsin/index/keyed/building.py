@@ -27,7 +27,7 @@ from tocsin.model.line import HIGHEST, NULL
 from tocsin.model.predicates import INTERVAL, NOT_SET, SET
 
 _SMALL_SET = 8  # points: each is a key
-_WIDTHS = 9  # classes: ranges of less than 4, 16, ... codes
+_WIDTHS = 9  # classes: ranges of at most 1, 4, 16, ... codes
 _LOOK, _RUN = 0.8, 30.0  # nanoseconds: at an entry, and for a run more
 _SHELF = 100.0  # and a shelf; it is more often in vain than if attributes came by chance
 _CROWD = 16  # entries at least on a shelf of two attributes
@@ -164,6 +164,16 @@ def code_rows(
         )
 
 
+@kernel
+def code_points(
+    attribute: Int64s, points: Int64s, cut: Int64s, cuts: Int64s, code: Int64Out
+) -> None:
+    """Write the codes of points."""
+    for i in range(points.shape[0]):
+        a = attribute[i]
+        code[i] = cuts_up_to(cuts, cut[a], cut[a + 1], points[i])
+
+
 def entries_of(c: Conjunctions, coded: Coded, attributes: int) -> list[Any]:
     """Choose each conjunction's key, and return the entries' arrays in their order."""
     n, lengths = c.size, np.diff(c.offsets)
@@ -185,10 +195,9 @@ def entries_of(c: Conjunctions, coded: Coded, attributes: int) -> list[Any]:
     low, high = (at_rows(codes, key, 0)[entry] for codes in (coded.low, coded.high))
     by_point = small[entry]
     points = c.points[ranges(c.low[key[small]], c.high[key[small]])]
-    for a in np.unique(attribute[by_point]):
-        mine = np.flatnonzero(by_point)[attribute[by_point] == a]
-        cuts = coded.cuts[coded.cut[a] : coded.cut[a + 1]]
-        low[mine] = high[mine] = np.searchsorted(cuts, points[attribute[by_point] == a], "right")
+    code: np.ndarray = np.empty(len(points), np.int64)
+    code_points(attribute[by_point], points, coded.cut, coded.cuts, code)
+    low[by_point] = high[by_point] = code
 
     # What the codes say is all, if each row is exact, or is a set of which this is a point.
     said = coded.exact & (coded.attribute < CODES)
@@ -283,8 +292,8 @@ def shelves_of(
         attribute[could].astype(np.int64) * attributes + second[could], return_inverse=True
     )
     count, looked = np.bincount(which), np.bincount(which, share[could])
-    first, rare = both // attributes, present[both % attributes]
-    worth = (count >= _CROWD) & (_LOOK * looked * (1 - rare) > _SHELF * rare)
+    first, often = both // attributes, present[both % attributes]
+    worth = (count >= _CROWD) & (_LOOK * looked * (1 - often) > _SHELF * often)
     # The row of an attribute has a place for every other: it must have as many entries.
     held = np.bincount(first[worth], count[worth], minlength=attributes)
     worth &= held[first] >= attributes
@@ -417,8 +426,9 @@ def bounds_of(c: Conjunctions, owner: np.ndarray) -> np.ndarray:
     total = np.bincount(owner, once, minlength=c.size).astype(np.float64)
     # What may be null scores also for an event that does not have it, whatever its weights.
     may_be_null = counted & (c.kind == INTERVAL) & (c.low == NULL)
-    complements = np.flatnonzero(c.kind == NOT_SET)
+    complements, sets = np.flatnonzero(c.kind == NOT_SET), np.flatnonzero(c.kind == SET)
     may_be_null[complements] = c.points[c.low[complements]] != NULL
+    may_be_null[sets] = c.points[c.low[sets]] == NULL
     total[owner[may_be_null]] = np.inf
     return total
 

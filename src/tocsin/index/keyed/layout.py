@@ -27,5 +27,5 @@ class Layout(NamedTuple):
     start: Int32s  # [b + 1] where in rows a block's further predicates are
     rows: UInt16s
     peak: Float64s  # [b] the greatest of its bounds
-    most: Float64s  # [8 b] the sum of its weights: its score for an event whose weights are 1
+    most: Float64s  # [8 b] the sum of its weights, its score if the event's are 1; or infinite
     candidate: Int32s  # [8 b] c, or ~c if predicates are left to accept; 0 where there is none

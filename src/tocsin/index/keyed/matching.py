@@ -9,7 +9,7 @@ from tocsin.index.keyed.layout import Layout
 from tocsin.jit import Int32Out, Int64Out, kernel, prefetch, step
 from tocsin.model.keys import Keys
 
-AT_ONCE = 1024  # blocks that are compared before those that pass are looked at
+AT_ONCE = 1024  # blocks that pass before their other predicates are looked at
 AHEAD = 8  # blocks that are asked for in advance
 
 
@@ -67,14 +67,17 @@ def code_event(
 
 
 @step
-def runs_of(several, present, row, pair, run, found):
+def runs_of(several, present, last, row, pair, run, found):
     """Write the runs that an event may find something in; return how many.
 
-    Those of each attribute alone, those without a key, and those of two attributes.
+    Those of each attribute alone, those without a key, and those of two attributes. What is null
+    satisfies no key.
     """
     n = 0
     for i in range(several + 1):
         a = present[i]
+        if i < several and last[a] == 0:
+            continue
         for r in range(run[a], run[a + 1]):
             found[n] = r
             n += 1
@@ -142,7 +145,7 @@ def propose(
                 cuts, last, present, listed_last, wanted, low, length,
             )  # fmt: skip
         present[several] = attributes
-        runs = runs_of(several, present, row, pair, run, found)
+        runs = runs_of(several, present, last, row, pair, run, found)
         # Where their stretches are: asked for in advance, as is where these begin.
         for i in range(runs):
             r = found[i]

@@ -13,7 +13,7 @@ from tocsin.jit import Float64Out, Int32Out, Int64Out, UInt8s, kernel, prefetch,
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import Keys, blank, load, unload
 
-FEW = 32  # blocks that are compared before those that pass are looked at: they raise the bound
+FEW = 32  # blocks that pass before they are looked at: what is found raises the bound
 
 
 @step
@@ -124,7 +124,15 @@ def rank(
             )  # fmt: skip
         present[several] = attributes
         # The runs, those that may have the best first: a heap.
-        several_parts = runs_of(several, present, row, pair, run, parts)
+        several_parts = runs_of(several, present, last, row, pair, run, parts)
+        for p in range(several_parts):
+            r = parts[p]
+            prefetch(spans, span[r] + 2 * np.int64(line[under[r]] >> shift[r]))
+        for p in range(several_parts):
+            r = parts[p]
+            at = np.int64(spans[span[r] + 2 * np.int64(line[under[r]] >> shift[r])])
+            prefetch(heads, at * HEAD)
+            prefetch(heads, at * HEAD + 32)
         for parent in range(several_parts // 2 - 1, -1, -1):
             sift(parts, several_parts, parent, heaviest)
         base, size = i * k, sizes[i]
