@@ -77,6 +77,8 @@ UInt16Out = Annotated[_U16, _Array("uint16", 1, False)]
 UInt64Out = Annotated[_U64, _Array("uint64", 1, False)]
 Float64Out = Annotated[_F64, _Array("float64", 1, False)]
 
+UINT16, UINT64 = types.uint16, types.uint64  # for the signatures of instructions
+
 _Tuple = TypeVar("_Tuple", bound=tuple[Any, ...])
 
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
@@ -113,6 +115,11 @@ def step(function: Callable[..., Any]) -> Any:
     return numba.njit(**_OPTIONS)(function)
 
 
+def instruction(function: Callable[..., Any]) -> Any:
+    """Declare code that is emitted where a kernel uses it; the function tells its signature."""
+    return intrinsic(function)
+
+
 def _prefetch(typing_context, array, index):
     """Ask memory for the line in which an array has an element, and do not wait for it."""
 
@@ -129,7 +136,7 @@ def _prefetch(typing_context, array, index):
     return types.void(array, types.int64), emit
 
 
-prefetch: Any = intrinsic(_prefetch)
+prefetch = instruction(_prefetch)
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:

@@ -13,11 +13,9 @@ passes, and cost twice the memory to look at where one lane does; four were 20% 
 
 from __future__ import annotations
 
-from typing import Any
-
 from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+
+from tocsin.jit import UINT16, UINT64, instruction
 
 LANES = 8
 ROW = 3 * LANES  # words of a row: attributes, lows, highs
@@ -73,7 +71,7 @@ def _between(typing_context, words, at, first, last):
         first, last = (_repeated(builder, word) for word in arguments[2:])
         return _bits(builder, low, last, first, high)
 
-    return types.uint64(words, types.uint64, types.uint16, types.uint16), emit
+    return UINT64(words, UINT64, UINT16, UINT16), emit
 
 
 def _within(typing_context, words, at, line, lasts):
@@ -90,7 +88,7 @@ def _within(typing_context, words, at, line, lasts):
         low, high = _load(builder, data, at, LANES), _load(builder, data, at, 2 * LANES)
         return _bits(builder, low, last, first, high)
 
-    return types.uint64(words, types.uint64, line, lasts), emit
+    return UINT64(words, UINT64, line, lasts), emit
 
 
 def _lowest(typing_context, bits):
@@ -99,9 +97,7 @@ def _lowest(typing_context, bits):
     def emit(context, builder, signature, arguments):
         return builder.cttz(arguments[0], ir.IntType(1)(1))
 
-    return types.uint64(types.uint64), emit
+    return UINT64(UINT64), emit
 
 
-between: Any = intrinsic(_between)
-within: Any = intrinsic(_within)
-lowest: Any = intrinsic(_lowest)
+between, within, lowest = instruction(_between), instruction(_within), instruction(_lowest)
