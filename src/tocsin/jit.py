@@ -77,7 +77,7 @@ UInt16Out = Annotated[_U16, _Array("uint16", 1, False)]
 UInt64Out = Annotated[_U64, _Array("uint64", 1, False)]
 Float64Out = Annotated[_F64, _Array("float64", 1, False)]
 
-UINT16, UINT64 = types.uint16, types.uint64  # for the signatures of instructions
+BOOLEAN, UINT16, UINT64 = types.boolean, types.uint16, types.uint64  # in instructions
 
 _Tuple = TypeVar("_Tuple", bound=tuple[Any, ...])
 

@@ -16,7 +16,7 @@ from tocsin.model.arrow import is_text, plain, refusing
 from tocsin.model.line import NAN, NULL, OTHER, SEAM
 from tocsin.model.schema import ARTICLE, RANGE, RANGE_KINDS, Kind, Schema
 
-_TABLES = 64  # of dictionaries, that are remembered
+_TABLES = 64  # tables of dictionaries that are remembered
 
 
 @kernel

@@ -8,7 +8,6 @@ import numpy as np
 
 from tocsin.index.keyed.lanes import HEAD, LANES, ROW
 from tocsin.index.keyed.layout import CODES, Layout
-from tocsin.index.keyed.matching import cuts_up_to
 from tocsin.index.lists import check_entries
 from tocsin.jit import (
     Float64s,
@@ -21,6 +20,7 @@ from tocsin.jit import (
     UInt16s,
     kernel,
     laid,
+    step,
 )
 from tocsin.model.conjunctions import Conjunctions, ranges
 from tocsin.model.line import HIGHEST, NULL
@@ -123,6 +123,17 @@ def codes_of(c: Conjunctions, local: np.ndarray, attributes: int) -> Coded:
     telling = present[attribute] * span
     telling[low_code == 0] = np.inf
     return Coded(attribute, low_code, high_code, exact, by_point, telling, cut, cuts)
+
+
+@step
+def cuts_up_to(cuts, begin, end, key):
+    """Return how many cuts of an attribute, `begin` to `end`, are not above a key."""
+    low, length = np.uint64(begin), np.uint64(end - begin)
+    while length > 0:
+        half = (length + np.uint64(1)) >> np.uint64(1)
+        low += half if cuts[low + half - np.uint64(1)] <= key else np.uint64(0)
+        length -= half
+    return np.uint16(low - np.uint64(begin))
 
 
 @kernel

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from tocsin.jit import UINT16, UINT64, instruction
+from tocsin.jit import BOOLEAN, UINT16, UINT64, instruction
 
 LANES = 8
 ROW = 3 * LANES  # words of a row: attributes, lows, highs
@@ -74,21 +74,34 @@ def _between(typing_context, words, at, first, last):
     return UINT64(words, UINT64, UINT16, UINT16), emit
 
 
-def _within(typing_context, words, at, line, lasts):
+def _within(typing_context, words, at, line, lasts, ranged):
     """Tell which of the eight predicates of the row at `at` hold.
 
-    `line` has an event's code by attribute, `lasts` the codes in which its ranges end; if they
-    are one array, LLVM sees it and looks up once.
+    `line` has an event's code by attribute; `lasts`, if it is `ranged`, those in which its ranges
+    end. Looking up is most of the work, so for values it is done once.
     """
 
     def emit(context, builder, signature, arguments):
-        data, at = _data(context, builder, signature, arguments, 0), arguments[1]
+        data, at, ranged = (
+            _data(context, builder, signature, arguments, 0),
+            arguments[1],
+            arguments[4],
+        )
         line, lasts = (_data(context, builder, signature, arguments, i) for i in (2, 3))
-        first, last = (_look_up(builder, table, data, at) for table in (line, lasts))
+        first = _look_up(builder, line, data, at)
+        with builder.if_else(ranged) as (ranges, values):
+            with ranges:
+                end = _look_up(builder, lasts, data, at)
+                of_ranges = builder.block
+            with values:
+                of_values = builder.block
+        last = builder.phi(_WORDS)
+        last.add_incoming(end, of_ranges)
+        last.add_incoming(first, of_values)
         low, high = _load(builder, data, at, LANES), _load(builder, data, at, 2 * LANES)
         return _bits(builder, low, last, first, high)
 
-    return UINT64(words, UINT64, line, lasts), emit
+    return UINT64(words, UINT64, line, lasts, BOOLEAN), emit
 
 
 def _lowest(typing_context, bits):

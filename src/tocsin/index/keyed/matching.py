@@ -14,17 +14,6 @@ AHEAD = 8  # blocks that are asked for in advance
 
 
 @step
-def cuts_up_to(cuts, begin, end, key):
-    """Return how many cuts of an attribute, `begin` to `end`, are not above a key."""
-    low, length = np.uint64(begin), np.uint64(end - begin)
-    while length > 0:
-        half = (length + np.uint64(1)) >> np.uint64(1)
-        low += half if cuts[low + half - np.uint64(1)] <= key else np.uint64(0)
-        length -= half
-    return np.uint16(low - np.uint64(begin))
-
-
-@step
 def code_event(
     columns, column_attribute, offsets, attribute, key, event, local, cut, cuts, line, present,
     listed, wanted, low, length,
@@ -168,10 +157,7 @@ def propose(
                 for block in range(np.uint64(begin[i]), np.uint64(max(begin[i], upto))):
                     head = block * np.uint64(HEAD)
                     bits = between(heads, head, code, code_last)
-                    if ranged:
-                        bits &= within(heads, head + np.uint64(2 * LANES), line, last)
-                    else:
-                        bits &= within(heads, head + np.uint64(2 * LANES), line, line)
+                    bits &= within(heads, head + np.uint64(2 * LANES), line, last, ranged)
                     prefetch(start, np.int64(block))
                     passed[left], alive[left] = np.int32(block), np.uint8(bits)
                     left += np.uint64(bits != 0)
@@ -187,10 +173,7 @@ def propose(
                 here, bits = np.uint64(passed[p]), np.uint64(alive[p])
                 at_row, end_row = np.uint64(start[here]), np.uint64(start[here + np.uint64(1)])
                 while bits != 0 and at_row < end_row:
-                    if ranged:
-                        bits &= within(rows, at_row, line, last)
-                    else:
-                        bits &= within(rows, at_row, line, line)
+                    bits &= within(rows, at_row, line, last, ranged)
                     at_row += np.uint64(ROW)
                 while bits != 0:
                     into[n] = candidate[here * np.uint64(LANES) + lowest(bits)]

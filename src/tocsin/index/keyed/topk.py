@@ -30,13 +30,13 @@ def sift(parts, size, at, heaviest):
     """Move the run at a place of the heap down, until none below is heavier."""
     moved = parts[at]
     while 2 * at + 1 < size:
-        below = 2 * at + 1
-        if below + 1 < size and heaviest[parts[below + 1]] > heaviest[parts[below]]:
-            below += 1
-        if heaviest[parts[below]] <= heaviest[moved]:
+        child = 2 * at + 1
+        if child + 1 < size and heaviest[parts[child + 1]] > heaviest[parts[child]]:
+            child += 1
+        if heaviest[parts[child]] <= heaviest[moved]:
             break
-        parts[at] = parts[below]
-        at = below
+        parts[at] = parts[child]
+        at = child
     parts[at] = moved
 
 
@@ -159,10 +159,7 @@ def rank(
                 for block in range(np.uint64(at), np.uint64(max(at, upto))):
                     head = block * np.uint64(HEAD)
                     bits = between(heads, head, code, code_last)
-                    if ranged:
-                        bits &= within(heads, head + np.uint64(2 * LANES), line, last)
-                    else:
-                        bits &= within(heads, head + np.uint64(2 * LANES), line, line)
+                    bits &= within(heads, head + np.uint64(2 * LANES), line, last, ranged)
                     passed[left], alive[left] = np.int32(block), np.uint8(bits)
                     left += np.uint64((bits != 0) & (peak[block] >= least))
                 at = upto
@@ -181,10 +178,7 @@ def rank(
                     bits &= ~(np.uint64(not heavy) << np.uint64(lane))
                 at_row, end_row = np.uint64(start[here]), np.uint64(start[here + np.uint64(1)])
                 while bits != 0 and at_row < end_row:
-                    if ranged:
-                        bits &= within(rows, at_row, line, last)
-                    else:
-                        bits &= within(rows, at_row, line, line)
+                    bits &= within(rows, at_row, line, last, ranged)
                     at_row += np.uint64(ROW)
                 while bits != 0:
                     e = here * np.uint64(LANES) + lowest(bits)
