@@ -61,8 +61,55 @@ def test_the_designs_example(rules):
     rules.replace("gold", "tier = 'gold'")
     rules.remove("dock-4")
     assert len(rules) == 1
-    assert rules["gold"] == tocsin.Rule("gold", "tier = 'gold'")
+    assert rules["gold"] == tocsin.Rule("gold", "tier = 'gold'", {"tier": 0.6}, {"team": "vip"})
     assert list(rules.match(EVENTS)) == [(1, "gold"), (3, "gold")]
+
+
+@pytest.mark.parametrize("state", ["pending", "recent", "base"])
+def test_what_replace_is_not_given_stays(rules, state):
+    def look():
+        if state == "recent":
+            rules.match(EVENTS)
+        elif state == "base":
+            rules.merge()
+
+    look()
+    rules.replace("gold", "tier = 'gold' AND x > 1")
+    look()
+    weights, payload = {"tier": 0.6, "x": 0.4}, {"team": "vip"}
+    assert rules["gold"] == tocsin.Rule("gold", "tier = 'gold' AND x > 1", weights, payload)
+    rules.replace("gold", "tier = 'gold'", payload={"floor": 3})
+    look()
+    assert rules["gold"] == tocsin.Rule("gold", "tier = 'gold'", {"tier": 0.6}, {"floor": 3})
+    rules.replace("gold", "tier = 'gold' OR y > 1", weights={"y": 2.0})
+    look()
+    assert rules["gold"].weights == {"y": 2.0}
+    assert rules["gold"].payload == {"floor": 3}
+    rules.replace("gold", "tier = 'gold'", weights={}, payload={})
+    assert rules["gold"] == tocsin.Rule("gold", "tier = 'gold'")
+    with pytest.raises(tocsin.RuleError, match="does not test"):
+        rules.replace("gold", "tier = 'gold'", weights={"x": 1.0})
+    assert rules["gold"] == tocsin.Rule("gold", "tier = 'gold'")
+
+
+def test_payload_that_stays_keeps_its_type():
+    rules = tocsin.Rules(SCHEMA)
+    moment = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)
+    rules.add_many(
+        pa.table(
+            {
+                "id": ["a"],
+                "where": ["x > 1"],
+                "at": pa.array([moment], pa.timestamp("us", "UTC")),
+                "tags": pa.array([["p", "q"]], pa.list_(pa.string())),
+                "price": pa.array([12], pa.decimal128(9, 2)),
+            }
+        )
+    )
+    before = rules.payload_schema, rules["a"].payload
+    rules.replace("a", "x > 2")
+    assert (rules.payload_schema, rules["a"].payload) == before
+    assert rules.match({"x": 3}).payload(rules.payload_schema).schema == before[0]
 
 
 TABLE = pa.Table.from_pylist(EVENTS)

@@ -3,7 +3,8 @@
 The base is immutable under its index. What was added since lies in two small segments:
 the *delta*, under an index too, and the *recent* rules, at most 1,024 of them or an eighth
 of the delta, under the exhaustive one, which costs next to nothing to build; so additions
-seldom rebuild a large delta. What was removed is flagged. A merge makes one base of all
+seldom rebuild a large delta. What was removed is flagged, in a copy of the flags if someone may
+be reading them. A merge makes one base of all
 when what was added has reached an eighth of the base, or half of the base is gone: so a
 rule takes part in few merges, and memory returns. This is the combined scheme of the
 thesis (2.6.5), for everything.
@@ -18,7 +19,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +46,18 @@ _BASE, _DELTA, _RECENT = range(3)
 _PENDING = -1
 
 
+class Origin(NamedTuple):
+    """The version of a store that rules were opened from or last saved as."""
+
+    store: str  # the store's identity
+    folder: Path  # where it was
+    version: int
+    checksum: str  # of the version file
+    codes: list[
+        dict[str, Any]
+    ]  # files of category values that hold the first of these rules' codes
+
+
 class _Pending:
     """Rules added one at a time since someone looked."""
 
@@ -52,6 +66,7 @@ class _Pending:
         self.positions: list[int] = []
         self.ids: list[Any] = []
         self.where: list[str] = []
+        self.weights: list[Mapping[int, float]] = []
         self.payload: list[dict[str, Any]] = []
         self.place_of: dict[Any, int] = {}  # of those that were not removed
 
@@ -86,8 +101,7 @@ class Collection:
         self.payload_schema = pa.schema([])
         self._parts: list[Segment | None] = [None, None, None]
         self._pending = _Pending()
-        # The store it was opened from or saved to, the version, and what that has of codes.
-        self.origin: tuple[str, int, list[dict[str, Any]]] | None = None
+        self.origin: Origin | None = None
 
     def restore(
         self,
@@ -121,14 +135,19 @@ class Collection:
     # ------------------------------------------------------------ look
 
     def segments(self) -> list[Segment]:
-        """Return the segments that together hold all rules, oldest rules first."""
-        self._freeze()
-        return [p for p in self._parts if p]
+        """Return the segments that together hold all rules, oldest rules first.
+
+        They never change from now on.
+        """
+        return [segment for _, segment in self.roles()]
 
     def roles(self) -> list[tuple[str, Segment]]:
         """Return the same with what each is: base, delta or recent."""
         self._freeze()
-        return [(role, p) for role, p in zip(ROLES, self._parts, strict=True) if p]
+        found = [(role, p) for role, p in zip(ROLES, self._parts, strict=True) if p]
+        for _, segment in found:
+            segment.shared = True
+        return found
 
     def live_positions(self) -> np.ndarray:
         """Return the positions of all rules that were not removed, ascending."""
@@ -165,9 +184,21 @@ class Collection:
         at = self.find([id_])[0]
         if at is None:
             raise self.unknown(id_)
-        part = self._parts[at[0]]
+        return self._part(at[0]), at[1]
+
+    def _part(self, owner: int) -> Segment:
+        part = self._parts[owner]
         assert part is not None
-        return part, at[1]
+        return part
+
+    def weights_and_payload(
+        self, at: tuple[int, int]
+    ) -> tuple[Mapping[int, float], Mapping[str, Any]]:
+        """Return the weights (by attribute) and the payload of a rule that `find` has found."""
+        owner, place = at
+        if owner != _PENDING:
+            return self._part(owner).weights_and_payload(place)
+        return self._pending.weights[place], self._pending.payload[place]
 
     def unknown(self, id_: Any) -> UnknownRuleError:
         """Return the error for an id that no rule has, with a near one if there is any."""
@@ -212,6 +243,7 @@ class Collection:
         pending.positions.append(self.next_position)
         pending.ids.append(id_)
         pending.where.append(where)
+        pending.weights.append(weights or {})
         pending.payload.append(dict(payload or {}))
         self.next_position += 1
         self._merge_if_worth()
@@ -254,6 +286,8 @@ class Collection:
         for owner, part in enumerate(self._parts):
             places = [place for who, place in found if who == owner]
             if places and part is not None:
+                if part.shared:
+                    part = self._parts[owner] = part.copy()
                 part.remove(np.array(places))
         for owner, place in found:
             if owner == _PENDING:
@@ -266,16 +300,20 @@ class Collection:
             return
         if not len(self):
             self._parts, self.codes = [None, None, None], {}
-            if self.origin:
-                self.origin = (*self.origin[:2], [])
+            self._forget_stored_codes()
             self.id_type, self.payload_schema = None, pa.schema([])
             return
         roster, conjunctions = _survivors(segments)
         conjunctions, codes = recoded(conjunctions, self.codes, self.schema)
-        if codes is not self.codes and self.origin:
-            self.origin = (*self.origin[:2], [])  # what is stored of codes is out of date
+        if codes is not self.codes:
+            self._forget_stored_codes()
         parts = built_parts(self.index, conjunctions, self.schema.floats())
         self._parts, self.codes = [Segment(roster, parts), None, None], codes
+
+    def _forget_stored_codes(self) -> None:
+        """Note that what the store has of codes is out of date."""
+        if self.origin:
+            self.origin = self.origin._replace(codes=[])
 
     def _merge_if_worth(self) -> None:
         base, delta, recent = (len(p.roster.positions) if p else 0 for p in self._parts)

@@ -250,8 +250,8 @@ class Run:
                         kept = False
                     rules = grown
         if kept:
+            rules = rules[:size].copy()  # first: once given back, another match may write there
             _kept.give_back([buffer])
-            rules = rules[:size].copy()
         counters = Counters(buffer.candidates, buffer.evaluated, size)
         return Matches(offsets, rules[:size], self.ids, counters=counters)
 

@@ -1,7 +1,7 @@
 """Rules: the public face of matching in one process.
 
 One thread may change rules while others match: a match sees the rules as they were when
-it began, and of removals made meanwhile some or all.
+it began, all of them.
 """
 
 from __future__ import annotations
@@ -99,15 +99,30 @@ class Rules:
         weights: Mapping[str, float] | None = None,
         payload: Mapping[str, Any] | None = None,
     ) -> None:
-        """Give a rule a new condition, weights and payload; it then comes last."""
+        """Give a rule a new condition; it then comes last.
+
+        Weights and payload stay as they are unless given, but for weights of attributes that the
+        new condition does not test; `{}` removes them.
+        """
         with self._lock:
             id = self._checked_id(id)
             found = self._rules.find([id])[0]
             if found is None:
                 raise self._rules.unknown(id)
             self._rules.check_room(1)
-            checked = self._checked(id, where, weights, payload)
-            self._rules.append(id, where, *checked, instead_of=found)
+            bound, checked_weights, payload = self._checked(id, where, weights, payload)
+            old_weights, old_payload = self._rules.weights_and_payload(found)
+            if weights is None:
+                tested = {attribute for conjunction in bound for attribute, _ in conjunction}
+                checked_weights = {a: w for a, w in old_weights.items() if a in tested}
+            self._rules.append(
+                id,
+                where,
+                bound,
+                checked_weights,
+                old_payload if payload is None else payload,
+                instead_of=found,
+            )
 
     def add_many(self, table: Any) -> None:
         """Add the rules of a table: all of them, or none if any is wrong.
@@ -173,16 +188,10 @@ class Rules:
     def __getitem__(self, id: Any) -> Rule:
         with self._lock:
             segment, place = self._rules.locate(_plain_id(id))
-            c = segment.conjunctions_of(place)
-            weights = {
-                self.schema.name(attribute): weight
-                for attribute, weight in zip(c.attribute.tolist(), c.weight.tolist())
-                if weight != 1.0
-            }
-            rows = segment.roster.payload.slice(place, 1).to_pylist()
-            payload = {k: v for row in rows for k, v in row.items() if v is not None}
+            weights, payload = segment.weights_and_payload(place)
             where = condition_text(segment, place, self.schema, self._rules.codes)
-            return Rule(segment.roster.ids[place].as_py(), where, weights, payload)
+            named = {self.schema.name(attribute): weight for attribute, weight in weights.items()}
+            return Rule(segment.roster.ids[place].as_py(), where, named, payload)
 
     def plan(self) -> Plan:
         """Return which index holds what, and why; it prints as a sentence each."""
@@ -305,7 +314,8 @@ class Rules:
 
         A store is a folder; it is made if there is none. Only what changed since the rules were
         opened there, or saved there before, is written. If someone else has published since,
-        nothing is written and a `StoreConflictError` says so.
+        nothing is written and a `StoreConflictError` says so. Rules that come from elsewhere take
+        the place of those that the store has.
         """
         with self._lock:
             return StoreFolder(path).publish(self._rules)
@@ -325,7 +335,7 @@ class Rules:
     @property
     def version(self) -> int | None:
         """The version of the store that these rules were opened from or last saved as."""
-        return self._rules.origin[1] if self._rules.origin else None
+        return self._rules.origin.version if self._rules.origin else None
 
     # ------------------------------------------------------------ inside
 
@@ -380,8 +390,10 @@ class Rules:
 
 
 def _plain_id(id: Any) -> Any:
-    """Return an id as Python has it, if NumPy had it."""
-    return id.item() if isinstance(id, np.generic) else id
+    """Return an id as Python has it, if NumPy or Arrow had it."""
+    if isinstance(id, np.generic):
+        return id.item()
+    return id.as_py() if isinstance(id, pa.Scalar) else id
 
 
 def _schema_of(payload: Any) -> pa.Schema:

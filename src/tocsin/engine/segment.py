@@ -151,7 +151,9 @@ class Indexed:
 class Segment:
     """Rules under one index, or under several that each hold whole rules (its *parts*).
 
-    All is immutable but what was removed.
+    All is immutable but what was removed, and that only until someone looks: whoever changes a
+    segment that is `shared` changes a copy instead, so a match sees all rules that there were
+    when it began.
     """
 
     def __init__(self, roster: Roster, parts: Sequence[Indexed], ids: IdIndex | None = None):
@@ -164,7 +166,8 @@ class Segment:
         # A flag per rule, or empty where none was removed.
         self.alive = np.empty(0, bool)
         self.removed_rules = 0
-        # Where it lies on disk: the store's path, its name there, its manifest's checksum.
+        self.shared = False  # handed out to be read; see `Collection.segments`
+        # Where it lies on disk: the store's identity, its name there, its manifest's checksum.
         self.stored: tuple[str, str, str] | None = None
 
     def conjunctions_of(self, place: int) -> Conjunctions:
@@ -175,6 +178,16 @@ class Segment:
             if first < stop:
                 break
         return taken(part.conjunctions, np.arange(first, stop))
+
+    def weights_and_payload(self, place: int) -> tuple[dict[int, float], dict[str, Any]]:
+        """Return a rule's weights by attribute, where not 1, and its payload, where not null."""
+        c = self.conjunctions_of(place)
+        weights = dict(zip(c.attribute.tolist(), c.weight.tolist()))
+        rows = self.roster.payload.slice(place, 1).to_pylist()
+        return (
+            {attribute: weight for attribute, weight in weights.items() if weight != 1.0},
+            {name: value for row in rows for name, value in row.items() if value is not None},
+        )
 
     @property
     def ids(self) -> IdIndex:
@@ -189,6 +202,7 @@ class Segment:
         twin.parts = tuple(part.copy() for part in self.parts)
         twin.alive = self.alive.copy()
         twin._tests = self._tests.copy()
+        twin.shared = False
         return twin
 
     def is_alive(self, place: int) -> bool:
@@ -196,7 +210,10 @@ class Segment:
         return not len(self.alive) or bool(self.alive[place])
 
     def remove(self, places: np.ndarray) -> None:
-        """Flag the rules at these places of the roster, none of them removed yet."""
+        """Flag the rules at these places of the roster, none of them removed yet.
+
+        Nobody else may be reading the segment.
+        """
         if not len(self.alive):
             self.alive = np.ones(len(self.roster.positions), bool)
         self.alive[places] = False
