@@ -144,7 +144,7 @@ def test_publishing_a_change_writes_little(tmp_path):
 def test_pruning(store, monkeypatch):
     from tocsin.engine import store_folder
 
-    monkeypatch.setattr(store_folder, "_is_young", lambda path: False)
+    monkeypatch.setattr(store_folder, "_UNFINISHED", 0)
     store.merge()
     assert store.prune(keep=2) == [1, 2, 3]
     assert [v.number for v in store.versions()] == [4, 5]
@@ -169,7 +169,7 @@ def test_bad_input(tmp_path, store):
     rules = tocsin.Rules(SCHEMA)
     for call, words in (
         (lambda: tocsin.open(tmp_path / "file"), "there is no rule store at"),
-        (lambda: rules.save(tmp_path / "file"), "no rule store can be made at"),
+        (lambda: rules.save(tmp_path / "file"), "cannot be made"),
         (lambda: tocsin.open(None), "named by its path, got NoneType"),
         (lambda: tocsin.open(store.path, "two"), "a version is a number, got str 'two'"),
         (lambda: store.diff("two"), "a version is a number, got str 'two'"),
@@ -308,6 +308,78 @@ def test_another_format_is_refused(store, format_, words):
     other = json.dumps(json.loads(body) | {"format": format_}).encode()
     path.write_bytes(other + b"\n" + hashlib.sha256(other).hexdigest().encode() + b"\n")
     assert words in is_refused(store)
+
+
+def reseal(path, change):
+    """Change the JSON of a version file, and give it its checksum again."""
+    body = path.read_bytes().rstrip(b"\n").rpartition(b"\n")[0]
+    content = json.loads(body)
+    content = change(content) or content
+    other = json.dumps(content).encode()
+    path.write_bytes(other + b"\n" + hashlib.sha256(other).hexdigest().encode() + b"\n")
+
+
+def put(*keys_and_value):
+    *keys, last, value = keys_and_value
+
+    def change(content):
+        for key in keys:
+            content = content[key]
+        content[last] = value
+
+    return change
+
+
+def without(key):
+    return lambda content: content.pop(key) and None
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda content: [content], "not a JSON object"),
+        (lambda content: "text", "not a JSON object"),
+        (without("segments"), "it has no 'segments'"),
+        (without("timezone"), "it has no 'timezone'"),
+        (put("timezone", "Mars/Base"), "timezone 'Mars/Base'"),
+        (put("attributes", [["x", "color"]]), "the kind must be one of"),
+        (put("attributes", [["x", "number"], ["x", "number"]]), "declared twice"),
+        (put("attributes", 5), "not iterable"),
+        (put("refused", ["x"]), "'refused' must be a dict of texts"),
+        (put("rules", -1), "are counts"),
+        (put("rules", True), "are counts"),
+        (put("next_position", 2**31), "too large"),
+        (put("next_position", 1), "the next is to be at an earlier one"),
+        (put("index", None), "there is no index None"),
+        (put("index", "magic"), "there is no index 'magic'"),
+        (put("id_type", "float64"), "ids are of type double"),
+        (put("id_type", "color"), "color"),
+        (put("id_type", None), "no type of their ids"),
+        (put("payload", "?"), "base64"),
+        (put("payload", "AAAA"), "damaged, or Tocsin did not write it"),
+        (put("created", "yesterday"), "Invalid isoformat"),
+        (put("segments", {"a": 1}), "damaged, or Tocsin did not write it"),
+        (put("segments", 0, "name", "../../etc"), "a segment's name is '../../etc'"),
+        (put("segments", 0, "name", "/etc"), "a segment's name is '/etc'"),
+        (put("segments", 0, "manifest", 5), "damaged, or Tocsin did not write it"),
+        (put("segments", 0, "role", "king"), "its segments are 'king'"),
+        (put("codes", 0, "name", "../versions/00000001.json"), "a part's name is"),
+        (put("codes", 0, "bytes", -1), "a part's size"),
+        (put("codes", 0, "count", 7), "it has other rows"),
+        (put("codes", []), "a condition names a category value that is not listed"),
+        (put("removed", "name", "/etc/passwd"), "a part's name is '/etc/passwd'"),
+        (put("removed", []), "damaged, or Tocsin did not write it"),
+        (put("store", 5), "'store' must be a text"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_version_file_that_was_sealed_again_is_refused(store, change, words):
+    path = store.path / "versions" / f"{store.version:08d}.json"
+    reseal(path, change)
+    with pytest.raises(tocsin.StoreError) as caught:
+        tocsin.open(store.path)
+    assert words in str(caught.value)
+    assert str(store.path) in str(caught.value)
 
 
 def test_workers_check_sizes_only(store):

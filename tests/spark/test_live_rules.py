@@ -215,16 +215,3 @@ def test_frozen_rules_in_a_stream(spark, place):
     query.awaitTermination()
     counts = dict(map(tuple, spark.table("frozen").collect()))
     assert counts == {row: int(row % 7 == 3) for row in range(20)}
-
-
-def test_the_log_agrees(tmp_path):
-    from tocsin.engine.store_folder import StoreFolder
-
-    store = tocsin.RuleStore.create(tmp_path / "store", SCHEMA)
-    folder = StoreFolder(store.path)
-    assert folder.agreed("q", "0") == 1
-    store.add("a", "n > 1")
-    assert folder.agreed("q", "0") == 1
-    assert folder.agreed("q", "1") == 2
-    assert folder.agreed("other", "0") == 2
-    assert sorted(f.name for f in (tmp_path / "store" / "log" / "q").iterdir()) == ["0", "1"]

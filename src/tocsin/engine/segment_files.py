@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import uuid
 from pathlib import Path
 from typing import Any
@@ -37,13 +38,25 @@ def write_segment(folder: Path, segment: Segment) -> tuple[str, str]:
     name = uuid.uuid4().hex
     temporary = folder / f".{name}"
     temporary.mkdir()
+    try:
+        checksum = _fill(temporary, segment)
+        temporary.rename(folder / name)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    sync_folder(folder)
+    return name, checksum
+
+
+def _fill(folder: Path, segment: Segment) -> str:
+    """Write the files of a segment; return its manifest's checksum."""
     arrays = {f"ids.{k}": v for k, v in segment.ids.arrays().items()}
     for number, part in enumerate(segment.parts):
         held = {"conjunctions": part.conjunctions._asdict(), "index": part.index.arrays()}
         arrays |= {f"{number}.{what}.{k}": v for what in held for k, v in held[what].items()}
     arrays["positions"] = segment.roster.positions
     places: dict[str, Any] = {}
-    with open(temporary / "arrays.bin", "wb") as out:
+    with open(folder / "arrays.bin", "wb") as out:
         for key, array in arrays.items():
             out.write(b"\0" * (-out.tell() % _ALIGNMENT))
             shape = list(array.shape)
@@ -53,7 +66,7 @@ def write_segment(folder: Path, segment: Segment) -> tuple[str, str]:
     roster = segment.roster
     payload = {f"payload.{n}": roster.payload.column(n) for n in roster.payload.column_names}
     table = pa.table({"id": roster.ids, "where": roster.where} | payload)
-    with open(temporary / "rules.arrow", "wb") as out:
+    with open(folder / "rules.arrow", "wb") as out:
         with pa.ipc.new_file(out, table.schema) as writer:
             writer.write_table(table)
         _sync(out)
@@ -62,13 +75,22 @@ def write_segment(folder: Path, segment: Segment) -> tuple[str, str]:
         "rules": len(roster.positions),
         "parts": [{"index": part.index.name, "why": part.why} for part in segment.parts],
         "arrays": places,
-        "files": {n: describe(temporary / n) for n in ("arrays.bin", "rules.arrow")},
+        "files": {n: describe(folder / n) for n in ("arrays.bin", "rules.arrow")},
     }
-    checksum = write_json(temporary / "manifest.json", manifest)
-    sync_folder(temporary)
-    temporary.rename(folder / name)
+    checksum = write_json(folder / "manifest.json", manifest)
     sync_folder(folder)
-    return name, checksum
+    return checksum
+
+
+def is_whole(folder: Path, checksum: str) -> bool:
+    """Tell whether a folder holds the segment of this manifest, by the sizes of its files."""
+    try:
+        manifest = read_json(folder / "manifest.json", checksum)
+        for name, expected in manifest["files"].items():
+            check_file(folder / name, expected, verify=False)
+    except StoreError:
+        return False
+    return True
 
 
 def read_segment(folder: Path, checksum: str, verify: bool) -> Segment:
@@ -179,6 +201,23 @@ def check_format(path: Path, content: dict[str, Any]) -> None:
             f"{'an older' if older else 'a newer'} one wrote it: "
             f"{'make the store anew' if older else 'upgrade'}"
         )
+
+
+def put_if_absent(path: Path, data: bytes) -> bool:
+    """Write a file, complete and lasting when it appears; tell whether it was not there before."""
+    temporary = path.parent / f".{uuid.uuid4().hex}"
+    try:
+        with open(temporary, "wb") as out:
+            out.write(data)
+            _sync(out)
+        # A hard link exists or does not, and never takes another's place.
+        os.link(temporary, path)
+    except FileExistsError:
+        return False
+    finally:
+        temporary.unlink(missing_ok=True)
+    sync_folder(path.parent)
+    return True
 
 
 def _sync(out: Any) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from tocsin.engine.rules import Rules
 from tocsin.engine.segment import Rosters
 from tocsin.engine.store_folder import StoreFolder, Version
+from tocsin.engine.stream_log import StreamInfo
 from tocsin.errors import StoreConflictError, StoreError
 
 _TRIES = 50  # against other writers; each loses only to one that has published
@@ -104,10 +105,28 @@ class RuleStore:
         )
 
     def prune(self, keep: int = 10) -> list[int]:
-        """Delete all versions but the last `keep`; return the numbers of those deleted."""
+        """Delete all versions but the last `keep`; return the numbers of those deleted.
+
+        Versions that a stream may still need, since its log pins a micro-batch to them, stay; see
+        `streams` and `unpin`.
+        """
         if type(keep) is not int or keep < 1:
             raise StoreError(f"keep must be an integer, 1 or more; got {keep!r}")
         return self._folder.prune(keep)
+
+    def streams(self) -> list[StreamInfo]:
+        """Return the streams that have used these rules live, the latest first."""
+        return self._folder.log.streams()
+
+    def unpin(self, query: str, batch: int | None = None) -> None:
+        """Release a micro-batch of a stream from the version that it is pinned to, or all of them.
+
+        A batch that is repeated after that uses the current version. For emergencies: a batch that
+        fails again and again because of the version it is pinned to, or a stream that will never
+        run again and keeps old versions from being pruned. While the stream runs, tasks of one
+        batch could see two versions; stop it first.
+        """
+        self._folder.log.unpin(query, batch)
 
     # ------------------------------------------------------------ change
 

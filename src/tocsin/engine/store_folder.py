@@ -5,50 +5,59 @@
     segments/<name>/     what rules say and their index, see `segment_files`
     parts/<name>         category values and removed positions, as versions add them
     versions/<number>.json   which of these make up a version, with checksums
-    log/<reader>/<batch>     which version a stream used for a micro-batch
+    log/                     which version streams used for their micro-batches, see `stream_log`
 
 Publishing writes only what is not there yet: after one change that is a segment of the
 recent rules (at most 1,024 of them), a list of what was removed, and a version file. The
-version file is put in place last and only if no other has its number (a hard link, which
-exists or does not), so a crash leaves the old version and the second of two writers is
-told. Old versions stay until they are pruned.
+version file is put in place last and only if no other has its number, so a crash leaves the old
+version and the second of two writers is told. Old versions stay until they are pruned.
 
-Opening checks the checksums of everything once; `verify=False`, for workers that open
-what was checked, looks at sizes and maps.
+A store has an identity, a random name that its first version gives it and all others repeat; a
+path would not do, since one folder has many paths and one path sees many folders. Rules remember
+the identity, the number and the checksum of the version that they were opened at, and publish only
+on top of that very version: copies of a store share its identity, but not what was published
+since.
+
+Opening checks the checksums of everything once, and what kernels trust; `verify=False`, for
+workers that open what was checked, looks at sizes and maps.
 """
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import datetime
-import hashlib
-import json
 import os
+import re
 import shutil
 import uuid
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from tocsin.engine.collection import ROLES, Collection
+from tocsin.engine.collection import ROLES, Collection, Origin
 from tocsin.engine.segment import Segment
 from tocsin.engine.segment_files import (
-    FORMAT,
     check_file,
-    check_format,
     describe,
+    is_whole,
+    put_if_absent,
     read_segment,
     sync_folder,
     write_segment,
 )
+from tocsin.engine.stream_log import StreamLog
+from tocsin.engine.version_file import VersionFile, checksum_of, parse
 from tocsin.errors import StoreConflictError, StoreError
-from tocsin.model.schema import Schema
+from tocsin.model.categories import are_coded
 
 _MOST_PARTS = 32  # files of category values that a version may list before they are joined
+_UNFINISHED = 3600  # seconds after which a file that no version lists is taken for left over
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
+_VERSION_NAME = re.compile(r"([0-9]{8,})\.json")
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,18 @@ class StoreFolder:
             raise StoreError(
                 f"a rule store is named by its path, got {type(path).__name__} {path!r}"
             )
-        self.path = Path(path)
+        text = os.fspath(path)
+        if isinstance(text, bytes) or not text or "\0" in text:
+            raise StoreError(f"a rule store is named by its path, got {path!r}")
+        if _SCHEME.match(text):
+            raise StoreError(
+                f"{text!r} is not a path: a rule store is a folder that this machine and Spark's "
+                "workers can open by its path, such as a mounted disk; no other file system is "
+                "supported" + ("; leave out 'file:'" if text.startswith("file:") else "")
+            )
+        # As it is now: whoever changes the working directory later still means this folder.
+        self.path = Path(os.path.abspath(text))
+        self.log = StreamLog(self.path / "log")
         self._segments = self.path / "segments"
         self._parts = self.path / "parts"
         self._versions = self.path / "versions"
@@ -79,10 +99,12 @@ class StoreFolder:
     def numbers(self) -> list[int]:
         """Return the numbers of the versions there are, ascending."""
         try:
-            names = os.listdir(self._versions)
-        except OSError:
+            found = map(_VERSION_NAME.fullmatch, os.listdir(self._versions))
+        except (FileNotFoundError, NotADirectoryError):
             return []
-        return sorted(int(n[:-5]) for n in names if n.endswith(".json") and n[:-5].isdigit())
+        except OSError as error:
+            raise self._unreadable(error) from None
+        return sorted(int(match[1]) for match in found if match)
 
     def latest(self) -> int:
         """Return the number of the current version; raise if there is no store."""
@@ -93,13 +115,9 @@ class StoreFolder:
 
     def describe(self, number: int) -> Version:
         """Return what a version is."""
-        content = self._read_version(number)
-        return Version(
-            number,
-            datetime.datetime.fromisoformat(content["created"]),
-            content["rules"],
-            tuple(s["name"] for s in content["segments"]),
-        )
+        version = self._read_version(number)
+        names = tuple(entry["name"] for entry in version.segments)
+        return Version(number, version.created, version.rules, names)
 
     def _version_path(self, number: int) -> Path:
         return self._versions / f"{number:08d}.json"
@@ -112,119 +130,164 @@ class StoreFolder:
             return None
         return found.st_ino, found.st_mtime_ns
 
-    def _read_version(self, number: int) -> dict[str, Any]:
+    def _read_version(self, number: int) -> VersionFile:
         if type(number) is not int:
             raise StoreError(f"a version is a number, got {type(number).__name__} {number!r}")
         path = self._version_path(number)
         try:
             data = path.read_bytes()
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             known = ", ".join(map(str, self.numbers()[-5:])) or "none"
             raise StoreError(
                 f"{self.path} has no version {number}; the last ones are {known}"
             ) from None
-        # The last line is the checksum of what stands before it.
-        body = data[:-66]
-        if data != _sealed(body):
-            raise StoreError(
-                f"{path} is not what was written (its checksum differs): it is damaged"
-            )
-        content: dict[str, Any] = json.loads(body)
-        check_format(path, content)
-        return content
+        except OSError as error:
+            raise self._unreadable(error) from None
+        return parse(path, data)
+
+    def _unreadable(self, error: OSError) -> StoreError:
+        return StoreError(f"the rule store at {self.path} cannot be read: {error}")
 
     # ------------------------------------------------------------ open
 
     def open(self, number: int | None = None, verify: bool = True) -> Collection:
         """Return the rules of a version, the current one if none is named."""
         number = self.latest() if number is None else number
-        content = self._read_version(number)
-        schema = Schema({}, timezone=content["timezone"])
-        for name, kind in content["attributes"]:
-            schema.add(name, kind)
-        schema.refuse(content["refused"])
-        collection = Collection(schema, content["index"])
+        version = self._read_version(number)
+        collection = Collection(version.schema, version.index)
         parts: dict[str, Segment] = {}
-        for entry in content["segments"]:
+        for entry in version.segments:
             segment = read_segment(self._segments / entry["name"], entry["manifest"], verify)
-            segment.stored = (str(self.path), entry["name"], entry["manifest"])
+            segment.stored = (version.store, entry["name"], entry["manifest"])
             parts[entry["role"]] = segment
-        for entry in content["codes"]:
-            table = self._read_part(entry, verify)
-            for text in table.column("text").to_pylist():
+        for entry in version.codes:
+            for text in self._read_part(entry, "text", pa.large_string(), verify).to_pylist():
                 collection.codes[text] = len(collection.codes) + 1
-        if content["removed"]:
-            gone = self._read_part(content["removed"], verify).column("position").to_numpy()
+        if version.removed:
+            gone = self._read_part(version.removed, "position", pa.int32(), verify).to_numpy()
             for segment in parts.values():
                 places = np.flatnonzero(np.isin(segment.roster.positions, gone))
                 if len(places):
                     segment.remove(places)
-        collection.restore(
-            [parts.get(role) for role in ROLES],
-            content["next_position"],
-            None if content["id_type"] is None else pa.type_for_alias(content["id_type"]),
-            pa.ipc.read_schema(pa.py_buffer(base64.b64decode(content["payload"]))),
-        )
-        collection.origin = (str(self.path), number, content["codes"])
+        segments = [parts.get(role) for role in ROLES]
+        self._check_version(version, segments, collection.codes, verify)
+        collection.restore(segments, version.next_position, version.id_type, version.payload)
+        collection.origin = self._origin(version)
         return collection
+
+    def _check_version(
+        self,
+        version: VersionFile,
+        segments: list[Segment | None],
+        codes: dict[str, int],
+        verify: bool,
+    ) -> None:
+        """Raise if what a version lists does not fit together."""
+        trouble = ""
+        roles = [entry["role"] for entry in version.segments]
+        if len(set(roles)) < len(roles) or not set(roles) <= set(ROLES):
+            trouble = f"its segments are {', '.join(map(repr, roles))}"
+        if len(codes) != sum(entry["count"] for entry in version.codes) or None in codes:
+            trouble = "a category value is null or listed twice"
+        before = -1
+        for segment in filter(None, segments):
+            positions = segment.roster.positions
+            # Whoever looks up a position relies on it.
+            if not len(positions) or positions[0] <= before:
+                trouble = "its segments are empty, or their rules are not in order"
+                break
+            before = int(positions[-1])
+        if before >= version.next_position:
+            trouble = f"it has a rule at position {before}, and the next is to be at an earlier one"
+        if before >= 0 and version.id_type is None:
+            trouble = "it has rules, but no type of their ids"
+        if verify and not all(
+            are_coded(part.conjunctions, len(codes), version.schema)
+            for segment in filter(None, segments)
+            for part in segment.parts
+        ):
+            trouble = "a condition names a category value that is not listed"
+        if trouble:
+            raise StoreError(
+                f"{self._version_path(version.number)} is damaged, or Tocsin did not write it: "
+                + trouble
+            )
+
+    def _origin(self, version: VersionFile) -> Origin:
+        folder = Path(os.path.realpath(self.path))
+        return Origin(version.store, folder, version.number, version.checksum, version.codes)
 
     # ------------------------------------------------------------ publish
 
     def publish(self, collection: Collection) -> int:
         """Write a collection as the next version and return its number.
 
-        Raise if it was opened from this store and someone has published since.
+        Raise if it was opened from this store, or a copy of it, and the current version is not
+        the one that it was opened at.
         """
-        for folder in (self._segments, self._parts, self._versions):
-            try:
+        with self._writing():
+            for folder in (self._segments, self._parts, self._versions):
                 folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise StoreError(f"no rule store can be made at {self.path}: {error}") from None
-        numbers = self.numbers()
-        parent = numbers[-1] if numbers else 0
-        origin, known, codes = collection.origin or ("", 0, [])
-        if origin != str(self.path):
-            codes = []
-        elif known != parent:
-            raise self._conflict(known, parent)
-        segments = []
-        removed = []
-        for role, segment in collection.roles():
-            stored, name, checksum = segment.stored or ("", "", "")
-            if stored != str(self.path) or not (self._segments / name).is_dir():
-                name, checksum = write_segment(self._segments, segment)
-            segments.append({"role": role, "name": name, "manifest": checksum})
-            segment.stored = (str(self.path), name, checksum)
-            if len(segment.alive):
-                removed.append(segment.roster.positions[~segment.alive])
-        if len(codes) >= _MOST_PARTS:
-            codes = []
-        written = sum(entry["count"] for entry in codes)
-        texts = pa.array(list(collection.codes)[written:], pa.large_string())
-        if len(texts):
-            codes = [*codes, self._write_part(pa.table({"text": texts}))]
-        schema = collection.schema
-        content = {
-            "format": FORMAT,
-            "version": parent + 1,
-            "created": datetime.datetime.now(datetime.UTC).isoformat(),
-            "rules": len(collection),
-            "attributes": [[name, schema.kind(name)] for name in schema],
-            "refused": schema.refused,
-            "timezone": schema.timezone,
-            "index": collection.index,
-            "next_position": collection.next_position,
-            "id_type": None if collection.id_type is None else str(collection.id_type),
-            "payload": base64.b64encode(collection.payload_schema.serialize()).decode(),
-            "segments": segments,
-            "codes": codes,
-            "removed": self._write_part(pa.table({"position": np.concatenate(removed)}))
-            if removed
-            else None,
-        }
-        self._put_version(parent + 1, content)
-        collection.origin = (str(self.path), parent + 1, codes)
-        return parent + 1
+            numbers = self.numbers()
+            parent = self._read_version(numbers[-1]) if numbers else None
+            if parent is not None and self._is_on_top_of(collection.origin, parent):
+                origin = collection.origin
+            else:
+                origin = None  # nothing of these rules lies here yet
+            store = parent.store if parent and parent.store else uuid.uuid4().hex
+            entries, removed = self._write_segments(collection, store, origin)
+            version = VersionFile(
+                store,
+                parent.number + 1 if parent else 1,
+                datetime.datetime.now(datetime.UTC),
+                len(collection),
+                collection.schema,
+                collection.index,
+                collection.next_position,
+                collection.id_type,
+                collection.payload_schema,
+                entries,
+                self._write_codes(collection, origin.codes if origin else []),
+                self._write_part(pa.table({"position": removed})) if len(removed) else None,
+            )
+            data = version.to_bytes()
+            if not put_if_absent(self._version_path(version.number), data):
+                raise self._conflict(version.number - 1, self.latest())
+            collection.origin = self._origin(replace(version, checksum=checksum_of(data)))
+        return version.number
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Turn what the system says while we write into an error of ours."""
+        existed = self.path.is_dir()
+        try:
+            yield
+        except OSError as error:
+            what = "cannot be written" if existed else "cannot be made"
+            raise StoreError(
+                f"the rule store at {self.path} {what}: {error.strerror or error}"
+                + (f" ({error.filename})" if error.filename else "")
+            ) from None
+
+    def _is_on_top_of(self, origin: Origin | None, parent: VersionFile) -> bool:
+        """Tell whether rules were opened at the current version of this store.
+
+        Raise if they were opened from this store, or a copy of it, at another one.
+        """
+        if origin is None:
+            return False
+        here = origin.folder == Path(os.path.realpath(self.path))
+        if not here and (not origin.store or origin.store != parent.store):
+            return False
+        if (origin.version, origin.checksum) == (parent.number, parent.checksum):
+            return True
+        if origin.version != parent.number:
+            raise self._conflict(origin.version, parent.number)
+        raise StoreConflictError(
+            f"version {parent.number} of {self.path} is not the one that these rules were opened "
+            "at: the store was made anew, or is a copy that has changed since; open it again and "
+            "repeat the change"
+        )
 
     def _conflict(self, known: int, now: int) -> StoreConflictError:
         return StoreConflictError(
@@ -232,91 +295,112 @@ class StoreFolder:
             "open it again and repeat the change"
         )
 
-    def _put_version(self, number: int, content: dict[str, Any]) -> None:
-        body = json.dumps(content, indent=1).encode()
-        temporary = self._versions / f".{uuid.uuid4().hex}"
-        with open(temporary, "wb") as out:
-            out.write(_sealed(body))
-            out.flush()
-            os.fsync(out.fileno())
-        try:
-            os.link(temporary, self._version_path(number))
-        except FileExistsError:
-            raise self._conflict(number - 1, self.latest()) from None
-        finally:
-            temporary.unlink()
-        sync_folder(self._versions)
+    def _write_segments(
+        self, collection: Collection, store: str, origin: Origin | None
+    ) -> tuple[list[dict[str, Any]], np.ndarray]:
+        """Write the segments that are not here yet; return entries for all, and what was removed.
+
+        `origin` is None if these rules do not come from this store.
+        """
+        entries = []
+        removed = [np.empty(0, np.int32)]
+        for role, segment in collection.roles():
+            home, name, checksum = segment.stored or ("", "", "")
+            if not origin or home != origin.store or not is_whole(self._segments / name, checksum):
+                name, checksum = write_segment(self._segments, segment)
+            entries.append({"role": role, "name": name, "manifest": checksum})
+            segment.stored = (store, name, checksum)
+            if len(segment.alive):
+                removed.append(segment.roster.positions[~segment.alive])
+        return entries, np.concatenate(removed)
+
+    def _write_codes(
+        self, collection: Collection, stored: list[dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Write the category values that the stored files lack; return entries for all files."""
+        if len(stored) >= _MOST_PARTS or not all(map(self._has_part, stored)):
+            stored = []
+        written = sum(entry["count"] for entry in stored)
+        texts = pa.array(list(collection.codes)[written:], pa.large_string())
+        return [*stored, self._write_part(pa.table({"text": texts}))] if len(texts) else stored
 
     def _write_part(self, table: pa.Table) -> dict[str, Any]:
         name = uuid.uuid4().hex
         temporary = self._parts / f".{name}"
-        with open(temporary, "wb") as out:
-            with pa.ipc.new_file(out, table.schema) as writer:
-                writer.write_table(table)
-            out.flush()
-            os.fsync(out.fileno())
-        entry = {"name": name, "count": len(table)} | describe(temporary)
-        temporary.rename(self._parts / name)
+        try:
+            with open(temporary, "wb") as out:
+                with pa.ipc.new_file(out, table.schema) as writer:
+                    writer.write_table(table)
+                out.flush()
+                os.fsync(out.fileno())
+            entry = {"name": name, "count": len(table)} | describe(temporary)
+            temporary.rename(self._parts / name)
+        finally:
+            temporary.unlink(missing_ok=True)
         sync_folder(self._parts)
         return entry
 
-    def _read_part(self, entry: dict[str, Any], verify: bool) -> pa.Table:
+    def _has_part(self, entry: dict[str, Any]) -> bool:
+        try:
+            self._check_part(entry, verify=False)
+        except StoreError:
+            return False
+        return True
+
+    def _check_part(self, entry: dict[str, Any], verify: bool) -> Path:
         path = self._parts / entry["name"]
         check_file(path, {k: entry[k] for k in ("bytes", "sha256")}, verify)
-        with pa.memory_map(str(path)) as source:
-            return pa.ipc.open_file(source).read_all()
+        return path
+
+    def _read_part(
+        self, entry: dict[str, Any], column: str, type_: pa.DataType, verify: bool
+    ) -> pa.Array:
+        path = self._check_part(entry, verify)
+        try:
+            with pa.memory_map(str(path)) as source:
+                table = pa.ipc.open_file(source).read_all()
+            table.validate(full=verify)
+        except (pa.ArrowException, OSError) as error:
+            raise StoreError(f"{path} cannot be read: {error}") from None
+        if table.schema.names != [column] or table.schema.types != [type_]:
+            raise StoreError(f"{path} is damaged, or Tocsin did not write it: {table.schema}")
+        if len(table) != entry["count"] or table.column(0).null_count:
+            raise StoreError(f"{path} is damaged, or Tocsin did not write it: it has other rows")
+        return table.column(0).combine_chunks()
 
     # ------------------------------------------------------------ live
 
-    def agreed(self, reader: str, batch: str) -> int:
-        """Return the version that a reader uses for a batch: the first to ask decides for all.
-
-        Whoever asks again, now or when the batch is repeated after a crash, gets the same.
-        """
-        log = self.path / "log" / reader
-        entry = log / batch
-        with contextlib.suppress(FileNotFoundError):
-            return int(entry.read_bytes())
-        log.mkdir(parents=True, exist_ok=True)
-        temporary = log / f".{uuid.uuid4().hex}"
-        with open(temporary, "wb") as out:
-            out.write(b"%d\n" % self.latest())
-            out.flush()
-            os.fsync(out.fileno())
-        with contextlib.suppress(FileExistsError):
-            os.link(temporary, entry)
-            sync_folder(log)
-        temporary.unlink()
-        return int(entry.read_bytes())
+    def pin(self, query: str, batch: str) -> int:
+        """Return the version that a stream's micro-batch uses: the first to ask decides for all."""
+        return self.log.pin(query, batch, self.latest)
 
     # ------------------------------------------------------------ prune
 
     def prune(self, keep: int) -> list[int]:
-        """Delete all versions but the last `keep`, and what only they used; return which."""
-        numbers = self.numbers()
-        gone = numbers[:-keep]
-        contents = [self._read_version(n) for n in numbers[-keep:]]
-        segments = {s["name"] for c in contents for s in c["segments"]}
-        parts = {e["name"] for c in contents for e in c["codes"]}
-        parts |= {c["removed"]["name"] for c in contents if c["removed"]}
-        for number in gone:
-            self._version_path(number).unlink()
-        for folder, used in ((self._segments, segments), (self._parts, parts)):
-            for entry in folder.iterdir():
-                # What another writer is about to publish has a name that begins with a dot, or
-                # is younger than an hour.
-                if entry.name in used or entry.name.startswith(".") or _is_young(entry):
-                    continue
-                with contextlib.suppress(FileNotFoundError):
-                    shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        """Delete all versions but the last `keep` and those that a stream's log pins.
+
+        Also what only they used, and what writers left that failed. Return which versions.
+        """
+        with self._writing():
+            numbers = self.numbers()
+            kept = set(numbers[-keep:]) | self.log.pinned()
+            gone = [number for number in numbers if number not in kept]
+            versions = [self._read_version(n) for n in numbers if n in kept]
+            used = {entry["name"] for v in versions for entry in (*v.segments, *v.codes)}
+            used |= {v.removed["name"] for v in versions if v.removed}
+            for number in gone:
+                self._version_path(number).unlink(missing_ok=True)
+            for entry in (*self._segments.iterdir(), *self._parts.iterdir()):
+                if entry.name not in used:
+                    _delete_left_over(entry)
+            for folder in (self._versions, *self.log.folders()):
+                for entry in folder.glob(".*"):
+                    _delete_left_over(entry)
         return gone
 
 
-def _sealed(body: bytes) -> bytes:
-    """Return a version file's text with its checksum as the last line."""
-    return body + b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n"
-
-
-def _is_young(path: Path) -> bool:
-    age = datetime.datetime.now().timestamp() - path.stat().st_mtime
-    return age < 3600
+def _delete_left_over(path: Path) -> None:
+    """Delete what no version lists, unless it is so young that it may be about to be published."""
+    with contextlib.suppress(FileNotFoundError):
+        if datetime.datetime.now().timestamp() - path.stat().st_mtime >= _UNFINISHED:
+            shutil.rmtree(path) if path.is_dir() else path.unlink()

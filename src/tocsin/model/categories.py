@@ -1,4 +1,4 @@
-"""Codes of categories: forgetting the values that no rule mentions any more."""
+"""Codes of categories: those that rules mention, and forgetting the others."""
 
 from __future__ import annotations
 
@@ -10,6 +10,21 @@ from tocsin.model.predicates import INTERVAL
 from tocsin.model.schema import Schema
 
 
+def are_coded(c: Conjunctions, codes: int, schema: Schema) -> bool:
+    """Tell whether all category values that conjunctions mention are among so many codes."""
+    intervals, in_sets = _mentions(c, schema)
+    highest = [c.high[intervals], c.points[in_sets]]
+    return all(int(keys.max(initial=0)) <= codes for keys in highest)
+
+
+def _mentions(c: Conjunctions, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
+    """Return which rows are intervals of category values, and which points are such values."""
+    is_category = np.array([schema.kind(a) == "category" for a in range(len(schema))], bool)
+    rows = is_category[c.attribute]
+    sets = np.flatnonzero(rows & (c.kind != INTERVAL))
+    return rows & (c.kind == INTERVAL) & (c.low > 0), ranges(c.low[sets], c.high[sets])
+
+
 def recoded(
     c: Conjunctions, codes: dict[str, int], schema: Schema
 ) -> tuple[Conjunctions, dict[str, int]]:
@@ -18,11 +33,7 @@ def recoded(
     Codes keep their order, and all codes inside an interval are in use (it stems from
     values that were listed), so intervals stay intervals.
     """
-    is_category = np.array([schema.kind(a) == "category" for a in range(len(schema))], bool)
-    rows = is_category[c.attribute]
-    intervals = rows & (c.kind == INTERVAL) & (c.low > 0)
-    sets = np.flatnonzero(rows & (c.kind != INTERVAL))
-    in_sets = ranges(c.low[sets], c.high[sets])
+    intervals, in_sets = _mentions(c, schema)
     used = np.zeros(len(codes) + 2, np.int64)
     np.add.at(used, c.low[intervals], 1)
     np.add.at(used, c.high[intervals] + 1, -1)

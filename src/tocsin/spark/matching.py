@@ -336,7 +336,7 @@ def _in_force(source: _Source) -> _Source:
     batch = context and context.getLocalProperty("streaming.sql.batchId")
     if not query or not batch:
         raise StoreError("live rules need a streaming query, and this task belongs to none")
-    return source._replace(version=StoreFolder(source.path).agreed(query, batch))
+    return source._replace(version=StoreFolder(source.path).pin(query, batch))
 
 
 def _match_batches(

@@ -148,7 +148,7 @@ def _feed(inbox: Path, number: int, events: pa.Table) -> None:
 
 def _batches(query: Any, folder: Path, store: RuleStore, numbers: range) -> Iterator[Batch]:
     """Yield these micro-batches as Spark reports them done."""
-    log = StoreFolder(store.path)
+    folder_of_rules = StoreFolder(store.path)
     for number in numbers:
         report = _report(query, number)
         written = [pq.read_table(path) for path in _committed(folder / "matches", number)]
@@ -156,7 +156,7 @@ def _batches(query: Any, folder: Path, store: RuleStore, numbers: range) -> Iter
             number,
             report["numInputRows"],
             report["durationMs"]["triggerExecution"] / 1000,
-            log.agreed(str(query.id), str(number)),
+            folder_of_rules.pin(str(query.id), str(number)),
             pa.concat_tables(written),
         )
 

@@ -1,0 +1,181 @@
+"""Which version of a store each stream used for each of its micro-batches.
+
+::
+
+    log/<stream>/<batch>            the version's number: the batch is *pinned* to it
+    log/<stream>/missing/<name>     an attribute that rules test and the stream has no column for
+
+The first task of a micro-batch pins it, put-if-absent; all other tasks, and every repetition of
+the batch after a crash, read what stands there. So a batch sees one version, always the same.
+
+Spark repeats only what its checkpoint still knows, by default the last 100 batches
+(`spark.sql.streaming.minBatchesToRetain`); we keep as many pins of a stream, and forget older
+ones as new ones come. Versions that are pinned are not pruned. A stream that will never run
+again keeps its pins until they are released by hand.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import os
+import re
+import shutil
+import urllib.parse
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tocsin.engine.segment_files import put_if_absent
+from tocsin.errors import StoreError
+
+PINS_KEPT = 100  # of each stream: as many batches as Spark's checkpoint keeps by default
+
+_BATCH = re.compile(r"[0-9]+")
+_PLAIN = re.compile(r"[\w-]+", re.ASCII)
+
+
+@dataclass(frozen=True)
+class StreamInfo:
+    """A stream that uses a store with live rules."""
+
+    query: str  # Spark's id of the streaming query
+    batch: int  # the latest micro-batch
+    version: int  # the version that it is pinned to
+    used: datetime.datetime  # when it was pinned
+    pinned: tuple[int, ...]  # all versions that its batches are pinned to
+    missing: tuple[str, ...]  # attributes that rules test and the stream has no column for
+
+
+class StreamLog:
+    """The log of a store, a folder for each stream."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    # ------------------------------------------------------------ what workers do
+
+    def pin(self, query: str, batch: str, latest: Callable[[], int]) -> int:
+        """Return the version that a micro-batch is pinned to, pinning it to the latest if to none.
+
+        Whoever asks again, now or when the batch is repeated, gets the same.
+        """
+        entry = self._stream(query) / _checked(_BATCH, batch)
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                return _version_in(entry)
+            entry.parent.mkdir(parents=True, exist_ok=True)
+            if put_if_absent(entry, b"%d\n" % latest()):
+                self._forget_before(entry.parent, int(batch) - PINS_KEPT)
+            return _version_in(entry)
+        except OSError as error:
+            raise StoreError(
+                f"a stream notes in {self.folder} which version each micro-batch uses, and cannot: "
+                f"{error}; its workers need to read and write there"
+            ) from None
+
+    def report_missing(self, query: str, names: list[str]) -> list[str]:
+        """Note attributes that a stream has no column for; return those not noted before."""
+        folder = self._stream(query) / "missing"
+        fresh = []
+        with contextlib.suppress(OSError):  # only a report: it must not stop a stream
+            folder.mkdir(parents=True, exist_ok=True)
+            for name in names:
+                with contextlib.suppress(FileExistsError):
+                    os.close(os.open(folder / _quoted(name), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+                    fresh.append(name)
+        return fresh
+
+    @staticmethod
+    def _forget_before(stream: Path, batch: int) -> None:
+        if batch > 0:
+            for entry in _entries(stream):
+                if int(entry.name) <= batch:
+                    entry.unlink(missing_ok=True)
+
+    # ------------------------------------------------------------ what people do
+
+    def streams(self) -> list[StreamInfo]:
+        """Return the streams that have used the store, the latest first."""
+        found = []
+        for stream in self.folders():
+            entries = sorted(_entries(stream), key=lambda entry: int(entry.name))
+            if entries:
+                found.append(_described(stream, entries))
+        return sorted(found, key=lambda stream: stream.used, reverse=True)
+
+    def folders(self) -> list[Path]:
+        """Return the folders of all streams."""
+        with contextlib.suppress(FileNotFoundError):
+            return [entry for entry in self.folder.iterdir() if entry.is_dir()]
+        return []
+
+    def pinned(self) -> set[int]:
+        """Return the versions that some batch is pinned to."""
+        return {version for stream in self.streams() for version in stream.pinned}
+
+    def unpin(self, query: str, batch: int | None = None) -> None:
+        """Release one batch of a stream, which then takes the current version, or all of them."""
+        stream = self._stream(query)
+        known = [each.query for each in self.streams()]
+        if query not in known:
+            raise StoreError(
+                f"no batch of a stream {query!r} is pinned; "
+                f"there are pins of {', '.join(known[:5]) or 'no stream'}"
+            )
+        if batch is None:
+            shutil.rmtree(stream)
+            return
+        try:
+            (stream / str(batch)).unlink()
+        except FileNotFoundError:
+            batches = sorted(int(entry.name) for entry in _entries(stream))
+            raise StoreError(
+                f"batch {batch} of stream {query} is not pinned; "
+                f"pinned are batches {batches[0]} to {batches[-1]}"
+            ) from None
+
+    def _stream(self, query: str) -> Path:
+        return self.folder / _checked(_PLAIN, query)
+
+
+def _described(stream: Path, entries: list[Path]) -> StreamInfo:
+    last = entries[-1]
+    missing: list[str] = []
+    with contextlib.suppress(FileNotFoundError):
+        missing = sorted(map(urllib.parse.unquote, os.listdir(stream / "missing")))
+    return StreamInfo(
+        stream.name,
+        int(last.name),
+        _version_in(last),
+        datetime.datetime.fromtimestamp(last.stat().st_mtime, datetime.UTC),
+        tuple(sorted({_version_in(entry) for entry in entries})),
+        tuple(missing),
+    )
+
+
+def _entries(stream: Path) -> list[Path]:
+    return [entry for entry in stream.iterdir() if _BATCH.fullmatch(entry.name)]
+
+
+def _version_in(entry: Path) -> int:
+    text = entry.read_bytes()
+    try:
+        return int(text)
+    except ValueError:
+        raise StoreError(
+            f"{entry} is damaged: it should hold the number of a version, and holds {text[:40]!r}; "
+            "delete the file, and the batch takes the current version"
+        ) from None
+
+
+def _checked(pattern: re.Pattern[str], name: object) -> str:
+    text = str(name)
+    if not pattern.fullmatch(text):
+        raise StoreError(f"{text!r} is not the name of a stream or a micro-batch")
+    return text
+
+
+def _quoted(name: str) -> str:
+    # A dot would hide the file, or lead out of the folder.
+    return urllib.parse.quote(name, safe="").replace(".", "%2E")[:200]

@@ -1,0 +1,154 @@
+"""The file that makes a version: what it consists of, as JSON, with its own checksum.
+
+Nothing in it is trusted before it was looked at: names of files are plain, so that none leads out
+of the store, and all values are of the right types. What the files that it names hold is the
+business of whoever opens them.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import hashlib
+import json
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.types as t
+
+from tocsin.engine.plan import check_index
+from tocsin.engine.segment_files import FORMAT, check_format
+from tocsin.errors import StoreError, TocsinError
+from tocsin.model.arrow import is_text
+from tocsin.model.schema import Schema
+
+_SEAL = 66  # bytes: a line break, the checksum, a line break
+_NAME = re.compile(r"[0-9a-f]{32}")
+_CHECKSUM = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class VersionFile:
+    """One version, as its file describes it."""
+
+    store: str  # the store's identity; empty in stores made before there was one
+    number: int
+    created: datetime.datetime
+    rules: int
+    schema: Schema
+    index: str
+    next_position: int
+    id_type: pa.DataType | None
+    payload: pa.Schema
+    segments: list[dict[str, Any]]  # role, name, manifest (its checksum)
+    codes: list[dict[str, Any]]  # name, count, bytes, sha256: files of category values
+    removed: dict[str, Any] | None  # the same: a file of removed positions
+    checksum: str = ""  # of the file; set by `parse`
+
+    def to_bytes(self) -> bytes:
+        """Return the file's content."""
+        content = {
+            "format": FORMAT,
+            "store": self.store,
+            "version": self.number,
+            "created": self.created.isoformat(),
+            "rules": self.rules,
+            "attributes": [[name, self.schema.kind(name)] for name in self.schema],
+            "refused": self.schema.refused,
+            "timezone": self.schema.timezone,
+            "index": self.index,
+            "next_position": self.next_position,
+            "id_type": None if self.id_type is None else str(self.id_type),
+            "payload": base64.b64encode(self.payload.serialize()).decode(),
+            "segments": self.segments,
+            "codes": self.codes,
+            "removed": self.removed,
+        }
+        body = json.dumps(content, indent=1).encode()
+        return body + _seal(body)
+
+
+def checksum_of(data: bytes) -> str:
+    """Return the checksum of a version file."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def parse(path: Path, data: bytes) -> VersionFile:
+    """Return what a version file says; raise if it is damaged, or of another format."""
+    body = data[:-_SEAL]
+    if data[-_SEAL:] != _seal(body):
+        raise StoreError(f"{path} is not what was written (its checksum differs): it is damaged")
+    try:
+        content = json.loads(body)
+        check(isinstance(content, dict), "it is not a JSON object")
+        check_format(path, content)
+        return replace(_read(content), checksum=checksum_of(data))
+    except StoreError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        trouble = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+    except (TocsinError, pa.ArrowException) as error:
+        trouble = str(error)
+    raise StoreError(f"{path} is damaged, or Tocsin did not write it: {trouble}")
+
+
+def check(holds: bool, trouble: str) -> None:
+    """Raise unless something holds."""
+    if not holds:
+        raise ValueError(trouble)
+
+
+def _read(content: dict[str, Any]) -> VersionFile:
+    schema = Schema({}, timezone=content["timezone"])
+    for name, kind in content["attributes"]:
+        schema.add(name, kind)
+    check(_are_texts(content["refused"]), "'refused' must be a dict of texts")
+    schema.refuse(content["refused"])
+    counts = [content[name] for name in ("version", "rules", "next_position")]
+    check(all(_is_count(each) for each in counts), "version, rules and next_position are counts")
+    check(content["next_position"] < 2**31, "next_position is too large")
+    segments, codes, removed = content["segments"], content["codes"], content["removed"]
+    for entry in segments:
+        check(_NAME.fullmatch(entry["name"]) is not None, f"a segment's name is {entry['name']!r}")
+        check(_CHECKSUM.fullmatch(entry["manifest"]) is not None, "a manifest has no checksum")
+    for entry in codes if removed is None else [*codes, removed]:
+        check(_NAME.fullmatch(entry["name"]) is not None, f"a part's name is {entry['name']!r}")
+        check(_is_count(entry["count"]) and _is_count(entry["bytes"]), "a part's size is no count")
+        check(_CHECKSUM.fullmatch(entry["sha256"]) is not None, "a part has no checksum")
+    id_type = None if content["id_type"] is None else pa.type_for_alias(content["id_type"])
+    check(
+        id_type is None or t.is_integer(id_type) or is_text(id_type), f"ids are of type {id_type}"
+    )
+    check_index(content["index"])
+    check(isinstance(content.get("store", ""), str), "'store' must be a text")
+    return VersionFile(
+        content.get("store", ""),
+        content["version"],
+        datetime.datetime.fromisoformat(content["created"]),
+        content["rules"],
+        schema,
+        content["index"],
+        content["next_position"],
+        id_type,
+        pa.ipc.read_schema(pa.py_buffer(base64.b64decode(content["payload"], validate=True))),
+        segments,
+        codes,
+        removed,
+    )
+
+
+def _seal(body: bytes) -> bytes:
+    return b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n"
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(
+        isinstance(k, str) and isinstance(v, str) for k, v in value.items()
+    )
