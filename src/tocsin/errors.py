@@ -12,7 +12,8 @@
         └── StoreConflictError   someone else has published in the meantime
 
 A message names the thing (rule, row, attribute), the rule of the language that
-is broken, what came instead, and the likely cause.
+is broken, what came instead, and the likely cause. It may quote what came, however long that
+is: a message that would be too long to read is cut in its middle.
 """
 
 from __future__ import annotations
@@ -20,17 +21,20 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_LONGEST = 2_000  # characters of a message
+_AROUND = 60  # characters of a condition's line to show on either side of the trouble
+
 
 class TocsinError(Exception):
     """Base class of every error that Tocsin raises on purpose."""
 
     def __str__(self) -> str:
         # KeyError, a second base of UnknownRuleError, would print the repr.
-        return str(self.args[0]) if self.args else ""
+        return shortened(str(self.args[0]), _LONGEST) if self.args else ""
 
     def at(self, place: str) -> TocsinError:
         """Return the same error, saying first where it happened."""
-        self.args = (f"{place}: {self}", *self.args[1:])
+        self.args = (f"{shortened(place, 200)}: {self}", *self.args[1:])
         return self
 
 
@@ -56,16 +60,20 @@ class ConditionError(TocsinError):
             return self
         self._shows_text = True
         if self.position is None:
-            shown = text if len(text) <= 200 else text[:200] + " ..."
-            self.args = (f"{self}\n  in: {shown}" if text.strip() else str(self),)
+            self.args = (f"{self}\n  in: {shortened(text, 200)}" if text.strip() else str(self),)
             return self
         start = text.rfind("\n", 0, self.position) + 1
         end = text.find("\n", self.position)
         line = text[start : end if end >= 0 else len(text)]
         row = text.count("\n", 0, self.position) + 1
         column = self.position - start + 1
-        carets = "^" * max(1, min(self.length, len(line) - column + 1))
-        marked = f"  {line}\n  {' ' * (column - 1)}{carets}"
+        before, at_once = line[: column - 1], line[column - 1 :]
+        if len(before) > _AROUND:
+            before = "..." + before[3 - _AROUND :]
+        if len(at_once) > 2 * _AROUND:
+            at_once = at_once[: 2 * _AROUND - 3] + "..."
+        carets = "^" * max(1, min(self.length, len(at_once)))
+        marked = f"  {before}{at_once}\n  {' ' * len(before)}{carets}"
         self.args = (f"{self} (line {row}, column {column})\n{marked}",)
         return self
 
@@ -99,6 +107,18 @@ def is_unicode(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def shortened(text: str, most: int) -> str:
+    """Return a text of about `most` characters: as it is, or with its middle left out.
+
+    >>> shortened("abcdefghijklmnopqrstuvwxyz", 10)
+    'abcde ... 16 characters ... vwxyz'
+    """
+    if len(text) <= most:
+        return text
+    half = most // 2
+    return f"{text[:half]} ... {len(text) - 2 * half:,} characters ... {text[-half:]}"
 
 
 def near(name: object, known: Iterable[object]) -> str:

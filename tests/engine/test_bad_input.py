@@ -247,8 +247,9 @@ def test_tables_of_no_known_form(rules):
     refused(rules, lambda: rules.add_many(table), "the column 'where' must be texts")
     table = pa.table({"id": ["a"], "where": pa.array([None], pa.string())})
     refused(rules, lambda: rules.add_many(table), "row 0 (rule 'a')", "the condition is null")
-    table = pa.table({"id": ["a"], "where": ["x > 5"], "weights": [0.5]})
-    refused(rules, lambda: rules.add_many(table), "'weights' must be a map")
+    for form in ({"where": ["x > 5"]}, {"x_low": [5.0]}):
+        table = pa.table({"id": ["a"], "weights": [0.5]} | form)
+        refused(rules, lambda table=table: rules.add_many(table), "'weights' must be a map")
 
 
 def test_long_rows(rules):
@@ -444,3 +445,198 @@ def test_numpy_values_and_ids():
              "seen": np.datetime64("2025-01-01T00:00:00.000000001")}  # fmt: skip
     assert rules.match(event).to_arrow()["rule"].to_pylist() == [3]
     assert len(rules.match(event | {"seen": np.datetime64("NaT")})) == 0
+
+
+# ------------------------------------------------------------ what was given twice, or in two ways
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"where": ["x > 1"], "x_low": [3.0]}, "'where' (text) and 'x_low' (boxes)"),
+        ({"where": ["x > 1"], "X_HIGH": [3.0], "n_low": [1]}, "'X_HIGH', 'n_low' (boxes)"),
+        (
+            {"where": ["x > 1"], "attribute": ["x"], "low": [3.0]},
+            "'where' (text) and 'attribute', 'low' (long)",
+        ),
+        (
+            {"attribute": ["x"], "low": [3.0], "high": [4.0], "n_low": [1]},
+            "'n_low' (boxes) and 'attribute', 'low', 'high' (long)",
+        ),
+    ],
+)
+def test_a_table_of_two_forms(rules, columns, words):
+    table = pa.table({"id": ["a"]} | columns)
+    refused(rules, lambda: rules.add_many(table), "two forms at once", words, "payload")
+
+
+def test_columns_that_only_look_like_another_form_are_payload(rules):
+    columns = {"price_low": [3.0], "low": [1], "attribute": ["x"]}
+    rules.add_many(pa.table({"id": ["a"], "where": ["x > 5"], "price_low": [3.0], "low": [1]}))
+    assert rules["a"].payload == {"price_low": 3.0, "low": 1}
+    rules.add_many(pa.table({"id": ["b"], "where": ["x > 5"], "attribute": ["x"]}))
+    assert rules["b"].payload == {"attribute": columns["attribute"][0]}
+
+
+def long_rows(weights, attributes=("x", "x", "n")):
+    return pa.table(
+        {
+            "id": ["a"] * 3,
+            "attribute": list(attributes),
+            "low": [1.0, None, 2.0],
+            "high": [None, 9.0, 3.0],
+            "weight": pa.array(weights, pa.float64()),
+        }
+    )
+
+
+def test_long_rows_with_two_weights_for_one_attribute(rules):
+    words = "row 0 (rule 'a'): several rows give this attribute different weights, 0.25 and 0.5"
+    refused(rules, lambda: rules.add_many(long_rows([0.5, 0.25, 1])), words)
+    refused(rules, lambda: rules.add_many(long_rows([0.5, 0.25, 1], ["x", "X", "n"])), words)
+
+
+@pytest.mark.parametrize("weights", [[0.5, 0.5, 2], [0.5, None, 2], [None, 0.5, 2]])
+def test_long_rows_with_one_weight_for_one_attribute(rules, weights):
+    rules.add_many(long_rows(weights))
+    assert rules["a"].weights == {"x": 0.5, "n": 2.0}
+    assert rules.top({"x": 5, "n": 2}).scores.tolist() == [2.5]
+
+
+def test_two_weights_for_one_attribute(rules):
+    words = "attribute 'x' has two weights, 0.5 and 0.7"
+    two = {"x": 0.5, "X": 0.7}
+    refused(rules, lambda: rules.add("a", "x > 1", weights=two), "rule 'a'", words)
+    maps = pa.array([[], [("x", 0.5), ("X", 0.7)]], pa.map_(pa.string(), pa.float64()))
+    again = pa.array([[], [("x", 0.5), ("x", 0.7)]], pa.map_(pa.string(), pa.float64()))
+    for weights in (maps, again):
+        for form in ({"where": ["x > 1"] * 2}, {"x_low": [1.0, 2.0]}):
+            table = pa.table({"id": ["a", "b"], "weights": weights} | form)
+            refused(rules, lambda table=table: rules.add_many(table), "row 1 (rule 'b')", words)
+
+
+# ------------------------------------------------------------ hints that help
+
+
+@pytest.mark.parametrize(
+    ("kind", "meant"),
+    [
+        ("float", "number"),
+        ("double", "number"),
+        (float, "number"),
+        ("int", "integer"),
+        ("bigint", "integer"),
+        ("string", "category"),
+        (str, "category"),
+        ("boolean", "flag"),
+        ("Timestamp", "time"),
+        ("numbr", "number"),
+    ],
+)
+def test_a_kind_by_another_name(kind, meant):
+    with pytest.raises(tocsin.SchemaError, match=f"did you mean '{meant}'"):
+        tocsin.Schema({"x": kind})
+
+
+def test_a_kind_that_is_none():
+    for kind in (None, ["number"], {"kind": "number"}, 5):
+        with pytest.raises(tocsin.SchemaError, match="the kind must be one of integer, number"):
+            tocsin.Schema({"x": kind})
+
+
+def test_a_number_in_quotes_is_a_number_in_quotes():
+    rules = tocsin.Rules({"n": "integer", "name": "category", "n_label": "category"})
+    refused(rules, lambda: rules.add("a", "n = '5'"), "leave out the quotes if a number is meant")
+    refused(rules, lambda: rules.add("a", "n = '-5.5'"), "leave out the quotes")
+    refused(rules, lambda: rules.add("a", "n = 'five'"), "did you mean 'n_label'?")
+    plain = tocsin.Rules({"n": "integer", "name": "category"})
+    message = refused(plain, lambda: plain.add("a", "n = 'five'"), "leave out the quotes")
+    assert "name" not in message
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ("\"tier\" <> 'UA'", "write tier or `tier` for the attribute, 'tier' for the text"),
+        ("\"TIER\" = 'UA'", "an attribute has that name"),
+        ("x > 5 AND 'UA' = \"tier\"", "column 18"),
+        ('tier = "active"', "an attribute has that name"),
+        ("tier IN ('a', \"x\")", "an attribute has that name"),
+        ("\"tear\" <> 'UA'", "what is in double quotes is a text, in Spark too"),
+        ("\"tier\" IN ('UA')", "write an attribute's name bare or in backquotes"),
+        ('"tier" IS NULL', "write an attribute's name bare or in backquotes"),
+        ('"x" BETWEEN 1 AND 2', "write an attribute's name bare or in backquotes"),
+    ],
+)
+def test_names_in_double_quotes(rules, where, words):
+    refused(rules, lambda: rules.add("a", where), words)
+
+
+def test_texts_in_double_quotes_are_texts(rules):
+    rules.add("a", 'tier = "gold"')
+    rules.add("b", "tier IN (\"it's\", 'gold')")
+    rules.add("c", "'a' = 'a'")
+    assert set(rules.match({"x": 1, "tier": "gold"}).by_rule()) == {"a", "b", "c"}
+
+
+def test_digits_that_are_none(rules):
+    for _ in range(2):  # also once a text of the same shape was read
+        for where in ("x > \u0663", "x > 3\u0663", "x > \u0663.5", "n IN (1, \u0663)"):
+            refused(rules, lambda where=where: rules.add("a", where), "rule 'a'")
+        rules.add("b", "x > 3")
+        rules.add("c", "n IN (1, 3)")
+        rules.remove_many(["b", "c"])
+
+
+def test_names_with_letters_of_all_scripts():
+    rules = tocsin.Rules({"gr\u00f6\u00dfe1": "number", "\u00e9t\u00e92": "integer"})
+    for i in range(3):
+        rules.add(i, f"gr\u00f6\u00dfe1 > {i} AND \u00e9t\u00e92 = {i}")
+    assert list(rules.match({"gr\u00f6\u00dfe1": 5, "\u00e9t\u00e92": 1})) == [(0, 1)]
+
+
+def test_a_condition_that_spells_out_to_very_much(rules):
+    for times, words in ((10, "1,024"), (1_000, "over 1,000,000"), (20_000, "over 1,000,000")):
+        where = " AND ".join(["(x = 1 OR n = 2)"] * times)
+        message = refused(
+            rules, lambda where=where: rules.add("a", where), f"spells out to {words} conjunctions"
+        )
+        assert len(message) < 1_000
+
+
+LONG = "a" * 320_000
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda rules: rules.add("b", f"tier = '{LONG}' AND x > "),
+        lambda rules: rules.add("b", f"x = '{LONG}'"),
+        lambda rules: rules.add("b", f"x = 1 AND {LONG} = 5"),
+        lambda rules: rules.add("b", "x > 1 AND " * 32_000 + "zz > 5"),
+        lambda rules: rules.add("b", f"tier = upper('{LONG}')"),
+        lambda rules: rules.add("b", f"seen > '{LONG}'"),
+        lambda rules: rules.add("b", f"x > {LONG.replace('a', '9')}"),
+        lambda rules: rules.add("b", LONG + "\ud800"),
+        lambda rules: rules.add(LONG, "zz > 1"),
+        lambda rules: rules.remove(LONG),
+        lambda rules: rules.match({"x": LONG}),
+        lambda rules: rules.add_many([{"id": LONG, "where": "x >"}]),
+        lambda rules: rules.add_many([{"id": "c", "where": f"tier = '{LONG}' AND"}]),
+        lambda rules: rules.add("b", "x > 1", payload=LONG),
+        lambda rules: tocsin.Rules({LONG: "color"}),
+    ],
+)
+def test_messages_stay_short(rules, call):
+    with pytest.raises(tocsin.TocsinError) as caught:
+        call(rules)
+    assert len(str(caught.value)) < 2_200
+
+
+def test_the_trouble_is_shown_in_a_long_line(rules):
+    where = "x > 1 AND " * 1_000 + "zz > 5" + " AND x > 2" * 1_000
+    message = refused(rules, lambda: rules.add("b", where), "(line 1, column 10001)")
+    text, carets = message.splitlines()[-2:]
+    assert len(text) < 200
+    assert text[carets.index("^") :].startswith("zz > 5 AND")
+    assert carets.strip() == "^^"

@@ -2,6 +2,7 @@
 
 import datetime
 import decimal
+import zoneinfo
 
 import numpy as np
 import pandas as pd
@@ -377,3 +378,170 @@ def test_empty_lists_and_comments():
     with pytest.raises(tocsin.ConditionError) as caught:
         rules.add("b", "-- c")
     assert str(caught.value).count("-- c") == 1
+
+
+# ------------------------------------------------------------ forms of events
+
+
+def test_a_pandas_frame_of_which_no_column_is_tested():
+    rules = rules_of(all="TRUE", none="FALSE")
+    rules.add_many([{"id": "open", "x_low": None, "x_high": None}])
+    for frame in (
+        pd.DataFrame({"other": [1, 2, 3]}),
+        pd.DataFrame({"mixed": [1, "a", object()]}),
+        pd.DataFrame(index=range(3)),
+        pd.DataFrame({"x": [1.0, 2.0, 3.0]}),
+    ):
+        assert rules.count(frame).tolist() == [2, 2, 2]
+        assert rules.match(frame).offsets.tolist() == [0, 2, 4, 6]
+        assert rules.top(frame, 1).offsets.tolist() == [0, 1, 2, 3]
+        assert sum(len(block) for block in rules.match_blocks(frame)) == 6
+    assert rules.count(pd.DataFrame({"other": []})).tolist() == []
+
+
+def test_a_pandas_frame_that_lacks_a_column_is_told_what_it_has():
+    rules = rules_of(a="x > 1")
+    with pytest.raises(tocsin.EventError, match=r"no column 'x'.*; they have 'y', '5'"):
+        rules.match(pd.DataFrame({"y": [1], 5: [2]}))
+    with pytest.raises(tocsin.EventError, match="they have no columns"):
+        rules.match(pd.DataFrame())
+
+
+ZONES = [
+    "America/New_York", "America/Sao_Paulo", "Africa/Casablanca", "Africa/Cairo", "Asia/Tokyo",
+    "Asia/Tehran", "Australia/Lord_Howe", "Europe/Berlin", "Europe/Dublin", "Pacific/Apia",
+    "America/St_Johns", "Antarctica/Troll",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_naive_times_are_read_in_the_zone_in_every_century(zone):
+    """Arrow columns give what dicts give, summer time after the last change listed included."""
+    rng = np.random.default_rng(7)
+    year = 365.25 * 86400e6
+    moments = np.concatenate(
+        [
+            rng.uniform(-1900 * year, 8000 * year, 300),
+            rng.uniform(-80 * year, 130 * year, 600),
+            # Around the changes of one year: hours apart, also within gaps and overlaps.
+            np.arange(80 * year, 81 * year, 3600e6 * 0.75),
+        ]
+    ).astype(np.int64)
+    rules = tocsin.Rules(tocsin.Schema({"t": "time"}, timezone=zone))
+    start = datetime.datetime(1970, 1, 1)
+    times = [start + datetime.timedelta(microseconds=int(m)) for m in moments]
+    utc = [t.replace(tzinfo=zoneinfo.ZoneInfo(zone)).astimezone(datetime.UTC) for t in times]
+    rules.add_many(
+        pa.table(
+            {
+                "id": np.arange(len(utc)),
+                "t_low": pa.array(utc, pa.timestamp("us", "UTC")),
+                "t_high": pa.array(utc, pa.timestamp("us", "UTC")),
+            }
+        )
+    )
+    in_arrow = rules.match(pa.table({"t": pa.array(moments, pa.timestamp("us"))}))
+    in_dicts = rules.match([{"t": time} for time in times])
+    assert set(in_arrow) == set(in_dicts)
+    assert set(in_arrow) >= {(i, i) for i in range(len(times))}
+
+
+def test_naive_times_beyond_pythons_years():
+    schema = tocsin.Schema({"t": "time"}, timezone="Europe/Berlin")
+    rules = tocsin.Rules(schema)
+    # 400 years have a whole number of weeks: 4 July of year 12345 is as that of 2745.
+    cycle = 146_097 * 86_400_000_000
+    july = (datetime.datetime(2745, 7, 4) - datetime.datetime(1970, 1, 1)) // datetime.timedelta(
+        microseconds=1
+    )
+    hours = np.array([2, 1], np.int64) * 3_600_000_000  # summer, winter
+    naive = np.array([july, july + 180 * 86_400_000_000], np.int64)
+    utc = naive - hours
+    table = {"id": [0, 1, 2, 3]}
+    bounds = np.concatenate([utc, utc + 24 * cycle])
+    for end in ("t_low", "t_high"):
+        table[end] = pa.array(bounds, pa.timestamp("us", "UTC"))
+    rules.add_many(pa.table(table))
+    events = pa.array(np.concatenate([naive, naive + 24 * cycle]), pa.timestamp("us"))
+    assert set(rules.match(pa.table({"t": events}))) == {(i, i) for i in range(4)}
+
+
+def test_times_beyond_year_9999_are_explained():
+    rules = rules_of(a="t > TIMESTAMP '2024-01-01 00:00:00Z'", b="t < TIMESTAMP '2024-01-01'")
+    far = 2**62
+    moments = pa.timestamp("us", "UTC")
+    ends = pa.struct([("low", moments), ("high", moments)])
+    for events in (
+        pa.table({"t": pa.array([far], moments)}),
+        pa.table({"t": pa.array([far // 1_000_000], pa.timestamp("s"))}),
+        pa.table({"t": pa.array([{"low": far, "high": far + 1}], ends)}),
+        pa.table({"m": pa.array([[("t", far)]], pa.map_(pa.string(), moments))}),
+    ):
+        assert rules.explain(events, "a").matched
+        explanation = rules.explain(events, "b")
+        assert not explanation.matched
+        assert "t is 4611686018427" in str(explanation)
+    turned = pa.table({"t": pa.array([{"low": far + 1, "high": far}], ends)})
+    with pytest.raises(tocsin.EventError, match=r"low end is above its high end; got.*4611686"):
+        rules.match(turned)
+
+
+def test_dictionaries_without_letters():
+    """They share an address in memory, and are not the same."""
+    rules = rules_of(a="c = ''", b="c IS NULL", c="c <> 'k'")
+    two = tocsin.Rules({"c": "category", "d": "category"})
+    two.add("empty", "d = ''")
+    two.add("null", "c IS NULL")
+    indices = pa.array([0, 0], pa.int8())
+
+    def column(values):
+        return pa.DictionaryArray.from_arrays(indices, pa.array(values, pa.string()))
+
+    for first, second in ((column([None]), column([""])), (column([""]), column([None]))):
+        found = two.match(pa.table({"c": first, "d": second}))
+        expected = {
+            (row, name)
+            for row in range(2)
+            for name, holds in (
+                ("empty", second[0].as_py() == ""),
+                ("null", first[0].as_py() is None),
+            )
+            if holds
+        }
+        assert set(found) == expected
+    chunks = pa.chunked_array([column([None]), column([""]), column(["", None]).take([1, 0])])
+    assert list(rules.match(pa.table({"c": chunks})).sorted()) == [
+        (0, "b"), (1, "b"), (2, "a"), (2, "c"), (3, "a"), (3, "c"), (4, "a"), (4, "c"), (5, "a"),
+        (5, "c"),
+    ]  # fmt: skip
+
+
+def test_dictionaries_too_large_to_be_one():
+    """Together they have more values than the type of their indices can count."""
+    rules = rules_of(a="c = 'v150'", b="c IS NULL")
+    chunks = [
+        pa.DictionaryArray.from_arrays(
+            pa.array([*range(100), None], pa.int8()),
+            pa.array([f"v{100 * k + i}" for i in range(100)]),
+        )
+        for k in range(3)
+    ]
+    found = rules.match(pa.table({"c": pa.chunked_array(chunks)}))
+    assert list(found) == [(100, "b"), (151, "a"), (201, "b"), (302, "b")]
+    ids = pa.chunked_array([chunk.slice(0, 100) for chunk in chunks])
+    rules.add_many(pa.table({"id": ids, "where": ["x > 1"] * 300, "team": ids}))
+    assert rules["v250"].payload == {"team": "v250"}
+
+
+def test_ids_as_arrow_and_numpy_have_them():
+    rules = rules_of(a="x > 1", b="x > 2")
+    found = rules.match({"x": 5}).sorted().ids()
+    assert rules.explain({"x": 5}, found[1]).rule == "b"
+    assert found[0] in rules
+    assert rules[found[0]].where == "x > 1"
+    rules.replace(found[0], "x > 3")
+    rules.remove_many([found[0], np.str_("b")])
+    assert len(rules) == 0
+    rules.merge()
+    rules.add(pa.scalar(7), "x > 1")
+    assert list(rules.match({"x": 5})) == [(0, 7)]

@@ -24,7 +24,7 @@ def plain(array: Any) -> pa.Array:
     Arrow can neither filter nor join views and runs, and joins dictionaries only if they fit.
     """
     if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
+        array = combined(array)
     if t.is_dictionary(array.type):
         array = array.dictionary_decode()
     elif t.is_run_end_encoded(array.type):
@@ -34,6 +34,31 @@ def plain(array: Any) -> pa.Array:
     if t.is_binary_view(array.type):
         return array.cast(pa.large_binary())
     return array
+
+
+def combined(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array, copied only if it has several chunks."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    try:
+        return column.combine_chunks()
+    except pa.ArrowException:
+        # Dictionaries cannot always be made one: those that hold nulls, or too many values for
+        # the type of the indices.
+        return pa.chunked_array([plain(chunk) for chunk in column.chunks]).combine_chunks()
+
+
+def python_value(scalar: pa.Scalar) -> Any:
+    """Return a value as Python has it; times outside of the years 1 to 9999 as integers."""
+    try:
+        return scalar.as_py()
+    except (ValueError, OverflowError):
+        if t.is_struct(scalar.type):
+            return {name: python_value(scalar[name]) for name in (f.name for f in scalar.type)}
+        if t.is_map(scalar.type):
+            entries = [scalar.values[i] for i in range(len(scalar.values))]
+            return [(python_value(entry["key"]), python_value(entry["value"])) for entry in entries]
+        return scalar.value
 
 
 @contextlib.contextmanager

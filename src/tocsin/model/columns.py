@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import zoneinfo
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,13 @@ import pyarrow.types as t
 
 from tocsin.errors import EventError
 from tocsin.jit import Float64s, Int64Out, Int64s, UInt8s, kernel
+from tocsin.model import line
 from tocsin.model.arrow import is_text, plain, refusing
 from tocsin.model.line import NAN, NULL, OTHER, SEAM
 from tocsin.model.schema import ARTICLE, RANGE, RANGE_KINDS, Kind, Schema
 
 _TABLES = 64  # tables of dictionaries that are remembered
+_DAY = 86_400_000_000  # microseconds
 
 
 @kernel
@@ -53,8 +56,9 @@ class Coder:
 
     def __init__(self, codes: dict[str, int]):
         self.codes = codes
-        # By where the letters of a dictionary lie. It is kept, lest another one come to lie there.
-        self._tables: dict[tuple[int, int, int], tuple[pa.Array, np.ndarray]] = {}
+        # By where all of a dictionary lies: its letters alone do not tell an empty text from
+        # null. The dictionary is kept, so that no other can take its place in memory.
+        self._tables: dict[tuple[Any, ...], tuple[pa.Array, np.ndarray]] = {}
 
     @functools.cached_property
     def _mentioned(self) -> tuple[pa.Array, np.ndarray]:
@@ -73,13 +77,13 @@ class Coder:
             table = self._table(array.dictionary)
         else:
             # The same dictionary comes with every block of a column.
-            letters = array.dictionary.buffers()[-1]
-            at = letters.address if letters is not None else 0, array.dictionary.offset
-            key = (*at, len(array.dictionary))
+            dictionary = array.dictionary
+            places = [None if b is None else (b.address, b.size) for b in dictionary.buffers()]
+            key = (dictionary.type, dictionary.offset, len(dictionary), *places)
             if key not in self._tables:
                 if len(self._tables) == _TABLES:
                     self._tables.clear()
-                self._tables[key] = array.dictionary, self._table(array.dictionary)
+                self._tables[key] = dictionary, self._table(dictionary)
             table = self._tables[key][1]
         if not len(table):
             out[:] = NULL
@@ -227,11 +231,29 @@ def _microseconds(array: pa.Array, schema: Schema) -> np.ndarray:
         )
         numbers = _values(too_far.cast(pa.timestamp("us")), np.int64)
     if zone is None and schema.timezone != "UTC":
-        # A local time less its offset: in a gap the one before it, in an overlap the earlier.
-        local = pa.array(numbers, pa.timestamp("us"))
-        instants = pc.assume_timezone(
-            local, schema.timezone, ambiguous="earliest", nonexistent="earliest"
-        )
-        offset = _values(pc.local_timestamp(instants), np.int64) - _values(instants, np.int64)
-        numbers = numbers - offset
+        numbers = numbers - _offsets(numbers, schema.zone)
     return numbers
+
+
+def _offsets(local: np.ndarray, zone: zoneinfo.ZoneInfo) -> np.ndarray:
+    """Return by how many microseconds a zone is ahead of UTC at local times.
+
+    In a gap it is the offset before it, in an overlap the earlier, as `line.time_key` has it.
+    Arrow's own conversion knows only the changes that the time zone files list, which end in 2037
+    or, in files of the slim format, long before, and not the rule that holds after them. So days
+    are looked up once each, and the times of a day on which the clocks change one by one.
+    """
+    days, of_day = np.unique(local // _DAY, return_inverse=True)
+    by_day = [_offset_of_day(zone, day) for day in days.tolist()]
+    offsets = np.array([0 if each is None else each for each in by_day], np.int64)[of_day]
+    changing = np.flatnonzero(np.array([each is None for each in by_day], bool)[of_day])
+    for i in changing.tolist():
+        offsets[i] = line.offset_at(int(local[i]), zone)
+    return offsets
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _offset_of_day(zone: zoneinfo.ZoneInfo, day: int) -> int | None:
+    """Return the offset that a zone has on a day since 1970, None if it changes on that day."""
+    first = line.offset_at(day * _DAY, zone)
+    return first if line.offset_at(day * _DAY + _DAY - 1, zone) == first else None

@@ -25,7 +25,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
-from tocsin.errors import ConditionError, is_unicode
+from tocsin.errors import ConditionError, is_unicode, shortened
 from tocsin.model.constants import Constants, Literals, refuse
 from tocsin.model.leaves import Codes, Compiler, Leaf
 from tocsin.model.predicates import Predicate, meet
@@ -33,12 +33,16 @@ from tocsin.model.schema import Schema
 
 MOST_CONJUNCTIONS = 64
 _SHAPES_KEPT = 10_000
+_UNCOUNTED = 1_000_000  # conjunctions; n times (a OR b) would be 2**n
 
 Bound = list[list[tuple[int, Predicate]]]  # conjunctions of (attribute, predicate), by attribute
 
 # Strings, backquoted names, words and numbers, as far as they are plain. A text with
 # an escape, a comment or a double quote is parsed on its own.
-_SCAN = re.compile(r"'([^']*)'|([A-Za-z_]\w*|`[^`]*`)|(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+)")
+# Digits are 0 to 9: Unicode has others, which are no numbers in SQL.
+_SCAN = re.compile(
+    r"'([^']*)'|([^\W\d]\w*|`[^`]*`)|([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)"
+)
 _NOT_PLAIN = re.compile(r"""\\|"|--|/\*|''""")
 _QUOTED = re.compile(
     r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL
@@ -99,7 +103,8 @@ class Conditions:
         if not isinstance(text, str):
             raise ConditionError(f"a condition must be a text, got {type(text).__name__} {text!r}")
         if not is_unicode(text):
-            raise ConditionError(f"the condition {text!r} is not valid Unicode")
+            shown = shortened(repr(text), 200)
+            raise ConditionError(f"the condition {shown} is not valid Unicode")
         if _NOT_PLAIN.search(text):
             return self._read_alone(text, codes)
         shape_key, literals = _scan(text)
@@ -128,12 +133,13 @@ class Conditions:
         try:
             tree = _parse(text)
             slots = _slots(text) if literals else {}
-            compiler = Compiler(self.schema, Constants(self.schema, slots))
+            compiler = Compiler(self.schema, Constants(self.schema, text, slots))
             normal = compiler.normal(tree, False)
             count = _count(normal)
             if count > MOST_CONJUNCTIONS:
+                spelled = f"{count:,}" if count < _UNCOUNTED else f"over {_UNCOUNTED:,}"
                 raise ConditionError(
-                    f"the condition spells out to {count} conjunctions, and a rule has at most "
+                    f"the condition spells out to {spelled} conjunctions, and a rule has at most "
                     f"{MOST_CONJUNCTIONS}; use IN for several values of one attribute, or "
                     "split it into several rules"
                 )
@@ -226,10 +232,10 @@ def _count(tree: Any) -> int:
     junction, children = tree
     counts = [_count(child) for child in children]
     if junction == "or":
-        return sum(counts)
+        return min(sum(counts), _UNCOUNTED)
     product = 1
     for count in counts:
-        product *= count
+        product = min(product * count, _UNCOUNTED)
     return product
 
 

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from sqlglot import exp
 
-from tocsin.errors import ConditionError
+from tocsin.errors import ConditionError, shortened
 from tocsin.model import line
 from tocsin.model.schema import ARTICLE, Kind, Schema
 
@@ -63,6 +63,11 @@ def position(node: exp.Expr) -> int | None:
     return min(starts) if starts else None
 
 
+def sql(node: exp.Expr) -> str:
+    """Return a node of the parse as SQL, short enough for a message."""
+    return shortened(node.sql("spark"), 100)
+
+
 def refuse(message: str, node: exp.Expr) -> ConditionError:
     """Return an error that points at a node of the parse."""
     start = position(node)
@@ -74,8 +79,9 @@ def refuse(message: str, node: exp.Expr) -> ConditionError:
 class Constants:
     """Compiles the constant expressions of one text, noting which literals it used."""
 
-    def __init__(self, schema: Schema, slots: dict[int, int]):
+    def __init__(self, schema: Schema, text: str, slots: dict[int, int]):
         self._schema = schema
+        self._text = text
         self._slots = slots  # where a literal starts in the text -> its number
         self.used: set[int] = set()
 
@@ -107,6 +113,12 @@ class Constants:
         if slot is not None:
             self.used.add(slot)
         if node.is_string:
+            if self.in_double_quotes(node) and text in self._schema:
+                raise refuse(
+                    f'"{text}" in double quotes is a text, in Spark too, but an attribute has that '
+                    f"name; write {text} or `{text}` for the attribute, '{text}' for the text",
+                    node,
+                )
             return Constant("text", (lambda _: text) if slot is None else lambda s: s[slot], node)
         if not _NUMBER.fullmatch(text):
             raise refuse(f"{text} is not a number", node)
@@ -114,6 +126,11 @@ class Constants:
         if slot is None:
             return Constant(type_, lambda _: read(text), node)
         return Constant(type_, lambda s: read(s[slot]), node)
+
+    def in_double_quotes(self, node: exp.Expr) -> bool:
+        """Tell whether a constant is a text in double quotes, where other databases have names."""
+        start = position(node)
+        return start is not None and self._text[start : start + 1] == '"'
 
     def _negation(self, node: exp.Neg) -> Constant:
         inner = self.compile(node.this)
@@ -176,7 +193,7 @@ class Constants:
             return inner
 
         def cannot(value: Value) -> ConditionError:
-            return refuse(f"{value!r} cannot be cast to {node.to.sql('spark')}", node)
+            return refuse(f"{value!r} cannot be cast to {sql(node.to)}", node)
 
         if to in (exp.DType.DOUBLE, exp.DType.FLOAT) and inner.type != "time":
 
@@ -226,7 +243,7 @@ class Constants:
             whole_days = to == exp.DType.DATE
             return Constant("time", time, node)
         raise refuse(
-            f"a cast of {_shown(inner)} to {node.to.sql('spark')} is not folded; "
+            f"a cast of {_shown(inner)} to {sql(node.to)} is not folded; "
             "write the value as a literal of that type",
             node,
         )
@@ -319,8 +336,10 @@ def mismatch(attribute: int, constant: Constant, schema: Schema) -> ConditionErr
         "flag": _other_attribute(schema, name, "flag"),
         "time": _other_attribute(schema, name, "time"),
     }[constant.type]
-    if not advice and constant.type == "text" and kind in ("integer", "number"):
-        advice = "; leave out the quotes if a number is meant"
+    if constant.type == "text" and kind in ("integer", "number"):
+        written = str(constant.node.this).strip()
+        if not advice or _NUMBER.fullmatch(written.removeprefix("-")):
+            advice = "; leave out the quotes if a number is meant"
     if not advice and kind == "category":
         advice = "; put the value in quotes if a text is meant"
     return refuse(
@@ -341,8 +360,18 @@ def fit_one_decimal(values: Sequence[int | decimal.Decimal]) -> bool:
 
 
 def _other_attribute(schema: Schema, name: str, *kinds: Kind) -> str:
+    """Return a hint at an attribute of these kinds whose name goes on where this one ends.
+
+    As `temp_label` does after `temp`; `name` is no such continuation of `n`.
+    """
     for other in schema:
-        if schema.kind(other) in kinds and other.lower().startswith(name.lower()) and other != name:
+        rest = other[len(name) :]
+        if (
+            schema.kind(other) in kinds
+            and other.lower().startswith(name.lower())
+            and rest
+            and (rest[0].isupper() or not rest[0].isalpha())
+        ):
             return f"; did you mean {other!r}?"
     return ""
 
@@ -385,12 +414,12 @@ def _precision(type_: exp.DataType) -> tuple[int, int]:
 
 def _shown(constant: Constant) -> str:
     node = constant.node
-    shown = repr(str(node.this)) if constant.type == "text" else node.sql("spark")
+    shown = repr(shortened(str(node.this), 100)) if constant.type == "text" else sql(node)
     return f"{_NAMES.get(constant.type, 'the value')} {shown}"
 
 
 def _unfoldable(node: exp.Expr) -> str:
-    shown = node.sql("spark")
+    shown = sql(node)
     if isinstance(node, exp.Binary | exp.Neg):
         return (
             f"the arithmetic {shown} is not folded (only +, - and * of numbers are); "

@@ -26,7 +26,7 @@ import pyarrow.types as t
 
 from tocsin.errors import EventError, near
 from tocsin.model import line
-from tocsin.model.arrow import is_text, plain, refusing
+from tocsin.model.arrow import combined, is_text, plain, python_value, refusing
 from tocsin.model.columns import (
     Coder,
     bad_range,
@@ -73,14 +73,18 @@ class Events:
             events._dicts = source
             return events
         table = to_table(source, [schema.name(a) for a in used], "events")
-        events._size = table.num_rows
-        events._bind(table)
+        events._size, given = table.num_rows, table.column_names
+        if is_pandas(source):
+            # The table has only columns that are tested and, without any, no rows.
+            events._size, given = len(source), list(map(str, source.columns))
+        events._bind(table, given)
         return events
 
     def __len__(self) -> int:
         return self._size
 
-    def _bind(self, table: pa.Table) -> None:
+    def _bind(self, table: pa.Table, given: Sequence[str]) -> None:
+        """Find the columns of attributes in a table; `given` are all that the events have."""
         by_name: dict[str, list[str]] = {}
         for name in table.column_names:
             by_name.setdefault(name.lower(), []).append(name)
@@ -104,7 +108,7 @@ class Events:
             elif not self._maps:
                 raise EventError(
                     f"the events have no column {name!r}, which a rule tests"
-                    + (near(name, table.column_names) or f"; they have {_some(table.column_names)}")
+                    + (near(name, given) or f"; they have {_some(given)}")
                 )
 
     def blocks(self) -> Iterator[Keys]:
@@ -151,7 +155,7 @@ class Events:
         bad = bad_range(kind, out, high)
         if bad is not None:
             place, why = bad
-            raise EventError(f"{named(place)}: {why}; got {array[place].as_py()!r}")
+            raise EventError(f"{named(place)}: {why}; got {python_value(array[place])!r}")
         return high
 
     def _place(self, attribute: int, before: int, number: int) -> str:
@@ -184,11 +188,11 @@ class Events:
             return given[-1] if given else None
         for known, column in self._columns:
             if known == attribute:
-                return column[row].as_py()
+                return python_value(column[row])
         found = [
             value
             for _, column in self._maps
-            for key, value in column[row].as_py() or ()
+            for key, value in python_value(column[row]) or ()
             if str(key).lower() == name
         ]
         return found[-1] if found else None
@@ -390,7 +394,7 @@ def to_table(source: Any, names: Sequence[str] | None, what: str) -> pa.Table:
         return source
     if isinstance(source, pa.RecordBatch):
         return pa.Table.from_batches([source])
-    if type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns"):
+    if is_pandas(source):
         if names is not None:
             wanted = {n.lower() for n in names}
             source = source.loc[:, [str(c).lower() in wanted for c in source.columns]]
@@ -405,6 +409,11 @@ def to_table(source: Any, names: Sequence[str] | None, what: str) -> pa.Table:
     )
 
 
+def is_pandas(source: Any) -> bool:
+    """Tell whether something is a pandas frame, without importing pandas."""
+    return type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns")
+
+
 def is_sparse(type_: pa.DataType) -> bool:
     """Tell whether a column holds sparse attributes: a map from text to a value."""
     return t.is_map(type_) and is_text(type_.key_type)
@@ -412,10 +421,7 @@ def is_sparse(type_: pa.DataType) -> bool:
 
 def slice_of(column: pa.ChunkedArray, start: int, stop: int) -> pa.Array:
     """Return rows of a column as one array, copied only if they span several chunks."""
-    piece = column.slice(start, stop - start)
-    if piece.num_chunks == 1:
-        return piece.chunk(0)
-    return piece.combine_chunks()
+    return combined(column.slice(start, stop - start))
 
 
 def _compressed(keys: Keys) -> Keys:

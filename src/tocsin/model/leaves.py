@@ -20,6 +20,7 @@ from tocsin.model.constants import (
     fit_one_decimal,
     mismatch,
     refuse,
+    sql,
 )
 from tocsin.model.line import HIGHEST, LOWEST, NULL, number_key
 from tocsin.model.predicates import (
@@ -126,7 +127,7 @@ class Compiler:
             raise _refused(node)
         if node.args.get("table"):
             raise refuse(
-                f"{node.sql('spark')} is a qualified name; write the attribute's name alone, "
+                f"{sql(node)} is a qualified name; write the attribute's name alone, "
                 "in backquotes if it has a dot",
                 node,
             )
@@ -189,7 +190,14 @@ class Compiler:
         if "null" not in (a.type, b.type) and not (
             a.type == b.type or (a.type in numbers and b.type in numbers)
         ):
-            raise refuse(f"{node.sql('spark')} compares constants of different kinds", node)
+            raise refuse(f"{sql(node)} compares constants of different kinds", node)
+        for side in (left, right):
+            if self.constants.in_double_quotes(side):
+                raise refuse(
+                    f"{sql(node)} compares two constants: what is in double quotes is a text, in "
+                    "Spark too; write an attribute's name bare or in backquotes",
+                    side,
+                )
         as_doubles = "double" in (a.type, b.type)
         operator = _OPERATORS[type(node)]
         if negated:
@@ -234,7 +242,7 @@ class Compiler:
         attribute = self._attribute(node.this)
         if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
             raise refuse(
-                f"{node.sql('spark')} asks a subquery; a condition tests attributes against "
+                f"{sql(node)} asks a subquery; a condition tests attributes against "
                 "constants. Write the values out, or keep them as rules of their own",
                 node,
             )
@@ -366,14 +374,14 @@ def _unwrapped(node: exp.Expr) -> exp.Expr:
 
 def _two_columns(node: exp.Expr) -> ConditionError:
     return refuse(
-        f"{node.sql('spark')} compares two columns; a condition tests attributes against "
+        f"{sql(node)} compares two columns; a condition tests attributes against "
         "constants. Compute the difference as a column of the events",
         node,
     )
 
 
 def _refused(node: exp.Expr) -> ConditionError:
-    shown = node.sql("spark")
+    shown = sql(node)
     if isinstance(node, exp.Query | exp.Exists | exp.Subquery | exp.All | exp.Any):
         return refuse(
             f"{shown} is a subquery; a condition tests attributes against constants. "
@@ -387,7 +395,10 @@ def _refused(node: exp.Expr) -> ConditionError:
             node,
         )
     if isinstance(node, exp.Literal):
-        return refuse(f"{shown} is a constant, not a condition; compare an attribute with it", node)
+        advice = "; write an attribute's name bare or in backquotes" if node.is_string else ""
+        return refuse(
+            f"{shown} is a constant, not a condition; compare an attribute with it{advice}", node
+        )
     if isinstance(node, exp.Cast | exp.TryCast):
         return refuse(
             f"{shown} casts an attribute; declare it in the schema as the kind you need, "

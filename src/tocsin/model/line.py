@@ -39,6 +39,12 @@ SEAM = -5_819_204_377_310_644_129
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
+_NAIVE_EPOCH = datetime.datetime(1970, 1, 1)
+_DAY = 86_400_000_000  # microseconds
+# Days since 1970, a day off the ends of what Python has, since zones look to both sides.
+_FIRST_DAY = (datetime.date(1, 1, 2) - datetime.date(1970, 1, 1)).days
+_LAST_DAY = (datetime.date(9999, 12, 30) - datetime.date(1970, 1, 1)).days
+_CYCLE = 146_097  # days of 400 years
 _pack = struct.Struct("<d").pack
 _unpack = struct.Struct("<q").unpack
 
@@ -119,6 +125,21 @@ def time_key(value: datetime.date, zone: datetime.tzinfo) -> int:
         # fold=0: in a gap or an overlap Python takes the earlier offset, as Java does.
         value = value.replace(tzinfo=zone)
     return (value - _EPOCH) // _MICROSECOND
+
+
+def offset_at(local: int, zone: datetime.tzinfo) -> int:
+    """Return by how many microseconds a zone is ahead of UTC at a local time.
+
+    `local` is in microseconds since 1970. Python knows the years 1 to 9999: what lies before is as
+    in its first, and what lies after as a multiple of 400 years earlier, when the calendar and so
+    the rules of summer time are the same.
+    """
+    days, rest = divmod(local, _DAY)
+    if days > _LAST_DAY:
+        days -= -((_LAST_DAY - days) // _CYCLE) * _CYCLE
+    moment = _NAIVE_EPOCH + datetime.timedelta(max(days, _FIRST_DAY), microseconds=rest)
+    offset = moment.replace(tzinfo=zone).utcoffset()
+    return (offset or datetime.timedelta(0)) // _MICROSECOND
 
 
 def time_value(key: int) -> datetime.datetime | None:

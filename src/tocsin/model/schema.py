@@ -24,6 +24,15 @@ ARTICLE = {
 RANGE = ("low", "high")  # the fields of a struct that is a range
 RANGE_KINDS: tuple[Kind, ...] = ("integer", "number", "time")
 
+# What other systems call the kinds.
+_OTHER_NAMES: dict[str, str] = (
+    dict.fromkeys(["float", "float32", "float64", "double", "real", "decimal", "numeric"], "number")
+    | dict.fromkeys(["int", "int32", "int64", "long", "bigint", "short", "byte"], "integer")
+    | dict.fromkeys(["str", "string", "text", "varchar", "char", "enum", "keyword"], "category")
+    | dict.fromkeys(["bool", "boolean"], "flag")
+    | dict.fromkeys(["datetime", "timestamp", "date"], "time")
+)
+
 _DECIMAL = "is a decimal column; cast it to double or bigint and declare that instead"
 
 # What Spark's DataType.typeName() says, so that pyspark need not be imported.
@@ -107,10 +116,11 @@ class Schema:
         """Declare one more attribute, after the others."""
         if not isinstance(name, str) or not name:
             raise SchemaError(f"an attribute's name must be a text, got {name!r}")
-        if kind not in KINDS:
+        if not isinstance(kind, str) or kind not in KINDS:
+            meant = _OTHER_NAMES.get(str(getattr(kind, "__name__", kind)).lower())
             raise SchemaError(
                 f"attribute {name!r}: the kind must be one of {', '.join(KINDS)}; got {kind!r}"
-                + near(kind, KINDS)
+                + (f"; did you mean {meant!r}?" if meant else near(kind, KINDS))
             )
         folded = name.lower()
         if folded in self._index:

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.types as t
 
 from tocsin.errors import ConditionError, EventError, RuleError, TocsinError, near
-from tocsin.model.arrow import is_text, plain, refusing
+from tocsin.model.arrow import combined, is_text, plain, refusing
 from tocsin.model.bounds import Bounds
 from tocsin.model.columns import check_type
 from tocsin.model.condition import Conditions
@@ -27,7 +27,7 @@ from tocsin.model.events import is_sparse, map_entries, to_table
 from tocsin.model.leaves import Codes
 from tocsin.model.predicates import INTERVAL
 from tocsin.model.schema import KINDS, Schema
-from tocsin.model.weights import checked_weights
+from tocsin.model.weights import weights_of_pairs
 
 _NO_BOUNDS = np.empty(0)
 
@@ -60,17 +60,36 @@ def read_rules(source: Any, conditions: Conditions, codes: Codes, first: int) ->
         raise RuleError(f"the table of rules has two columns {double!r}; rename or drop one")
     given = plain(table.column("id"))
     ids = _checked_ids(given)
+    boxes = _box_columns(names, conditions.schema)
+    form = _form(names, boxes)
     with refusing(RuleError, "the table of rules"):
-        if "where" in names:
+        if form == "text":
             read = _read_texts(table, ids, conditions, codes, first)
-        elif "attribute" in names and ("low" in names or "high" in names):
+        elif form == "long":
             read = _read_long(table, ids, conditions.schema, codes, first)
         else:
-            boxes = _box_columns(names, conditions.schema)
-            if not boxes:
-                raise RuleError(_forms(names))
             read = _read_boxes(table, ids, boxes, conditions.schema, codes, first)
     return read._replace(id_type=given.type)
+
+
+def _form(names: list[str], boxes: dict[int, tuple[str | None, str | None]]) -> str:
+    """Return which of the three forms a table has; raise if it is none, or two at once."""
+    bounds = [n for n in ("low", "high") if n in names]
+    columns = {
+        "text": ["where"] if "where" in names else [],
+        "boxes": [name for ends in boxes.values() for name in ends if name],
+        "long": ["attribute", *bounds] if "attribute" in names and bounds else [],
+    }
+    found = {form: own for form, own in columns.items() if own}
+    if not found:
+        raise RuleError(_forms(names))
+    if len(found) > 1:
+        what = " and ".join(f"{', '.join(map(repr, own))} ({form})" for form, own in found.items())
+        raise RuleError(
+            f"the table of rules has two forms at once: {what}; give a rule's condition in one of "
+            "them, and rename columns that are payload"
+        )
+    return next(iter(found))
 
 
 def _checked_ids(ids: pa.Array) -> pa.Array:
@@ -130,9 +149,7 @@ def _read_texts(
     except EventError:
         raise RuleError(f"the column 'where' must be texts, got type {column.type}") from None
     where = plain(column).cast(pa.large_string())
-    weights = None
-    if "weights" in table.column_names:
-        weights = _weights_column(table.column("weights"))
+    weights = _weights_column(table)
     builder = Builder()
     names = ids.to_pylist()
     for row, text in enumerate(where.to_pylist()):
@@ -140,8 +157,8 @@ def _read_texts(
             if text is None:
                 raise ConditionError("the condition is null; write TRUE to match all events")
             bound, attributes = conditions.read(text, codes)
-            own = weights[row] if weights is not None else None
-            by_attribute = checked_weights(own, attributes, conditions.schema) if own else None
+            own = weights[row].as_py() if weights is not None else None
+            by_attribute = weights_of_pairs(own, attributes, conditions.schema) if own else None
         except TocsinError as error:
             raise error.at(f"row {row} (rule {names[row]!r})") from None
         builder.add(first + row, bound, by_attribute)
@@ -149,14 +166,16 @@ def _read_texts(
     return RuleTable(ids, ids.type, np.arange(len(ids)), where, builder.build(), payload)
 
 
-def _weights_column(column: pa.ChunkedArray) -> list[dict[str, float] | None] | None:
-    if t.is_null(column.type):
+def _weights_column(table: pa.Table) -> pa.MapArray | None:
+    """Return the column of weights, None if there is none or it is all null."""
+    if "weights" not in table.column_names or t.is_null(table.schema.field("weights").type):
         return None
+    column = table.column("weights")
     if not is_sparse(column.type):
         raise RuleError(
             f"the column 'weights' must be a map from attribute to weight, got type {column.type}"
         )
-    return [None if w is None else dict(w) for w in column.to_pylist()]
+    return plain(column)
 
 
 # ---------------------------------------------------------------- boxes
@@ -189,10 +208,8 @@ def _read_boxes(
     first: int,
 ) -> RuleTable:
     n = len(ids)
-    taken = {"id"} | {name for ends in boxes.values() for name in ends if name}
-    weighted = "weights" in table.column_names and is_sparse(table.schema.field("weights").type)
-    if weighted:
-        taken.add("weights")
+    taken = {"id", "weights"} | {name for ends in boxes.values() for name in ends if name}
+    given_weights = _weights_column(table)
     for name in table.column_names:
         stem, _, end = name.rpartition("_")
         if name not in taken and end in ("low", "high"):
@@ -209,7 +226,9 @@ def _read_boxes(
         high_column = plain(table.column(high_name)) if high_name else None
         low[:, i], high[:, i], tested[:, i] = bounds.keys(low_column, high_column)
     possible = np.asarray((~tested | (low <= high)).all(axis=1))
-    weights = _box_weights(table, tested, list(boxes), schema, ids) if weighted else None
+    weights = None
+    if given_weights is not None:
+        weights = _box_weights(given_weights, tested, list(boxes), schema, ids)
     counts: np.ndarray = tested.sum(axis=1)
     if not possible.all():
         tested &= possible[:, None]
@@ -231,19 +250,28 @@ def _read_boxes(
 
 
 def _box_weights(
-    table: pa.Table, tested: np.ndarray, attributes: list[int], schema: Schema, ids: pa.Array
+    column: pa.MapArray,
+    tested: np.ndarray,
+    attributes: list[int],
+    schema: Schema,
+    ids: pa.Array,
 ) -> np.ndarray:
     """Return a weight per box and attribute, 1 where none is given."""
-    offsets, given, items = map_entries(plain(table.column("weights")), schema, None)
+    offsets, given, items = map_entries(column, schema, None)
     rows = np.repeat(np.arange(len(ids)), np.diff(offsets))
     values = np.asarray(items.cast(pa.float64()).fill_null(np.nan))
     place = np.full(len(schema), -1)
     place[attributes] = np.arange(len(attributes))
     unused = (place[given] < 0) | ~tested[rows, place[given]]
-    for i in np.flatnonzero(unused | ~(np.isfinite(values) & (values >= 0)))[:1]:
+    _, first = np.unique(rows * len(schema) + given, return_index=True)
+    repeated = np.ones(len(rows), bool)
+    repeated[first] = False
+    for i in np.flatnonzero(unused | repeated | ~(np.isfinite(values) & (values >= 0)))[:1]:
         known = frozenset(a for a in attributes if tested[rows[i], place[a]])
         try:
-            checked_weights({schema.name(int(given[i])): float(values[i])}, known, schema)
+            own = np.flatnonzero(rows[: i + 1] == rows[i])  # the last of them is wrong
+            pairs = [(schema.name(int(given[j])), float(values[j])) for j in own]
+            weights_of_pairs(pairs, known, schema)
         except TocsinError as error:
             raise error.at(f"row {rows[i]} (rule {ids[int(rows[i])].as_py()!r})") from None
     weights = np.ones(tested.shape)
@@ -289,7 +317,10 @@ def _read_long(
         heads = np.flatnonzero(fresh)
         low, high = np.maximum.reduceat(low, heads), np.minimum.reduceat(high, heads)
         rule, attr = rule[heads], attr[heads]
-        weight = weight[heads] if weight is not None else None
+        if weight is not None:
+            weight = _one_weight(weight, heads, order, row_ids)
+    if weight is not None:
+        weight = np.where(np.isnan(weight), 1.0, weight)
     possible = np.ones(len(ids), bool)
     possible[rule[low > high]] = False
     if not possible.all():
@@ -328,7 +359,7 @@ def _numbered(row_ids: pa.Array) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _attributes(column: pa.ChunkedArray, schema: Schema, ids: pa.Array) -> np.ndarray:
-    column = column.combine_chunks()
+    column = combined(column)
     if not len(column):
         return np.empty(0, np.int32)
     if not t.is_dictionary(column.type) or column.dictionary.null_count:
@@ -349,7 +380,26 @@ def _attributes(column: pa.ChunkedArray, schema: Schema, ids: pa.Array) -> np.nd
     return table[indices]
 
 
+def _one_weight(
+    weight: np.ndarray, heads: np.ndarray, order: np.ndarray, ids: pa.Array
+) -> np.ndarray:
+    """Return the one weight that rows of a rule and an attribute give, NaN where none does.
+
+    `order` are the rows' numbers in the table, `heads` where each group of them begins.
+    """
+    least, most = np.fmin.reduceat(weight, heads), np.fmax.reduceat(weight, heads)
+    for group in np.flatnonzero(least != most):
+        if not np.isnan(least[group]):
+            row = int(order[heads[group]])
+            raise RuleError(
+                f"row {row} (rule {ids[row].as_py()!r}): several rows give this attribute "
+                f"different weights, {least[group]:g} and {most[group]:g}; give one"
+            )
+    return least
+
+
 def _long_weights(table: pa.Table, tested: np.ndarray, ids: pa.Array) -> np.ndarray | None:
+    """Return a weight per row, NaN where none is given; None if there are none at all."""
     if "weight" not in table.column_names:
         return None
     column = plain(table.column("weight"))
@@ -358,8 +408,8 @@ def _long_weights(table: pa.Table, tested: np.ndarray, ids: pa.Array) -> np.ndar
     if not (t.is_floating(column.type) or t.is_integer(column.type)):
         raise RuleError(f"the column 'weight' must be numbers, got type {column.type}")
     given = np.asarray(column.is_valid())
-    weight = np.asarray(column.cast(pa.float64()).fill_null(1.0))
-    bad = np.flatnonzero(~(np.isfinite(weight) & (weight >= 0)))
+    weight = np.asarray(column.cast(pa.float64()).fill_null(np.nan))
+    bad = np.flatnonzero(given & ~(np.isfinite(weight) & (weight >= 0)))
     if len(bad):
         row = int(bad[0])
         raise RuleError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tocsin.errors import ConditionError, RuleError, near
@@ -18,8 +18,15 @@ def checked_weights(
         raise RuleError(
             f"weights must be a dict from attribute to number, got {type(weights).__name__}"
         )
+    return weights_of_pairs(weights.items(), tested, schema)
+
+
+def weights_of_pairs(
+    pairs: Iterable[tuple[Any, Any]], tested: frozenset[int], schema: Schema
+) -> dict[int, float]:
+    """Return the same of pairs of name and weight, as maps in Arrow have them."""
     by_attribute: dict[int, float] = {}
-    for name, weight in weights.items():
+    for name, weight in pairs:
         try:
             attribute = schema.index(str(name))
         except ConditionError as error:
@@ -29,6 +36,11 @@ def checked_weights(
             raise RuleError(
                 f"a weight is given for attribute {name!r}, which the condition does not test"
                 + (near(name, names) or f"; it tests {', '.join(names) or 'none'}")
+            )
+        if attribute in by_attribute:
+            raise RuleError(
+                f"attribute {schema.name(attribute)!r} has two weights, "
+                f"{by_attribute[attribute]:g} and {weight}; names are read without case"
             )
         by_attribute[attribute] = checked_weight(name, weight)
     return by_attribute
