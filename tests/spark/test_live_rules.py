@@ -11,9 +11,11 @@ import time
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import StreamingQueryException
 
 import tocsin
 import tocsin.spark
+from tocsin.spark import matching, worker
 
 SCHEMA = {"n": "integer", "tier": "category"}
 FIELDS = "row BIGINT, n BIGINT, tier STRING"
@@ -228,3 +230,163 @@ def test_the_log_agrees(tmp_path):
     assert folder.agreed("q", "1") == 2
     assert folder.agreed("other", "0") == 2
     assert sorted(f.name for f in (tmp_path / "store" / "log" / "q").iterdir()) == ["0", "1"]
+
+
+# ------------------------------------------------------------ versions that do not fit the plan
+
+
+def planned(events, store, **options):
+    """The source and the options that `match` sends to workers, without running anything."""
+    jobs = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matching, "self_contained", lambda job: jobs.append(job) or job)
+        tocsin.spark.match(events, store, **options)
+    return jobs[0].args
+
+
+@pytest.fixture
+def in_version(spark, tmp_path, monkeypatch):
+    """Plan a stream now, and return what a later version of the store gives for it."""
+    monkeypatch.setattr(worker, "_micro_batch", lambda: ("query-1", "3"))
+    events = spark.readStream.schema(FIELDS).parquet(str(tmp_path))
+    batch = pa.RecordBatch.from_pydict({"n": pa.array([1])})
+
+    def plan(store, **options):
+        source, asked = planned(events, store.path, keep=["n"], **options)
+        assert source.version is None
+        asked = asked._replace(columns=["n"])
+
+        def result():
+            now = source._replace(version=store.version)
+            (found,) = worker.match_batches(now, asked, [batch])
+            return found
+
+        return result
+
+    return plan
+
+
+def refusal(result):
+    with pytest.raises(tocsin.StoreError) as caught:
+        result()
+    return str(caught.value)
+
+
+def test_integer_ids_become_texts_where_texts_were_planned(in_version, tmp_path):
+    store = tocsin.RuleStore.create(tmp_path / "store", SCHEMA)
+    rows, lists = in_version(store), in_version(store, output="lists")
+    assert rows().schema.types == [pa.int64(), pa.string()]
+    store.add(7, "n > 0")
+    assert rows().to_pydict() == {"n": [1], "rule": ["7"]}
+    assert rows().schema.types == [pa.int64(), pa.string()]
+    assert lists().to_pydict() == {"n": [1], "rules": [["7"]]}
+
+
+def test_text_ids_where_integers_were_planned_are_told(in_version, tmp_path):
+    store = tocsin.RuleStore.create(tmp_path / "store", SCHEMA)
+    store.add(7, "n > 0")
+    result, counted = in_version(store), in_version(store, how="count")
+    with store.change() as rules:
+        rules.remove(7)
+        rules.merge()
+    assert result().to_pydict() == {"n": [], "rule": []}
+    assert result().schema.types == [pa.int64(), pa.int64()]
+    store.add("seven", "n > 1")
+    told = refusal(result)
+    assert f"{tmp_path / 'store'}, version {store.version}: the rules' ids are texts" in told
+    assert "planned for integers; restart the query" in told
+    assert told.endswith(f"`tocsin rules unpin {tmp_path / 'store'} query-1 3`")
+    assert counted().to_pydict() == {"n": [1], "matches": [0]}, "no ids, no trouble"
+
+
+def test_a_payload_that_changes_its_type(in_version, tmp_path):
+    store = tocsin.RuleStore.create(tmp_path / "store", SCHEMA)
+    store.add(1, "n > 0", payload={"rank": 1, "team": "red"})
+    result = in_version(store, payload=["team", "rank"])
+    store.add(2, "n > 0", payload={"rank": 2.0})
+    assert store.rules().payload_schema.field("rank").type == pa.float64()
+    found = result()
+    assert found.to_pydict() == {"n": [1, 1], "rule": [1, 2], "team": ["red", None], "rank": [1, 2]}
+    assert found.schema.types[2:] == [pa.string(), pa.int64()]
+    store.add(3, "n > 5", payload={"rank": 2.5})
+    assert result().num_rows == 2, "only what matches has to fit"
+    store.replace(3, "n > 0", payload={"rank": 2.5})
+    told = refusal(result)
+    assert f"version {store.version}: payload column 'rank' is double, but the query was " in told
+    assert "planned for bigint, and Float value 2.500000 was truncated" in told
+    assert "restart the query" in told
+    with store.change() as rules:
+        rules.remove_many([1, 2, 3])
+        rules.merge()
+        rules.add(4, "n > 0")
+    assert result().to_pydict() == {"n": [1], "rule": [4], "team": [None], "rank": [None]}
+    store.replace(4, "n > 0", payload={"team": 5})
+    assert "'team' is bigint, but the query was planned for string; restart" in refusal(result)
+
+
+@pytest.mark.parametrize(
+    ("planned_type", "type_", "value", "fits"),
+    [
+        (pa.float64(), pa.int64(), 2**53, True),
+        (pa.float64(), pa.int64(), 2**53 + 1, False),
+        (pa.int64(), pa.float64(), -3.0, True),
+        (pa.int64(), pa.float64(), float("nan"), False),
+        (pa.int64(), pa.float64(), 2.0**63, False),
+        (pa.int32(), pa.int64(), 2**31, False),
+        (pa.float32(), pa.float64(), 0.5, True),
+        (pa.float32(), pa.float64(), float("nan"), True),
+        (pa.float32(), pa.float64(), 0.1, False),
+        (pa.string(), pa.large_string(), "a", True),
+        (pa.int64(), pa.string(), "5", False),
+        (pa.string(), pa.int64(), 5, False),
+        (pa.timestamp("us", "UTC"), pa.timestamp("us"), 5, False),
+        (pa.int64(), pa.uint8(), 5, True),
+        (pa.string(), pa.uint8(), 5, False),
+        (pa.int64(), pa.bool_(), True, False),
+        (pa.int64(), pa.null(), None, True),
+    ],
+)
+def test_which_values_fit_another_type(planned_type, type_, value, fits):
+    source = worker.RuleSource("store", 1, False)
+    column = pa.array([None, value], type_)
+    if fits:
+        cast = worker._cast(column, pa.field("p", planned_type), source)
+        assert cast.type == planned_type
+        assert repr(cast.to_pylist()) == repr(pa.array([None, value], planned_type).to_pylist())
+    else:
+        with pytest.raises(tocsin.StoreError, match=r"payload column 'p' is .* restart the query"):
+            worker._cast(column, pa.field("p", planned_type), source)
+
+
+def test_a_stream_whose_versions_change_types(spark, tmp_path):
+    """Planned on an empty store; what a version cannot be cast to stops the query, by name."""
+    (tmp_path / "events").mkdir()
+    store = tocsin.RuleStore.create(tmp_path / "store", SCHEMA)
+    store.add("x", "n < 0", payload={"rank": 1})
+    with store.change() as rules:
+        rules.remove("x")
+    events = spark.readStream.schema(FIELDS).option("maxFilesPerTrigger", 1)
+    events = events.parquet(str(tmp_path / "events"))
+    found = tocsin.spark.match(events, store.path, keep=["row"], payload=["rank"])
+    with store.change() as rules:
+        rules.merge()  # forgets what ids and payload were
+        rules.add(7, "n = 3", payload={"rank": 2.0})
+    writer = found.writeStream.format("memory").queryName("types")
+    query = writer.trigger(processingTime="0 seconds").start()
+    try:
+        write_events(tmp_path, 0)
+        query.processAllAvailable()
+        assert sorted(map(tuple, spark.table("types").collect())) == [
+            (3, "7", 2),
+            (10, "7", 2),
+            (17, "7", 2),
+        ]
+        store.replace(7, "n = 3", payload={"rank": 2.5})
+        write_events(tmp_path, 1)
+        with pytest.raises(StreamingQueryException) as caught:
+            query.processAllAvailable()
+    finally:
+        query.stop()
+    told = str(caught.value)
+    assert f"StoreError: {store.path}, version {store.version}: payload column 'rank'" in told
+    assert f"tocsin rules unpin {store.path} {query.id} 1" in told
