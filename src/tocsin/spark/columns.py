@@ -73,11 +73,13 @@ class EventColumns:
                 raise EventError(
                     f"{error}; or name the columns to keep, as in keep=[...]"
                 ) from None
-        found = [self.named(name, "keep") for name in keep]
-        for i, field in enumerate(found):
-            if field in found[:i]:
+        found: dict[str, st.StructField] = {}
+        for name in keep:
+            field = self.named(name, "keep")
+            if field.name in found:
                 raise RuleError(f"keep names the column {field.name!r} twice")
-        return found
+            found[field.name] = field
+        return list(found.values())
 
 
 def needed_columns(
@@ -88,9 +90,9 @@ def needed_columns(
     Rules that are live may come to look at any attribute. The column `weights` has weights and no
     attributes.
     """
-    given = columns.schema()
+    given, tested = columns.schema(), dict.fromkeys(rules.tested())
     found, missing = [], []
-    for name in list(rules.schema) if live else rules.tested():
+    for name in rules.schema if live else tested:
         field = columns.find(name)
         if field is None:
             missing.append(name)
@@ -101,12 +103,12 @@ def needed_columns(
         return found
     kinds = [rules.schema.kind(name) for name in missing]
     maps = [name for name in _sparse_columns(columns, kinds) if name != weights]
-    untold = [name for name in missing if name in rules.tested()]
-    if untold and not maps:
+    nowhere = [] if maps else [name for name in missing if name in tested]
+    if nowhere:
         known = [f.name for f in columns.fields]
         raise EventError(
-            f"the events have no column {untold[0]!r}, which a rule tests"
-            + (near(untold[0], known) or f"; they have {', '.join(known[:8])}")
+            f"the events have no column {nowhere[0]!r}, which a rule tests"
+            + (near(nowhere[0], known) or f"; they have {', '.join(known[:8])}")
         )
     return [*found, *maps]
 

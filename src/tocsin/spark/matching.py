@@ -118,15 +118,15 @@ def match(
         raise RuleError("rules_version is for the path of a rule store; these have no version")
     names = [f.name for f in kept]
     check_names(names, [f.name for f in [*added, *versions]], carried.names)
-    selected = list(dict.fromkeys([*names, *needed, *own_weights]))
-    hidden = [f.name for f in columns.fields if f.name in selected and is_collated(f.dataType)]
+    selected = dict.fromkeys([*names, *needed, *own_weights])
+    collated = [f.name for f in columns.fields if f.name in selected and is_collated(f.dataType)]
     options = MatchOptions(
         how,
         k,
         # A batch without columns would not say how many rows it has.
-        selected or [""],
+        list(selected) or [""],
         len(kept),
-        [*hidden, *own_weights],
+        list({*collated, *own_weights}),
         output,
         weights,
         _id_type(opened),

@@ -73,10 +73,9 @@ def self_contained(job: Callable[[Any], Any]) -> Callable[[Any], Any]:
             job = pickle.loads(carried)
         except (ImportError, AttributeError) as error:
             raise ImportError(
-                f"Spark's workers run {sys.executable}, which cannot load tocsin: {error}. Install "
-                "the caller's version of tocsin there, or set PYSPARK_PYTHON (or spark.pyspark."
-                "python), before Spark starts, to a Python that has it; the caller's is "
-                f"{caller}"
+                f"Spark's workers run {sys.executable}, which cannot load tocsin: {error}. Before "
+                "Spark starts, set PYSPARK_PYTHON to a Python that has the same version of tocsin "
+                f"as the caller, which runs {caller} (tocsin.spark.session does that)"
             ) from None
         return job(batches)
 
