@@ -223,6 +223,19 @@ def streamed(spark, found, place):
     return spark.read.parquet(str(place / "out"))
 
 
+def zoned(spark):
+    """The rules, of a DataFrame, that an event satisfies in a session whose zone is not UTC."""
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        frame = spark.sql("SELECT TIMESTAMP '2024-05-01 12:00:00Z' AS ts")
+        texts = ["ts = '2024-05-01 08:00:00'", "ts = TIMESTAMP '2024-05-01 12:00:00'"]
+        rules = spark.createDataFrame(list(enumerate(texts)), "id INT, where STRING")
+        return [row.rule for row in tocsin.spark.match(frame, rules).collect()]
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+
+
 def errors(spark, place):
     """Yield what is raised for something that only a worker can notice."""
     frame = spark.sql("SELECT 7D AS x, map('x', -1D) AS w")

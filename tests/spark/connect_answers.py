@@ -44,6 +44,7 @@ def main(folder):
         changing_rules(spark, folder / "live")
         errors = {name: str(error) for name, error in answers.errors(spark, folder / "errors")}
         (folder / "errors.json").write_text(json.dumps(errors))
+        (folder / "zoned.json").write_text(json.dumps(answers.zoned(spark)))
 
 
 if __name__ == "__main__":

@@ -30,3 +30,7 @@ def test_an_error_in_a_worker_is_told(source, classic_errors, connect_folder):
     batch = "weights of events: the weight of attribute 'x' must be a finite number, 0 or more; got"
     assert f"EventError: {batch} -1.0" in errors["batch"]
     assert "EventError: the events have no column 'z', which a rule tests" in errors["stream"]
+
+
+def test_the_zone_of_the_session(spark, connect_folder):
+    assert json.loads((connect_folder / "zoned.json").read_text()) == answers.zoned(spark) == [0]

@@ -11,9 +11,11 @@ import time
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import StreamingQueryException
 
 import tocsin
 import tocsin.spark
+from tocsin.spark import matching, worker
 
 SCHEMA = {"n": "integer", "tier": "category"}
 FIELDS = "row BIGINT, n BIGINT, tier STRING"
@@ -215,3 +217,241 @@ def test_frozen_rules_in_a_stream(spark, place):
     query.awaitTermination()
     counts = dict(map(tuple, spark.table("frozen").collect()))
     assert counts == {row: int(row % 7 == 3) for row in range(20)}
+
+
+# ------------------------------------------------------------ versions that do not fit the plan
+
+
+def planned(events, store, **options):
+    """The source and the options that `match` sends to workers, without running anything."""
+    jobs = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matching, "self_contained", lambda job: jobs.append(job) or job)
+        tocsin.spark.match(events, store, **options)
+    return jobs[0].args
+
+
+@pytest.fixture
+def in_version(spark, tmp_path, monkeypatch):
+    """Plan a stream now, and return what a later version of the store gives for it."""
+    monkeypatch.setattr(worker, "_micro_batch", lambda: ("query-1", "3"))
+    events = spark.readStream.schema(FIELDS).parquet(str(tmp_path))
+    batch = pa.RecordBatch.from_pydict({"n": pa.array([1])})
+
+    def plan(store, live=False, **options):
+        source, asked = planned(events, store.path, keep=["n"], **options)
+        assert source.version is None
+        asked = asked._replace(columns=["n"])
+
+        def result():
+            now = source if live else source._replace(version=store.version)
+            (found,) = worker.match_batches(now, asked, [batch])
+            return found
+
+        return result
+
+    return plan
+
+
+def refusal(result):
+    with pytest.raises(tocsin.StoreError) as caught:
+        result()
+    return str(caught.value)
+
+
+def test_integer_ids_become_texts_where_texts_were_planned(in_version, tmp_path):
+    store = tocsin.RuleStore.create(tmp_path / "store", SCHEMA)
+    rows, lists = in_version(store), in_version(store, output="lists")
+    assert rows().schema.types == [pa.int64(), pa.string()]
+    store.add(7, "n > 0")
+    assert rows().to_pydict() == {"n": [1], "rule": ["7"]}
+    assert rows().schema.types == [pa.int64(), pa.string()]
+    assert lists().to_pydict() == {"n": [1], "rules": [["7"]]}
+
+
+def test_text_ids_where_integers_were_planned_are_told(in_version, tmp_path):
+    store = tocsin.RuleStore.create(tmp_path / "store", SCHEMA)
+    store.add(7, "n > 0")
+    result, counted = in_version(store), in_version(store, how="count")
+    with store.change() as rules:
+        rules.remove(7)
+        rules.merge()
+    assert result().to_pydict() == {"n": [], "rule": []}
+    assert result().schema.types == [pa.int64(), pa.int64()]
+    store.add("seven", "n > 1")
+    told = refusal(result)
+    assert f"{tmp_path / 'store'}, version {store.version}: the rules' ids are texts" in told
+    assert "planned for integers; restart the query" in told
+    assert told.endswith(f"`tocsin rules unpin {tmp_path / 'store'} query-1 3`")
+    assert counted().to_pydict() == {"n": [1], "matches": [0]}, "no ids, no trouble"
+
+
+def test_a_payload_that_changes_its_type(in_version, tmp_path):
+    store = tocsin.RuleStore.create(tmp_path / "store", SCHEMA)
+    store.add(1, "n > 0", payload={"rank": 1, "team": "red"})
+    result = in_version(store, payload=["team", "rank"])
+    store.add(2, "n > 0", payload={"rank": 2.0})
+    assert store.rules().payload_schema.field("rank").type == pa.float64()
+    found = result()
+    assert found.to_pydict() == {"n": [1, 1], "rule": [1, 2], "team": ["red", None], "rank": [1, 2]}
+    assert found.schema.types[2:] == [pa.string(), pa.int64()]
+    store.add(3, "n > 5", payload={"rank": 2.5})
+    assert result().num_rows == 2, "only what matches has to fit"
+    store.replace(3, "n > 0", payload={"rank": 2.5})
+    told = refusal(result)
+    assert f"version {store.version}: payload column 'rank' is double, but the query was " in told
+    assert "planned for bigint, and Float value 2.500000 was truncated" in told
+    assert "restart the query" in told
+    with store.change() as rules:
+        rules.remove_many([1, 2, 3])
+        rules.merge()
+        rules.add(4, "n > 0")
+    assert result().to_pydict() == {"n": [1], "rule": [4], "team": [None], "rank": [None]}
+    store.replace(4, "n > 0", payload={"team": 5})
+    assert "'team' is bigint, but the query was planned for string; restart" in refusal(result)
+
+
+@pytest.mark.parametrize(
+    ("planned_type", "type_", "value", "fits"),
+    [
+        (pa.float64(), pa.int64(), 2**53, True),
+        (pa.float64(), pa.int64(), 2**53 + 1, False),
+        (pa.int64(), pa.float64(), -3.0, True),
+        (pa.int64(), pa.float64(), float("nan"), False),
+        (pa.int64(), pa.float64(), 2.0**63, False),
+        (pa.int32(), pa.int64(), 2**31, False),
+        (pa.float32(), pa.float64(), 0.5, True),
+        (pa.float32(), pa.float64(), float("nan"), True),
+        (pa.float32(), pa.float64(), 0.1, False),
+        (pa.string(), pa.large_string(), "a", True),
+        (pa.int64(), pa.string(), "5", False),
+        (pa.string(), pa.int64(), 5, False),
+        (pa.timestamp("us", "UTC"), pa.timestamp("us"), 5, False),
+        (pa.int64(), pa.uint8(), 5, True),
+        (pa.string(), pa.uint8(), 5, False),
+        (pa.int64(), pa.bool_(), True, False),
+        (pa.int64(), pa.null(), None, True),
+    ],
+)
+def test_which_values_fit_another_type(planned_type, type_, value, fits):
+    source = worker.RuleSource("store", 1, False)
+    column = pa.array([None, value], type_)
+    if fits:
+        cast = worker._cast(column, pa.field("p", planned_type), source)
+        assert cast.type == planned_type
+        assert repr(cast.to_pylist()) == repr(pa.array([None, value], planned_type).to_pylist())
+    else:
+        with pytest.raises(tocsin.StoreError, match=r"payload column 'p' is .* restart the query"):
+            worker._cast(column, pa.field("p", planned_type), source)
+
+
+def test_a_stream_whose_versions_change_types(spark, tmp_path):
+    """Planned on an empty store; what a version cannot be cast to stops the query, by name."""
+    (tmp_path / "events").mkdir()
+    store = tocsin.RuleStore.create(tmp_path / "store", SCHEMA)
+    store.add("x", "n < 0", payload={"rank": 1})
+    with store.change() as rules:
+        rules.remove("x")
+    events = spark.readStream.schema(FIELDS).option("maxFilesPerTrigger", 1)
+    events = events.parquet(str(tmp_path / "events"))
+    found = tocsin.spark.match(events, store.path, keep=["row"], payload=["rank"])
+    with store.change() as rules:
+        rules.merge()  # forgets what ids and payload were
+        rules.add(7, "n = 3", payload={"rank": 2.0})
+    writer = found.writeStream.format("memory").queryName("types")
+    query = writer.trigger(processingTime="0 seconds").start()
+    try:
+        write_events(tmp_path, 0)
+        query.processAllAvailable()
+        assert sorted(map(tuple, spark.table("types").collect())) == [
+            (3, "7", 2),
+            (10, "7", 2),
+            (17, "7", 2),
+        ]
+        store.replace(7, "n = 3", payload={"rank": 2.5})
+        write_events(tmp_path, 1)
+        with pytest.raises(StreamingQueryException) as caught:
+            query.processAllAvailable()
+    finally:
+        query.stop()
+    told = str(caught.value)
+    assert f"StoreError: {store.path}, version {store.version}: payload column 'rank'" in told
+    assert f"tocsin rules unpin {store.path} {query.id} 1" in told
+
+
+# ------------------------------------------------------------ attributes that a stream lacks
+
+
+def test_a_rule_over_a_column_that_the_stream_lacks_does_not_stop_it(spark, place):
+    """It is null there: before the rule is published, while it is in force, and after a restart."""
+    folder, store = place
+    write_events(folder, 0)
+    run(spark, folder)
+    with store.change() as rules:
+        rules.schema.add("temp", "number")
+        rules.add("hot", "temp > 30")
+        rules.add("unmeasured", "temp IS NULL AND n = 3")
+        rules.add("either", "temp > 30 OR n = 4")
+    write_events(folder, 1)
+    with pytest.warns(UserWarning, match=r"no column 'temp', which a rule tests.* it is null"):
+        run(spark, folder)
+    store.remove("hot")
+    write_events(folder, 2)
+    with pytest.warns(UserWarning, match="no column 'temp'"):
+        run(spark, folder)
+    found = {}
+    for row, rule, version in written(spark, folder):
+        found.setdefault((row // 20, version), set()).add((row % 20, rule))
+    all_rows = {(row, "all") for row in range(20)}
+    more = {(row, "unmeasured") for row in (3, 10, 17)} | {(row, "either") for row in (4, 11, 18)}
+    assert found == {(0, 2): all_rows, (1, 3): all_rows | more, (2, 4): all_rows | more}
+    (stream_,) = store.streams()
+    assert (stream_.batch, stream_.version, stream_.missing) == (2, 4, ("temp",))
+
+
+def test_a_missing_attribute_is_reported_once(in_version, tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(worker, "_in_force", lambda source: source._replace(version=store.version))
+    store = tocsin.RuleStore.create(tmp_path / "store", SCHEMA | {"temp": "number"})
+    store.add("cold", "temp IS NULL")
+    with pytest.warns(UserWarning, match="no column 'temp'"):
+        result = in_version(store, live=True)
+    for _ in range(2):
+        assert result().to_pydict() == {"n": [1], "rule": ["cold"]}
+        worker._report_missing.cache_clear()  # as in another worker
+    assert [record.message for record in caplog.records if "temp" in record.message] == [
+        f"stream query-1 has no column 'temp', which a rule of {store.path} tests: it is null "
+        "there. If the events have such a column, restart the query, so that it is planned with it"
+    ]
+
+
+def test_a_batch_query_is_strict(spark, tmp_path):
+    store = tocsin.RuleStore.create(tmp_path / "store", {"n": "integer", "temp": "number"})
+    store.add("cold", "temp IS NULL")
+    events = spark.range(3).withColumnRenamed("id", "n")
+    with pytest.raises(tocsin.EventError, match="no column 'temp', which a rule tests"):
+        tocsin.spark.match(events, store.path)
+
+
+def test_a_failed_batch_can_be_released(spark, place):
+    """A version that cannot be opened pins the batch that met it, until it is unpinned."""
+    folder, store = place
+    write_events(folder, 0)
+    query = stream(spark, folder).trigger(availableNow=True)
+    store.add("bad", "tier = 'gold'")
+    version = store.path / "versions" / f"{store.version:08d}.json"
+    whole = version.read_bytes()
+    version.write_bytes(whole[:-1])
+    started = query.start()
+    with pytest.raises(StreamingQueryException, match="it is damaged"):
+        started.awaitTermination()
+    version.write_bytes(whole)
+    good = store.remove("bad")
+    version.unlink()
+    started = query.start()
+    with pytest.raises(StreamingQueryException, match=r"has no version 3.*tocsin rules unpin"):
+        started.awaitTermination()
+    (listed,) = store.streams()
+    assert (listed.batch, listed.version) == (0, 3)
+    store.unpin(listed.query, 0)
+    run(spark, folder)
+    assert written(spark, folder) == {(row, "all", good) for row in range(20)}

@@ -5,13 +5,14 @@ import decimal
 import random
 import shutil
 
+import polars
 import pyarrow as pa
 import pytest
 
 import tocsin
 import tocsin.spark
 from tests import generate, naive
-from tocsin.spark import matching
+from tocsin.spark import worker
 
 
 @pytest.fixture(scope="module")
@@ -248,7 +249,7 @@ def test_bad_input(case, spark, tmp_path):
     refused("rules must be a tocsin.Rules", frame, 5)
     refused("there is no rule store", frame, str(tmp_path / "none"))
     refused("no column 'price', which a rule tests", frame.drop("price"), rules)
-    refused("'rule' has the name of a column", frame.withColumnRenamed("row", "rule"), rules)
+    refused("two columns 'rule' .* one is added", frame.withColumnRenamed("row", "rule"), rules)
     bad = spark.createDataFrame([(1, "price >")], "id INT, where STRING")
     refused("row 0 .rule 1.: syntax error", frame, bad)
     refused("payload goes with output='rows'", frame, rules, payload=["team"], output="lists")
@@ -288,16 +289,18 @@ def test_a_second_batch_costs_nothing_for_the_store(tmp_path, monkeypatch):
         return open_(*arguments, **options)
 
     monkeypatch.setattr(tocsin.Rules, "open", counted)
-    source = matching._Source(str(tmp_path / "store"), 1, False)
-    question = matching._Question("all", None, ["x"], 1, "rows", None, pa.schema([]), False)
+    source = worker.RuleSource(str(tmp_path / "store"), 1, False)
+    options = worker.MatchOptions(
+        "all", None, ["x"], 1, [], "rows", None, pa.string(), pa.schema([]), False
+    )
     batch = pa.RecordBatch.from_pydict({"x": [1.0, 7.0]})
     for _ in range(3):
-        (first, second) = matching._match_batches(source, question, [batch, batch])
+        (first, second) = worker.match_batches(source, options, [batch, batch])
         assert first.to_pydict() == second.to_pydict() == {"x": [7.0], "rule": ["high"]}
     assert len(opened) == 1
 
 
-def test_arguments_of_the_wrong_kind_are_told(spark):
+def test_arguments_of_the_wrong_kind_are_told(spark, tmp_path):
     rules = tocsin.Rules({"id": "integer"})
     rules.add("one", "id < 3")
     with pytest.raises(tocsin.EventError, match="must be a Spark DataFrame, got list"):
@@ -305,3 +308,47 @@ def test_arguments_of_the_wrong_kind_are_told(spark):
     for name in ("keep", "payload"):
         with pytest.raises(tocsin.RuleError, match=f"{name} takes names of columns in a list"):
             tocsin.spark.match(spark.range(3), rules, **{name: "id"})
+        with pytest.raises(tocsin.TocsinError, match="5"):
+            tocsin.spark.match(spark.range(3), rules, **{name: [5]})
+    store = tocsin.RuleStore.create(tmp_path / "store", {"id": "integer"})
+    with pytest.raises(tocsin.RuleError, match="got a tocsin RuleStore; its path"):
+        tocsin.spark.match(spark.range(3), store)
+    stream = spark.readStream.format("rate").load()
+    with pytest.raises(tocsin.RuleError, match=r"must not be a stream; .* path of a rule store"):
+        tocsin.spark.match(spark.range(3), stream)
+
+
+def test_tables_of_other_libraries_are_told_by_their_library(spark):
+    rules = tocsin.Rules({"x": "number"})
+    table = pa.table({"id": ["a"], "where": ["x > 0"]})
+    for other, name in (
+        (table, "pyarrow Table"),
+        (table.to_pandas(), "pandas DataFrame"),
+        (polars.from_arrow(table), "polars DataFrame"),
+    ):
+        with pytest.raises(tocsin.EventError, match=f"got a {name}; spark.createDataFrame"):
+            tocsin.spark.match(other, rules)
+        with pytest.raises(tocsin.RuleError, match=rf"got a {name}; .*Rules\.add_many"):
+            tocsin.spark.match(spark.sql("SELECT 1D AS x"), other)
+
+
+def test_payload_has_the_types_it_was_given(spark):
+    """A time without a zone stays one, and Spark's types suffice or are told to lack one."""
+    frame = spark.sql("SELECT 1D AS x")
+
+    def with_payload(array):
+        rules = tocsin.Rules({"x": "number"})
+        rules.add_many(pa.table({"id": ["a"], "where": ["x > 0"], "p": array}))
+        return tocsin.spark.match(frame, rules, keep=[], payload=["p"])
+
+    noon = datetime.datetime(2024, 5, 1, 12)
+    found = with_payload(pa.array([noon], pa.timestamp("us")))
+    assert found.dtypes == [("rule", "string"), ("p", "timestamp_ntz")]
+    assert found.collect() == [("a", noon)]
+    nanoseconds = pa.array([1_700_000_000_000_001_999], pa.timestamp("ns", "UTC"))
+    found = with_payload(nanoseconds).selectExpr("unix_micros(p)")
+    assert found.collect() == [(1_700_000_000_000_001,)]
+    with pytest.raises(tocsin.RuleError, match="'p' is of type uint32, which Spark does not have"):
+        with_payload(pa.array([1], pa.uint32()))
+    with pytest.raises(tocsin.RuleError, match="'p' is of type decimal256"):
+        with_payload(pa.array([1], pa.decimal256(40)))

@@ -241,6 +241,11 @@ def _spark_kind(type_: Any) -> tuple[Kind | None, str]:
     name = type_.typeName()
     if name.startswith("decimal"):
         return None, _DECIMAL
+    if name == "string" and type_.simpleString() != "string":
+        return None, (
+            f"is a column of type {type_.simpleString()}, and conditions compare texts byte by "
+            "byte; cast it to string"
+        )
     if name in _SPARK_KINDS:
         return _SPARK_KINDS[name], ""
     if name == "struct":

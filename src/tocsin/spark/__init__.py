@@ -1,5 +1,15 @@
 """Tocsin on Spark: DataFrame in, DataFrame out. The only folder that imports pyspark."""
 
+try:
+    import pyspark  # noqa: F401
+except ModuleNotFoundError as missing:
+    if missing.name != "pyspark":
+        raise
+    raise ModuleNotFoundError(
+        "tocsin.spark needs PySpark, which is not installed; pip install 'tocsin[spark]'",
+        name="pyspark",
+    ) from None
+
 from tocsin.spark.matching import match
 from tocsin.spark.session import session
 

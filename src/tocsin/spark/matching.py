@@ -2,56 +2,47 @@
 
 The plan is one `mapInArrow`: no shuffle, no join. What travels to the workers is a path
 and a version; each worker process maps the rules once and keeps them, so that its second
-batch costs nothing for them and all workers of a machine share one copy of the pages.
+batch costs nothing for them and all workers of a machine share one copy of the pages
+(`worker.py`).
 
 A `Rules` object is frozen at the call and travels as an archive. A store's path is taken
 as it is: the folder must be reachable from the caller and from the workers. A DataFrame of
 rules is read, checked and frozen at the call.
 
 Nothing here asks whether the session is Classic or Connect, and only what both have is used.
-
-In a stream the rules of a store are live. A worker knows its query and its micro-batch;
-the first task of a batch writes the version it finds into a log in the store, put-if-absent,
-and all others, and every repetition of the batch, read it there. So a batch sees one
-version, a repeated batch the same one, and Spark's own sinks stay exactly once.
 """
 
 from __future__ import annotations
 
 import atexit
 import functools
+import inspect
 import os
+import re
 import shutil
 import tempfile
 import uuid
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+import zoneinfo
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
-from pyspark import TaskContext
+import pyspark
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 
 from tocsin.engine.rules import Rules
+from tocsin.engine.store import RuleStore
 from tocsin.engine.store_folder import StoreFolder
-from tocsin.errors import EventError, RuleError, StoreError, near
-from tocsin.model.arrow import plain
-from tocsin.model.schema import ARTICLE, Schema
+from tocsin.errors import EventError, RuleError, near
+from tocsin.spark.columns import EventColumns, check_names, is_collated, needed_columns
 from tocsin.spark.kernels import compile_kernels
+from tocsin.spark.worker import MatchOptions, RuleSource, match_batches, self_contained
 
 HOWS = ("all", "top", "count")
 OUTPUTS = ("rows", "lists")
-
-
-class _Source(NamedTuple):
-    """Where a worker finds the rules."""
-
-    path: str
-    version: int | None  # None: live, as the log of the store says
-    archive: bool  # whether `path` is the name of an archive that came with the job
 
 
 def match(
@@ -74,8 +65,9 @@ def match(
         struct of `low` and `high` is a range, of which some value must satisfy a predicate.
     rules
         A `Rules`, the path of a rule store, or a DataFrame of rules in one of the three forms
-        of `Rules.add_many`. Of a store a batch query uses the version that is current at the
-        call, a stream in each micro-batch the one that is current then.
+        of `Rules.add_many`; times without a zone in it are in the session's zone. Of a store a
+        batch query uses the version that is current at the call, a stream in each micro-batch
+        the one that is current then.
     how
         "all" matches, the "top" ones with their scores, or the "count" of matches.
     k
@@ -89,7 +81,7 @@ def match(
         with `matches`.
     weights
         For "top", the events' own: a dict for all of them, or the name of a column of maps
-        from attribute to weight.
+        from attribute to weight; that column then holds no sparse attributes.
     payload
         Columns of the rules' payload to add to each row; for output="rows".
     rules_version
@@ -105,69 +97,144 @@ def match(
         raise RuleError(f"k and weights go with how='top'; got how={how!r}")
     if payload and (output != "rows" or how == "count"):
         raise RuleError("payload goes with output='rows', a row for each match")
-    if not hasattr(events, "mapInArrow"):
-        raise EventError(
-            f"events must be a Spark DataFrame, got {type(events).__name__}; for events in this "
-            "process use Rules.match"
-        )
     for name, given in (("keep", keep), ("payload", payload)):
         if isinstance(given, str):
             raise RuleError(f"{name} takes names of columns in a list, as in [{given!r}]")
-    fields = {f.name: f for f in events.schema.fields}
-    kept = _known(keep if keep is not None else list(fields), fields, "keep")
-    source, opened = _source(rules, events)
-    needed = _needed(opened, events.schema, source)
+    _check_frame(events)
+    columns = EventColumns(events.schema)
+    kept = columns.kept(keep)
+    source, opened = _source(rules, events, columns)
     if isinstance(weights, str):
-        _known([weights], fields, "weights")
-        needed = [*needed, weights]
-    extra = _payload_schema(opened, payload)
+        weights = columns.named(weights, "weights").name
+    own_weights = [weights] if isinstance(weights, str) else []
+    needed = needed_columns(opened, columns, source.version is None, *own_weights)
+    carried = _payload_schema(opened, payload)
     added = _added_columns(opened, how, output)
-    added += [st.StructField(f.name, from_arrow_type(f.type)) for f in extra]
-    if rules_version:
-        if source.archive:
-            raise RuleError("rules_version is for the path of a rule store; these have no version")
-        added.append(st.StructField("rules_version", st.LongType(), False))
-    taken = {f.name for f in added} & set(kept)
-    if taken:
-        raise EventError(
-            f"the kept column {taken.pop()!r} has the name of a column that matching adds; "
-            "rename it, or leave it out of keep"
-        )
-    # A batch without columns would not say how many rows it has.
-    columns = list(dict.fromkeys([*kept, *needed])) or list(fields)[:1]
+    payload_columns = [
+        st.StructField(f.name, from_arrow_type(f.type, prefer_timestamp_ntz=True)) for f in carried
+    ]
+    versions = [st.StructField("rules_version", st.LongType(), False)] if rules_version else []
+    if rules_version and source.archive:
+        raise RuleError("rules_version is for the path of a rule store; these have no version")
+    names = [f.name for f in kept]
+    check_names(names, [f.name for f in [*added, *versions]], carried.names)
+    selected = dict.fromkeys([*names, *needed, *own_weights])
+    collated = [f.name for f in columns.fields if f.name in selected and is_collated(f.dataType)]
+    options = MatchOptions(
+        how,
+        k,
+        # A batch without columns would not say how many rows it has.
+        list(selected) or [""],
+        len(kept),
+        list({*collated, *own_weights}),
+        output,
+        weights,
+        _id_type(opened),
+        carried,
+        rules_version,
+    )
     compile_kernels()
-    question = _Question(how, k, columns, len(kept), output, weights, extra, rules_version)
-    mapped = functools.partial(_match_batches, source, question)
-    schema = st.StructType([*(fields[name] for name in kept), *added])
+    mapped = self_contained(functools.partial(match_batches, source, options))
+    schema = st.StructType([*kept, *added, *payload_columns, *versions])
     # mapInArrow stumbles over names with dots, and binds by position anyway. Texts, since
     # `functions.col` makes a column of Classic or of Connect by the process, not by the frame.
-    numbered = [f"{_quoted(name)} AS c{i}" for i, name in enumerate(columns)]
-    return events.selectExpr(*numbered).mapInArrow(mapped, schema)
+    numbered = [f"{_quoted(name)} AS c{i}" for i, name in enumerate(selected)]
+    return events.selectExpr(*(numbered or ["0 AS c0"])).mapInArrow(mapped, schema)
 
 
-# ------------------------------------------------------------ in the driver
+def _check_frame(events: Any) -> None:
+    if hasattr(events, "mapInArrow"):
+        return
+    advice = (
+        "spark.createDataFrame makes one of a table; for events in this process use Rules.match"
+    )
+    if hasattr(events, "to_spark"):  # pandas on Spark
+        advice = "its method to_spark gives one"
+    raise EventError(f"events must be a Spark DataFrame, got {_kind_of(events)}; {advice}")
 
 
-def _source(rules: Any, events: Any) -> tuple[_Source, Rules]:
+def _kind_of(thing: Any) -> str:
+    """Return the type of a thing and whose it is: many libraries have a DataFrame."""
+    library = type(thing).__module__.partition(".")[0]
+    name = type(thing).__name__
+    return name if library in ("builtins", "__main__") else f"a {library} {name}"
+
+
+# ------------------------------------------------------------ the rules
+
+
+def _source(rules: Any, events: Any, columns: EventColumns) -> tuple[RuleSource, Rules]:
     if isinstance(rules, str | os.PathLike):
         folder = StoreFolder(rules)
         current = Rules.open(rules)
         live = getattr(events, "isStreaming", False)
         version = None if live else current.version
-        return _Source(str(folder.path.absolute()), version, False), current
-    if isinstance(rules, Rules):
-        return _frozen(rules, events.sparkSession), rules
-    if hasattr(rules, "toArrow") and hasattr(rules, "schema"):
-        made = Rules(Schema(events.schema))
-        made.add_many(rules.toArrow())
-        return _frozen(made, events.sparkSession), made
-    raise RuleError(
-        "rules must be a tocsin.Rules, the path of a rule store, or a DataFrame of rules; got "
-        f"{type(rules).__name__}"
-    )
+        return RuleSource(str(folder.path.absolute()), version, False), current
+    is_frame = hasattr(rules, "mapInArrow")
+    if not is_frame and not isinstance(rules, Rules):
+        raise RuleError(
+            "rules must be a tocsin.Rules, the path of a rule store, or a Spark DataFrame of "
+            f"rules; got {_kind_of(rules)}{_rules_advice(rules)}"
+        )
+    if int(pyspark.__version__.partition(".")[0]) < 4:
+        raise RuleError(
+            f"PySpark {pyspark.__version__} cannot send rules to its workers, 4.0 and later can; "
+            "save the rules to a store (Rules.save) and give match its path"
+        )
+    if is_frame:
+        rules = _rules_of_frame(rules, events, columns)
+    return _frozen(rules, events.sparkSession), rules
 
 
-def _frozen(rules: Rules, spark: Any) -> _Source:
+def _rules_advice(rules: Any) -> str:
+    if isinstance(rules, RuleStore):
+        return "; its path is what match takes"
+    if hasattr(rules, "__arrow_c_stream__") or hasattr(rules, "columns"):
+        return "; add the table to a tocsin.Rules (Rules.add_many), or make it a Spark DataFrame"
+    return ""
+
+
+def _rules_of_frame(frame: Any, events: Any, columns: EventColumns) -> Rules:
+    """Read a DataFrame of rules; times without a zone are in the session's, as Spark has it."""
+    if frame.isStreaming:
+        raise RuleError(
+            "a DataFrame of rules must not be a stream; for rules that change give match the path "
+            "of a rule store"
+        )
+    for field in frame.schema.fields:
+        if is_collated(field.dataType) and field.name.lower().endswith(("low", "high")):
+            raise RuleError(
+                f"the bounds {field.name!r} are of type {field.dataType.simpleString()}, and "
+                "conditions compare texts byte by byte; cast them to string"
+            )
+    session_zone = events.sparkSession.conf.get("spark.sql.session.timeZone")
+    zone = _named_zone(session_zone)
+    rules = Rules(columns.schema(zone or "UTC"))
+    rules.add_many(frame.toArrow())
+    times = [name for name in rules.tested() if rules.schema.kind(name) == "time"]
+    if zone is None and times:
+        raise RuleError(
+            f"rules test the time {times[0]!r}, and the session's time zone {session_zone!r} is "
+            "not one that can be used here; set spark.sql.session.timeZone to a name such as "
+            "'UTC' or 'Europe/Berlin'"
+        )
+    return rules
+
+
+def _named_zone(zone: str) -> str | None:
+    """Return the name of one of Spark's time zones, which may also be offsets of whole hours."""
+    offset = re.fullmatch(r"(?:UTC|GMT|UT)?([+-])(\d\d?)(?::?00)*", zone)
+    if zone == "Z" or (offset and int(offset[2]) == 0):
+        return "UTC"
+    if offset:
+        zone = f"Etc/GMT{'-' if offset[1] == '+' else '+'}{int(offset[2])}"  # east is negative
+    try:
+        return zoneinfo.ZoneInfo(zone).key
+    except (zoneinfo.ZoneInfoNotFoundError, OSError, ValueError):
+        return None
+
+
+def _frozen(rules: Rules, spark: Any) -> RuleSource:
     """Send rules, as they are now, to the workers as an archive of a store of one version."""
     name = f"tocsin-{uuid.uuid4().hex}"
     archive = _archives() / f"{name}.zip"
@@ -178,7 +245,7 @@ def _frozen(rules: Rules, spark: Any) -> _Source:
             for each in sorted(Path(folder).rglob("*")):
                 file.write(each, each.relative_to(folder))
     spark.addArtifacts(f"{archive}#{name}", archive=True)
-    return _Source(name, 1, True)
+    return RuleSource(name, 1, True)
 
 
 @functools.cache
@@ -189,63 +256,19 @@ def _archives() -> Path:
     return Path(folder)
 
 
-def _known(names: Sequence[str], fields: dict[str, Any], what: str) -> list[str]:
-    """Return columns by the names that the events give them, found as Spark finds them."""
-    found = []
-    folded: dict[str, list[str]] = {}
-    for name in fields:
-        folded.setdefault(name.lower(), []).append(name)
-    for name in names:
-        candidates = [name] if name in fields else folded.get(str(name).lower(), [])
-        if len(candidates) != 1:
-            raise EventError(
-                f"{what}: the events have no column {name!r}{near(name, fields)}"
-                if not candidates
-                else f"{what}: {name!r} may be any of {', '.join(candidates)}"
-            )
-        found.append(candidates[0])
-    return found
+# ------------------------------------------------------------ the result
 
 
-def _needed(rules: Rules, schema: Any, source: _Source) -> list[str]:
-    """Return the events' columns that rules look at, and all columns of sparse attributes.
-
-    Rules that are live may come to look at any attribute.
-    """
-    tested = rules.tested() if source.version is not None else list(rules.schema)
-    used = {name.lower() for name in tested}
-    columns = [f.name for f in schema.fields if f.name.lower() in used]
-    given = Schema(schema)
-    for name in columns:
-        wanted = rules.schema.kind(name)
-        found = given.kind(name) if name in given else None
-        if found != wanted and (wanted, found) != ("number", "integer"):
-            type_ = schema[name].dataType.simpleString()
-            raise EventError(
-                f"attribute {name!r} is {ARTICLE[wanted]}, but the events' column is of type "
-                f"{type_}; cast the column, or declare the attribute as what it is"
-            )
-    sparse = [
-        f.name
-        for f in schema.fields
-        if isinstance(f.dataType, st.MapType) and isinstance(f.dataType.keyType, st.StringType)
-    ]
-    missing = {name.lower() for name in rules.tested()} - {c.lower() for c in columns}
-    if missing and not sparse:
-        name = next(n for n in rules.tested() if n.lower() in missing)
-        known = [f.name for f in schema.fields]
-        raise EventError(
-            f"the events have no column {name!r}, which a rule tests"
-            + (near(name, known) or f"; they have {', '.join(known[:8])}")
-        )
-    return [*columns, *sparse]
+def _id_type(rules: Rules) -> pa.DataType:
+    """Return the type of the ids as Spark has it; text while there are none."""
+    whole = rules.id_type is not None and pa.types.is_integer(rules.id_type)
+    return pa.int64() if whole else pa.string()
 
 
 def _added_columns(rules: Rules, how: str, output: str) -> list[st.StructField]:
     if how == "count":
         return [st.StructField("matches", st.LongType(), False)]
-    whole = pa.types.is_integer(rules.id_type) if rules.id_type is not None else False
-    rule: st.DataType = st.LongType() if whole else st.StringType()
+    rule = from_arrow_type(_id_type(rules))
     if output == "rows":
         columns = [("rule", rule), ("score", st.DoubleType())]
     else:
@@ -258,130 +281,35 @@ def _added_columns(rules: Rules, how: str, output: str) -> list[st.StructField]:
 
 def _payload_schema(rules: Rules, names: Sequence[str]) -> pa.Schema:
     known = rules.payload_schema
+    fields: dict[str, pa.Field] = {}
     for name in names:
         if name not in known.names:
             raise RuleError(f"the rules have no payload column {name!r}{near(name, known.names)}")
-    return pa.schema([_as_spark_has_it(known.field(name)) for name in names])
+        if name.lower() in fields:
+            raise RuleError(f"payload names the column {name!r} twice; names are read without case")
+        fields[name.lower()] = _as_spark_has_it(known.field(name))
+    return pa.schema(list(fields.values()))
 
 
 def _as_spark_has_it(field: pa.Field) -> pa.Field:
     """Return a column in the one Arrow type that Spark takes for its own type."""
-    return pa.field(field.name, to_arrow_type(from_arrow_type(field.type), timezone="UTC"))
+    try:
+        type_ = _to_arrow_type(from_arrow_type(field.type, prefer_timestamp_ntz=True))
+    except (TypeError, ValueError):
+        raise RuleError(
+            f"payload column {field.name!r} is of type {field.type}, which Spark does not have; "
+            "cast it when the rules are added"
+        ) from None
+    return pa.field(field.name, type_)
+
+
+# What Spark 4.3 has to be told, 4.0 takes for granted.
+_to_arrow_type = (
+    functools.partial(to_arrow_type, timezone="UTC")
+    if "timezone" in inspect.signature(to_arrow_type).parameters
+    else to_arrow_type
+)
 
 
 def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-# ------------------------------------------------------------ in a worker
-
-
-class _Question(NamedTuple):
-    """What is asked of each batch."""
-
-    how: str
-    k: int | None
-    columns: list[str]  # the batch's, by position; the first `kept` are kept
-    kept: int
-    output: str
-    weights: str | dict[str, float] | None
-    payload: pa.Schema
-    rules_version: bool
-
-
-def _opened(source: _Source) -> Rules:
-    """Map the rules, once in the life of a worker process; checked when they were sent."""
-    # A store may have been deleted and made anew at the same path: its version is another file.
-    made = None
-    if not source.archive and source.version is not None:
-        made = StoreFolder(source.path).stamp(source.version)
-    return _mapped(source, made)
-
-
-@functools.lru_cache(maxsize=4)
-def _mapped(source: _Source, made: tuple[int, int] | None) -> Rules:
-    if source.archive:
-        return _unpacked(source)
-    return Rules.open(source.path, source.version, verify=False)
-
-
-def _unpacked(source: _Source) -> Rules:
-    """Map the rules of an archive that Spark has fetched and unpacked for this task.
-
-    On Classic it lies in the root of Spark's files, on Connect in the folder of the session
-    below that. There a worker of a batch query is told the session's folder as its root, but
-    one of a streaming query the root of all (seen in Spark 4.3), so it has to look around. A
-    name is given once, so whichever folder has it has the same rules; only another session's
-    may still be in the middle of unpacking.
-    """
-    from pyspark import SparkFiles  # which a client without Spark itself does not have
-
-    root = Path(SparkFiles.getRootDirectory())
-    trouble = StoreError(f"the rules, sent as archive {source.path}, did not arrive in {root}")
-    for folder in [root / source.path, *root.glob(f"*/{source.path}")]:
-        if folder.is_dir():
-            try:
-                return Rules.open(folder, source.version, verify=False)
-            except StoreError as error:
-                trouble = error
-    raise trouble
-
-
-def _in_force(source: _Source) -> _Source:
-    """Return a source with the version of this micro-batch, if it is live."""
-    if source.version is not None:
-        return source
-    context = TaskContext.get()
-    query = context and context.getLocalProperty("sql.streaming.queryId")
-    batch = context and context.getLocalProperty("streaming.sql.batchId")
-    if not query or not batch:
-        raise StoreError("live rules need a streaming query, and this task belongs to none")
-    return source._replace(version=StoreFolder(source.path).pin(query, batch))
-
-
-def _match_batches(
-    source: _Source, question: _Question, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    """Answer each batch."""
-    for batch in batches:
-        rules = _opened(_in_force(source))
-        # Spark binds by position; the names are the events' own.
-        named = pa.RecordBatch.from_arrays(batch.columns, question.columns)
-        yield _answer(rules, question, named)
-
-
-def _answer(rules: Rules, question: _Question, events: pa.RecordBatch) -> pa.RecordBatch:
-    rows: np.ndarray | None = None
-    if question.how == "count":
-        added = {"matches": pa.array(rules.count(events))}
-    else:
-        if question.how == "top":
-            weights = question.weights
-            own = events.column(weights) if isinstance(weights, str) else weights
-            found = rules.top(events, question.k or 1, weights=own)
-        else:
-            found = rules.match(events)
-        ids = found.ids()
-        added = {"rule": ids.cast(pa.int64() if pa.types.is_integer(ids.type) else pa.string())}
-        if found.scores is not None:
-            added["score"] = pa.array(found.scores)
-        if question.output == "lists":
-            added = {f"{n}s": _lists(found.offsets, values) for n, values in added.items()}
-        else:
-            rows = found.events
-            carried = found.payload(question.payload).combine_chunks()
-            added |= {n: plain(carried.column(n)) for n in carried.column_names}
-    columns = events.columns[: question.kept]
-    if rows is not None:
-        places = pa.array(rows)
-        columns = [column.take(places) for column in columns]
-    if question.rules_version:
-        count = events.num_rows if rows is None else len(rows)
-        added["rules_version"] = pa.array(np.full(count, rules.version, np.int64))
-    names = [*question.columns[: question.kept], *added]
-    return pa.RecordBatch.from_arrays([*columns, *added.values()], names)
-
-
-def _lists(offsets: np.ndarray, values: pa.Array) -> pa.Array:
-    element = pa.field("element", values.type, nullable=False)
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, pa.list_(element))
