@@ -192,7 +192,7 @@ def _with_all_attributes(
 
 @functools.lru_cache(maxsize=64)
 def _report_missing(path: str, query: str | None, missing: tuple[str, ...]) -> None:
-    """Say on a worker's log what a stream lacks, once for all workers and the life of the stream."""
+    """Log what a stream lacks: once in its life, whatever worker comes first."""
     for name in StoreFolder(path).log.report_missing(query or "none", list(missing)):
         logging.getLogger("tocsin").warning(
             "stream %s has no column %r, which a rule of %s tests: it is null there. If the events "
