@@ -39,6 +39,7 @@ from tocsin.engine.segment import Segment
 from tocsin.engine.segment_files import (
     FORMAT,
     check_file,
+    check_fits,
     check_format,
     describe,
     read_segment,
@@ -47,6 +48,7 @@ from tocsin.engine.segment_files import (
 )
 from tocsin.errors import StoreConflictError, StoreError
 from tocsin.model.schema import Schema
+from tocsin.model.validation import require
 
 _MOST_PARTS = 32  # files of category values that a version may list before they are joined
 
@@ -146,7 +148,8 @@ class StoreFolder:
         collection = Collection(schema, content["index"])
         parts: dict[str, Segment] = {}
         for entry in content["segments"]:
-            segment = read_segment(self._segments / entry["name"], entry["manifest"], verify)
+            folder = self._segments / entry["name"]
+            segment = read_segment(folder, entry["manifest"], len(schema), verify)
             segment.stored = (str(self.path), entry["name"], entry["manifest"])
             parts[entry["role"]] = segment
         for entry in content["codes"]:
@@ -159,11 +162,22 @@ class StoreFolder:
                 places = np.flatnonzero(np.isin(segment.roster.positions, gone))
                 if len(places):
                     segment.remove(places)
+        payload = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(content["payload"])))
+        id_type = None if content["id_type"] is None else pa.type_for_alias(content["id_type"])
+        if verify:
+            before = -1
+            for role in ROLES:
+                if role in parts:
+                    check_fits(parts[role], schema, len(collection.codes), id_type, payload)
+                    positions = parts[role].roster.positions
+                    require(positions[0] > before, "segments are not in order")
+                    before = int(positions[-1])
+            require(before < content["next_position"], "the next position is taken")
         collection.restore(
             [parts.get(role) for role in ROLES],
             content["next_position"],
-            None if content["id_type"] is None else pa.type_for_alias(content["id_type"]),
-            pa.ipc.read_schema(pa.py_buffer(base64.b64decode(content["payload"]))),
+            id_type,
+            payload,
         )
         collection.origin = (str(self.path), number, content["codes"])
         return collection
