@@ -188,7 +188,8 @@ def check_fits(
     with refusing(StoreError, "ids, or a column of the payload, are not of the version's types"):
         if not is_text(id_type):  # texts are handed out as they are where they are too long for it
             roster.ids.cast(id_type)
-        roster.payload_as(payload)
+        joined = pa.unify_schemas([payload, roster.payload.schema], promote_options="permissive")
+        require(joined.types == payload.types, f"the payload's columns must be {payload.names}")
 
 
 def read_manifest(folder: Path, checksum: str) -> dict[str, Any]:
