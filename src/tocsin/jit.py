@@ -100,14 +100,15 @@ def frozen(array: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
 
 def laid(kind: type[_Tuple], parts: Iterable[Any]) -> _Tuple:
     """Return a named tuple of arrays, each frozen in the type that its field is annotated with."""
-    types_ = _field_types(kind)
+    types_ = field_types(kind).values()
     return kind(*(frozen(np.asarray(p), t) for p, t in zip(parts, types_, strict=True)))
 
 
 @functools.cache
-def _field_types(kind: type[Any]) -> list[str]:
+def field_types(kind: type[Any]) -> dict[str, str]:
+    """Return the fields of a named tuple of arrays, and the type of each."""
     hints = typing.get_type_hints(kind, include_extras=True)
-    return [hints[name].__metadata__[0].dtype for name in kind._fields]
+    return {name: hints[name].__metadata__[0].dtype for name in kind._fields}
 
 
 def step(function: Callable[..., Any]) -> Any:

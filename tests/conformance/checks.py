@@ -251,6 +251,14 @@ def check_arrays_round_trip(index, work, folder):
     assert proposed(again, work.keys, work.width) == whole(index, work.keys, work)
 
 
+def check_what_was_built_is_valid(index, work):
+    """What is opened from a store is checked; nothing that we build may be refused then."""
+    index.conjunctions.validate(work.width)
+    index.validate(work.width)
+    again = type(index).from_arrays(index.conjunctions, index.arrays())
+    again.validate(work.width + 1)
+
+
 def check_inputs_are_untouched(index, work):
     before = [a.tobytes() for a in (*work.conjunctions, *work.keys)]
     type(index).build(work.conjunctions, work.schema.floats())

@@ -66,6 +66,8 @@ def test_inserted_and_removed(kind, shape):
         alive[gone] = False
         size = index.conjunctions.size
         np.testing.assert_array_equal(answers(index, work), (truth & alive)[:, :size])
+        if index_class is not BEStar:  # whose records are kept for later when they are free
+            index.validate(len(work.floats))
     again = type(index).from_arrays(index.conjunctions, index.arrays())
     np.testing.assert_array_equal(answers(again, work), truth & alive)
     if index.proven:

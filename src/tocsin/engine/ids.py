@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.types as t
 
 from tocsin.jit import Int64Out, Int64s, UInt8s, kernel
+from tocsin.model.validation import check_type, check_within, require
 
 
 class IdIndex:
@@ -30,6 +31,9 @@ class IdIndex:
     @classmethod
     def from_arrays(cls, ids: pa.Array, arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the index of these ids whose `arrays` these are."""
+        for name, dtype in (("codes", "int64"), ("order", "int32")):
+            if name in arrays:
+                check_type(name, arrays[name], dtype)
         index = cls.__new__(cls)
         index._ids = ids
         index._codes = arrays["codes"] if "codes" in arrays else _codes(ids)
@@ -40,6 +44,20 @@ class IdIndex:
         """Return the arrays besides the ids, to be stored."""
         own = {} if t.is_integer(self._ids.type) else {"codes": self._codes}
         return own if self._order is None else own | {"order": self._order}
+
+    def validate(self) -> None:
+        """Raise a StoreError unless the codes are the ids' own, and the order is theirs."""
+        codes, size = _codes(self._ids), len(self._ids)
+        require(np.array_equal(self._codes, codes), "'codes' must be those of the ids")
+        if self._order is not None:
+            require(len(self._order) == size, f"'order' must have {size:,} elements")
+            check_within("order", self._order, 0, size)
+            once = np.bincount(self._order, minlength=size) == 1
+            require(bool(once.all()), "'order' must have each place once")
+            codes = codes[self._order]
+        require(
+            bool((codes[1:] >= codes[:-1]).all()), "the ids must be in the order of their codes"
+        )
 
     def double(self) -> tuple[int, int] | None:
         """Return two places that hold the same id, or None."""

@@ -27,10 +27,16 @@ from tocsin.engine.ids import IdIndex
 from tocsin.engine.plan import INDEXES
 from tocsin.engine.segment import Indexed, Roster, Segment
 from tocsin.errors import StoreError
+from tocsin.model.arrow import is_text, refusing
+from tocsin.model.categories import check_codes
 from tocsin.model.conjunctions import Conjunctions, conjunctions
+from tocsin.model.schema import Schema
+from tocsin.model.validation import check_type, require, typed_arrays
 
 FORMAT = 5  # 1 had one index a segment; 2 to 4 other arrays for counting, bestar, keyed
 _ALIGNMENT = 64
+_FILES = ("arrays.bin", "rules.arrow")
+_DTYPES = ("<i8", "<i4", "|u1", "<u2", "<u8", "<f8")  # of arrays; no other is ever mapped
 
 
 def write_segment(folder: Path, segment: Segment) -> tuple[str, str]:
@@ -75,7 +81,7 @@ def _fill(folder: Path, segment: Segment) -> str:
         "rules": len(roster.positions),
         "parts": [{"index": part.index.name, "why": part.why} for part in segment.parts],
         "arrays": places,
-        "files": {n: describe(folder / n) for n in ("arrays.bin", "rules.arrow")},
+        "files": {n: describe(folder / n) for n in _FILES},
     }
     checksum = write_json(folder / "manifest.json", manifest)
     sync_folder(folder)
@@ -85,42 +91,189 @@ def _fill(folder: Path, segment: Segment) -> str:
 def is_whole(folder: Path, checksum: str) -> bool:
     """Tell whether a folder holds the segment of this manifest, by the sizes of its files."""
     try:
-        manifest = read_json(folder / "manifest.json", checksum)
-        for name, expected in manifest["files"].items():
-            check_file(folder / name, expected, verify=False)
+        manifest = read_manifest(folder, checksum)
+        for name in _FILES:
+            check_file(folder / name, manifest["files"][name], verify=False)
     except StoreError:
         return False
     return True
 
 
-def read_segment(folder: Path, checksum: str, verify: bool) -> Segment:
-    """Return the segment in a folder, its arrays mapped.
+def read_segment(folder: Path, checksum: str, attributes: int, verify: bool) -> Segment:
+    """Return the segment in a folder, its arrays mapped; the schema has so many `attributes`.
 
-    Sizes are always checked, the contents' checksums if `verify`.
+    Sizes are always checked. If `verify`, so are the contents' checksums, and then all that
+    kernels rely on: whoever can change a file can seal it again.
     """
-    manifest = read_json(folder / "manifest.json", checksum)
-    for name, expected in manifest["files"].items():
-        check_file(folder / name, expected, verify)
-    arrays = _mapped(folder / "arrays.bin", manifest["arrays"])
-    with pa.memory_map(str(folder / "rules.arrow")) as source:
-        table = pa.ipc.open_file(source).read_all().combine_chunks()
-    parts = []
-    for number, entry in enumerate(manifest["parts"]):
-        if entry["index"] not in INDEXES:
-            raise StoreError(f"{folder}: its index {entry['index']!r} is not one of this Tocsin's")
-        fields = _named(arrays, f"{number}.conjunctions.")
-        made = conjunctions(*(fields[name] for name in Conjunctions._fields))
-        index = INDEXES[entry["index"]].from_arrays(made, _named(arrays, f"{number}.index."))
-        parts.append(Indexed(index, entry["why"]))
-    ids = _only_chunk(table.column("id"))
-    payload = [n for n in table.column_names if n.startswith("payload.")]
-    roster = Roster(
-        arrays["positions"],
-        ids,
-        _only_chunk(table.column("where")),
-        table.select(payload).rename_columns([n.removeprefix("payload.") for n in payload]),
+    manifest = read_manifest(folder, checksum)
+    for name in _FILES:
+        check_file(folder / name, manifest["files"][name], verify)
+    try:
+        roster = _read_roster(folder / "rules.arrow", verify)
+        arrays = _mapped(folder / "arrays.bin", manifest["arrays"])
+        require("positions" in arrays, "array 'positions' is missing")
+        check_type("positions", arrays["positions"], "int32")
+        roster = roster._replace(positions=arrays["positions"])
+        ids = IdIndex.from_arrays(roster.ids, _named(arrays, "ids."))
+        parts = [
+            _read_part(number, entry, arrays, attributes, verify)
+            for number, entry in enumerate(manifest["parts"])
+        ]
+        if verify:
+            _check_rules(manifest["rules"], roster, parts)
+            ids.validate()
+    except StoreError as error:
+        raise damaged(folder, error) from None
+    return Segment(roster, parts, ids)
+
+
+def _read_roster(path: Path, verify: bool) -> Roster:
+    """Return what is known of the rules; their positions lie elsewhere."""
+    try:
+        with pa.memory_map(str(path)) as source:
+            table = pa.ipc.open_file(source).read_all()
+        if verify:
+            table.validate(full=True)
+        names = table.column_names
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise StoreError(f"{path.name} cannot be read: {error}") from None
+    require(
+        names[:2] == ["id", "where"]
+        and len(set(names)) == len(names)
+        and all(name.startswith("payload.") for name in names[2:]),
+        f"{path.name} must have the columns id, where and payload.<name>, got {', '.join(names)}",
     )
-    return Segment(roster, parts, IdIndex.from_arrays(ids, _named(arrays, "ids.")))
+    types = table.schema.types
+    require(types[0] in (pa.int64(), pa.large_string()), f"ids cannot be of type {types[0]}")
+    require(types[1] == pa.large_string(), f"conditions cannot be of type {types[1]}")
+    table = table.combine_chunks()
+    payload = table.select(names[2:])
+    return Roster(
+        np.empty(0, np.int32),
+        _only_chunk(table.column("id")),
+        _only_chunk(table.column("where")),
+        payload.rename_columns([name.removeprefix("payload.") for name in names[2:]]),
+    )
+
+
+def _read_part(
+    number: int, entry: dict[str, str], arrays: dict[str, np.ndarray], attributes: int, verify: bool
+) -> Indexed:
+    name = entry["index"]
+    require(name in INDEXES, f"its index {name!r} is not one of this Tocsin's")
+    try:
+        fields = typed_arrays(Conjunctions, _named(arrays, f"{number}.conjunctions."))
+        made = conjunctions(*fields)
+        if verify:
+            made.validate(attributes)
+        index = INDEXES[name].from_arrays(made, _named(arrays, f"{number}.index."))
+        if verify:
+            index.validate(attributes)
+    except StoreError as error:
+        raise error.at(f"part {number} ({name})") from None
+    return Indexed(index, entry["why"])
+
+
+def _check_rules(count: int, roster: Roster, parts: list[Indexed]) -> None:
+    """Raise unless there are so many rules, in order, and each has its conjunctions in one part."""
+    positions = roster.positions
+    require(
+        1 <= count == len(positions) == len(roster.ids) == len(roster.where),
+        f"there must be as many positions and rows as rules, {count:,}, and 1 or more",
+    )
+    require(
+        positions[0] >= 0 and bool((positions[1:] > positions[:-1]).all()),
+        "the positions of rules must ascend",
+    )
+    require(roster.ids.null_count == 0, "an id is null")
+    taken = np.zeros(count, bool)
+    for part in parts:
+        rule = part.conjunctions.rule
+        rule = rule[np.flatnonzero(np.diff(rule, prepend=-1))]
+        places = np.minimum(np.searchsorted(positions, rule), count - 1)
+        require(np.array_equal(positions[places], rule), "a conjunction is of no rule")
+        require(not taken[places].any(), "a rule is in two parts")
+        taken[places] = True
+
+
+def check_fits(
+    segment: Segment, schema: Schema, codes: int, id_type: pa.DataType, payload: pa.Schema
+) -> None:
+    """Raise a StoreError unless a segment fits a version with so many `codes` of category values.
+
+    Only a version knows what categories there are, and of what types ids and payload are.
+    """
+    for part in segment.parts:
+        check_codes(part.conjunctions, codes, schema)
+    roster = segment.roster
+    require(is_text(id_type) == is_text(roster.ids.type), f"ids must be of type {id_type}")
+    with refusing(StoreError, "ids, or a column of the payload, are not of the version's types"):
+        if not is_text(id_type):  # texts are handed out as they are where they are too long for it
+            roster.ids.cast(id_type)
+        joined = pa.unify_schemas([payload, roster.payload.schema], promote_options="permissive")
+        require(joined.types == payload.types, f"the payload's columns must be {payload.names}")
+
+
+def read_manifest(folder: Path, checksum: str) -> dict[str, Any]:
+    """Return the manifest of a segment; raise if it is damaged or not of the form that we write."""
+    manifest = read_json(folder / "manifest.json", checksum)
+    try:
+        _check_manifest(manifest)
+    except StoreError as error:
+        raise damaged(folder / "manifest.json", error) from None
+    return manifest
+
+
+def _check_manifest(manifest: dict[str, Any]) -> None:
+    files: Any = manifest.get("files")
+    parts: Any = manifest.get("parts")
+    arrays: Any = manifest.get("arrays")
+    require(
+        isinstance(files, dict)
+        and all(
+            isinstance(file := files.get(name), dict)
+            and is_count(file.get("bytes"))
+            and isinstance(file.get("sha256"), str)
+            for name in _FILES
+        ),
+        f"it must tell size and checksum of {' and '.join(_FILES)}",
+    )
+    require(is_count(manifest.get("rules")), "it must tell how many rules there are")
+    require(
+        isinstance(parts, list)
+        and len(parts) > 0
+        and all(
+            isinstance(part, dict)
+            and isinstance(part.get("index"), str)
+            and isinstance(part.get("why"), str)
+            for part in parts
+        ),
+        "it must tell the index of each part, and why",
+    )
+    require(isinstance(arrays, dict), "it must tell where the arrays lie")
+    for name, place in arrays.items():
+        require(
+            isinstance(place, dict)
+            and place.get("dtype") in _DTYPES
+            and isinstance(place.get("shape"), list)
+            and len(place["shape"]) == 1
+            and is_count(place["shape"][0])
+            and is_count(place.get("offset"))
+            and place["offset"] % _ALIGNMENT == 0
+            and place["offset"] + place["shape"][0] * np.dtype(place["dtype"]).itemsize
+            <= files["arrays.bin"]["bytes"],
+            f"it must tell type, shape and place of array {name!r} within arrays.bin, got {place}",
+        )
+
+
+def is_count(value: Any) -> bool:
+    """Tell whether a value out of JSON counts something."""
+    return type(value) is int and 0 <= value < 2**63
+
+
+def damaged(path: Path, trouble: object) -> StoreError:
+    """Return the error for a file that does not say what we would have written."""
+    return StoreError(f"{path} is damaged, or Tocsin did not write it: {trouble}")
 
 
 def _mapped(path: Path, places: dict[str, Any]) -> dict[str, np.ndarray]:
@@ -129,8 +282,8 @@ def _mapped(path: Path, places: dict[str, Any]) -> dict[str, np.ndarray]:
     arrays = {}
     for name, place in places.items():
         dtype, start = np.dtype(place["dtype"]), place["offset"]
-        size = int(np.prod(place["shape"])) * dtype.itemsize
-        arrays[name] = whole[start : start + size].view(dtype).reshape(place["shape"])
+        stop = start + place["shape"][0] * dtype.itemsize
+        arrays[name] = whole[start:stop].view(dtype)
     return arrays
 
 
@@ -186,7 +339,11 @@ def read_json(path: Path, checksum: str) -> dict[str, Any]:
         raise StoreError(f"{path} is missing: the store is damaged") from None
     if hashlib.sha256(data).hexdigest() != checksum:
         raise StoreError(f"{path} is not what was written (its checksum differs): it is damaged")
-    content: dict[str, Any] = json.loads(data)
+    try:
+        content: dict[str, Any] = json.loads(data)
+        require(isinstance(content, dict), "it is not a JSON object")
+    except (ValueError, RecursionError, StoreError) as error:
+        raise damaged(path, error) from None
     check_format(path, content)
     return content
 

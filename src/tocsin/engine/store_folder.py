@@ -42,6 +42,8 @@ from tocsin.engine.collection import ROLES, Collection, Origin
 from tocsin.engine.segment import Segment
 from tocsin.engine.segment_files import (
     check_file,
+    check_fits,
+    damaged,
     describe,
     is_whole,
     put_if_absent,
@@ -52,7 +54,7 @@ from tocsin.engine.segment_files import (
 from tocsin.engine.stream_log import StreamLog
 from tocsin.engine.version_file import VersionFile, checksum_of, parse
 from tocsin.errors import StoreConflictError, StoreError
-from tocsin.model.categories import are_coded
+from tocsin.model.validation import require
 
 _MOST_PARTS = 32  # files of category values that a version may list before they are joined
 _UNFINISHED = 3600  # seconds after which a file that no version lists is taken for left over
@@ -157,7 +159,8 @@ class StoreFolder:
         collection = Collection(version.schema, version.index)
         parts: dict[str, Segment] = {}
         for entry in version.segments:
-            segment = read_segment(self._segments / entry["name"], entry["manifest"], verify)
+            folder = self._segments / entry["name"]
+            segment = read_segment(folder, entry["manifest"], len(version.schema), verify)
             segment.stored = (version.store, entry["name"], entry["manifest"])
             parts[entry["role"]] = segment
         for entry in version.codes:
@@ -170,48 +173,13 @@ class StoreFolder:
                 if len(places):
                     segment.remove(places)
         segments = [parts.get(role) for role in ROLES]
-        self._check_version(version, segments, collection.codes, verify)
+        try:
+            _check_parts(version, segments, collection.codes, verify)
+        except StoreError as error:
+            raise damaged(self._version_path(number), error) from None
         collection.restore(segments, version.next_position, version.id_type, version.payload)
         collection.origin = self._origin(version)
         return collection
-
-    def _check_version(
-        self,
-        version: VersionFile,
-        segments: list[Segment | None],
-        codes: dict[str, int],
-        verify: bool,
-    ) -> None:
-        """Raise if what a version lists does not fit together."""
-        trouble = ""
-        roles = [entry["role"] for entry in version.segments]
-        if len(set(roles)) < len(roles) or not set(roles) <= set(ROLES):
-            trouble = f"its segments are {', '.join(map(repr, roles))}"
-        if len(codes) != sum(entry["count"] for entry in version.codes) or None in codes:
-            trouble = "a category value is null or listed twice"
-        before = -1
-        for segment in filter(None, segments):
-            positions = segment.roster.positions
-            # Whoever looks up a position relies on it.
-            if not len(positions) or positions[0] <= before:
-                trouble = "its segments are empty, or their rules are not in order"
-                break
-            before = int(positions[-1])
-        if before >= version.next_position:
-            trouble = f"it has a rule at position {before}, and the next is to be at an earlier one"
-        if before >= 0 and version.id_type is None:
-            trouble = "it has rules, but no type of their ids"
-        if verify and not all(
-            are_coded(part.conjunctions, len(codes), version.schema)
-            for segment in filter(None, segments)
-            for part in segment.parts
-        ):
-            trouble = "a condition names a category value that is not listed"
-        if trouble:
-            raise StoreError(
-                f"{self._version_path(version.number)} is damaged, or Tocsin did not write it: "
-                + trouble
-            )
 
     def _origin(self, version: VersionFile) -> Origin:
         folder = Path(os.path.realpath(self.path))
@@ -363,9 +331,9 @@ class StoreFolder:
         except (pa.ArrowException, OSError) as error:
             raise StoreError(f"{path} cannot be read: {error}") from None
         if table.schema.names != [column] or table.schema.types != [type_]:
-            raise StoreError(f"{path} is damaged, or Tocsin did not write it: {table.schema}")
+            raise damaged(path, f"its columns are {table.schema}")
         if len(table) != entry["count"] or table.column(0).null_count:
-            raise StoreError(f"{path} is damaged, or Tocsin did not write it: it has other rows")
+            raise damaged(path, f"it has {len(table):,} rows, and nulls among them")
         return table.column(0).combine_chunks()
 
     # ------------------------------------------------------------ live
@@ -397,6 +365,28 @@ class StoreFolder:
                 for entry in folder.glob(".*"):
                     _delete_left_over(entry)
         return gone
+
+
+def _check_parts(
+    version: VersionFile, segments: list[Segment | None], codes: dict[str, int], verify: bool
+) -> None:
+    """Raise unless what a version lists fits together."""
+    roles = [entry["role"] for entry in version.segments]
+    require(
+        len(set(roles)) == len(roles) and set(roles) <= set(ROLES),
+        f"its segments are {', '.join(map(repr, roles))}",
+    )
+    listed = sum(entry["count"] for entry in version.codes)
+    require(len(codes) == listed, "a category value is listed twice")
+    last = -1
+    for segment in filter(None, segments):
+        positions = segment.roster.positions
+        require(len(positions) > 0 and positions[0] > last, "its segments are not in order")
+        last = int(positions[-1])
+        require(version.id_type is not None, "it has rules, but no type of their ids")
+        if verify:
+            check_fits(segment, version.schema, len(codes), version.id_type, version.payload)
+    require(last < version.next_position, "a rule has the next position already")
 
 
 def _delete_left_over(path: Path) -> None:

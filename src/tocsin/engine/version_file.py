@@ -20,10 +20,11 @@ import pyarrow as pa
 import pyarrow.types as t
 
 from tocsin.engine.plan import check_index
-from tocsin.engine.segment_files import FORMAT, check_format
+from tocsin.engine.segment_files import FORMAT, check_format, damaged, is_count
 from tocsin.errors import StoreError, TocsinError
 from tocsin.model.arrow import is_text
 from tocsin.model.schema import Schema
+from tocsin.model.validation import require
 
 _SEAL = 66  # bytes: a line break, the checksum, a line break
 _NAME = re.compile(r"[0-9a-f]{32}")
@@ -83,47 +84,43 @@ def parse(path: Path, data: bytes) -> VersionFile:
         raise StoreError(f"{path} is not what was written (its checksum differs): it is damaged")
     try:
         content = json.loads(body)
-        check(isinstance(content, dict), "it is not a JSON object")
-        check_format(path, content)
+        require(isinstance(content, dict), "it is not a JSON object")
+    except (ValueError, RecursionError, StoreError) as error:
+        raise damaged(path, error) from None
+    check_format(path, content)
+    try:
         return replace(_read(content), checksum=checksum_of(data))
-    except StoreError:
-        raise
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        trouble = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-    except (TocsinError, pa.ArrowException) as error:
-        trouble = str(error)
-    raise StoreError(f"{path} is damaged, or Tocsin did not write it: {trouble}")
-
-
-def check(holds: bool, trouble: str) -> None:
-    """Raise unless something holds."""
-    if not holds:
-        raise ValueError(trouble)
+    except KeyError as error:
+        raise damaged(path, f"it has no {error}") from None
+    except (TypeError, ValueError, AttributeError, TocsinError, pa.ArrowException) as error:
+        raise damaged(path, error) from None
 
 
 def _read(content: dict[str, Any]) -> VersionFile:
     schema = Schema({}, timezone=content["timezone"])
     for name, kind in content["attributes"]:
         schema.add(name, kind)
-    check(_are_texts(content["refused"]), "'refused' must be a dict of texts")
+    require(_are_texts(content["refused"]), "'refused' must be a dict of texts")
     schema.refuse(content["refused"])
     counts = [content[name] for name in ("version", "rules", "next_position")]
-    check(all(_is_count(each) for each in counts), "version, rules and next_position are counts")
-    check(content["next_position"] < 2**31, "next_position is too large")
+    require(all(is_count(each) for each in counts), "version, rules and next_position are counts")
+    require(content["next_position"] < 2**31, "next_position is too large")
     segments, codes, removed = content["segments"], content["codes"], content["removed"]
     for entry in segments:
-        check(_NAME.fullmatch(entry["name"]) is not None, f"a segment's name is {entry['name']!r}")
-        check(_CHECKSUM.fullmatch(entry["manifest"]) is not None, "a manifest has no checksum")
+        require(
+            _NAME.fullmatch(entry["name"]) is not None, f"a segment's name is {entry['name']!r}"
+        )
+        require(_CHECKSUM.fullmatch(entry["manifest"]) is not None, "a manifest has no checksum")
     for entry in codes if removed is None else [*codes, removed]:
-        check(_NAME.fullmatch(entry["name"]) is not None, f"a part's name is {entry['name']!r}")
-        check(_is_count(entry["count"]) and _is_count(entry["bytes"]), "a part's size is no count")
-        check(_CHECKSUM.fullmatch(entry["sha256"]) is not None, "a part has no checksum")
+        require(_NAME.fullmatch(entry["name"]) is not None, f"a part's name is {entry['name']!r}")
+        require(is_count(entry["count"]) and is_count(entry["bytes"]), "a part's size is no count")
+        require(_CHECKSUM.fullmatch(entry["sha256"]) is not None, "a part has no checksum")
     id_type = None if content["id_type"] is None else pa.type_for_alias(content["id_type"])
-    check(
+    require(
         id_type is None or t.is_integer(id_type) or is_text(id_type), f"ids are of type {id_type}"
     )
     check_index(content["index"])
-    check(isinstance(content.get("store", ""), str), "'store' must be a text")
+    require(isinstance(content.get("store", ""), str), "'store' must be a text")
     return VersionFile(
         content.get("store", ""),
         content["version"],
@@ -142,10 +139,6 @@ def _read(content: dict[str, Any]) -> VersionFile:
 
 def _seal(body: bytes) -> bytes:
     return b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n"
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and value >= 0
 
 
 def _are_texts(value: Any) -> bool:

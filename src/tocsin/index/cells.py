@@ -343,6 +343,31 @@ def tally(g: Cells, c: Conjunctions, keys_x: Int64s, keys_y: Int64s, counts: Int
             counts[event] += total
 
 
+@kernel
+def most_candidates(g: Cells) -> int:
+    """Return how many candidates an event can find at most, in lists that are in range.
+
+    Counted from the last node to the first, so nodes below must come after; -1 if one does not.
+    Boxes are in one root each, and in one list each of those on an event's path there: so of a
+    grid that was built there are never more than conjunctions.
+    """
+    across, base, heads, roots = g.across, g.base, g.heads, g.roots[0]
+    nodes = base.shape[0]
+    most = np.zeros(nodes, np.int64)
+    for node in range(nodes - 1, -1, -1):
+        for cell in range(base[node], base[node] + across[2 * node] * across[2 * node + 1]):
+            below = np.int64(heads[4 * cell + 3])
+            found = np.int64(heads[4 * cell + 1]) - heads[4 * cell]
+            if below < 0:
+                found += np.int64(heads[4 * cell + 4]) - heads[4 * cell + 1]
+            elif node < below < nodes:
+                found += most[below]
+            else:
+                return -1
+            most[node] = max(most[node], found)
+    return most[:roots].sum()
+
+
 # ------------------------------------------------------------ build
 
 

@@ -34,7 +34,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from tocsin.index.intervals import at_most, cell_of, filed, less_than, levels_of
+from tocsin.index.intervals import at_most, cell_of, check_lists, filed, less_than, levels_of
 from tocsin.index.laid import Laid
 from tocsin.jit import (
     Float64s,
@@ -51,6 +51,13 @@ from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import Keys
 from tocsin.model.line import HIGHEST, NULL
 from tocsin.model.predicates import INTERVAL, NOT_SET, SET
+from tocsin.model.validation import (
+    check_lengths,
+    check_numbers,
+    check_offsets,
+    check_within,
+    require,
+)
 
 _MOST = 0xFFFF  # predicates of a conjunction that are counted
 _AHEAD = 16  # conjunctions whose counters are asked of memory before they are counted
@@ -142,6 +149,34 @@ class Counting(Laid):
         """Propose the conjunctions whose counters come to zero; see `Index.candidates`."""
         return propose(self.layout, keys, first, stop, offsets, out)
 
+    def validate(self, attributes: int) -> None:
+        """Raise unless no event can count more predicates of a conjunction than it needs.
+
+        A counter that went below zero would come to zero again, and its conjunction be found once
+        more. A conjunction is at most once in a cell, so it is counted at most once a lattice; and
+        it needs as many as there are lattices that have it.
+        """
+        g, n = self.layout, self.conjunctions.size
+        tested = len(g.cut) - 1
+        check_lengths(g, tested + 1, "lattice")
+        check_offsets("lattice", g.lattice, tested, len(g.first))
+        check_offsets("cut", g.cut, tested, len(g.cuts))
+        check_within("of_null", g.of_null, 0, tested)
+        check_lists(g, n, proven=True)
+        require(np.array_equal(g.cells, g.constructs), "constructs must be one cell long")
+        check_lengths(g, n, "needed", "candidate")
+        check_within("needed", g.needed, 0, _MOST + 1)
+        check_numbers("candidate", g.candidate, n)
+        require(
+            np.array_equal(g.always, g.candidate[g.needed == 0]),
+            "'always' must be the conjunctions that need nothing",
+        )
+        lattices = np.zeros(n, np.int32)
+        require(
+            count_lattices(g, lattices) and np.array_equal(lattices, g.needed),
+            "each conjunction must be in as many lattices as it needs, once in a cell",
+        )
+
 
 def _ranked(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return intervals in ranks, and the cuts: where some interval begins, or has just ended."""
@@ -168,6 +203,37 @@ def _joined(parts: list[list[np.ndarray]]) -> list[np.ndarray]:
             before = int(joined[-1][-1])
         made.append(np.concatenate(joined))
     return made
+
+
+@kernel
+def count_lattices(g: Layout, lattices: Int32Out) -> bool:
+    """Count the lattices that each conjunction is in; tell whether it is once in each cell."""
+    cells, piece, piece_id, start, start_id = g.cells, g.piece, g.piece_id, g.start, g.start_id
+    end, end_id, inside, inside_id = g.end, g.end_id, g.inside, g.inside_id
+    last = np.full(lattices.shape[0], -1, np.int64)  # the cell in which each was seen last
+    for v in range(cells.shape[0] - 1):
+        for cell in range(cells[v], cells[v + 1]):
+            once = see_all(piece_id, piece[cell], piece[cell + 1], cell, cells[v], last, lattices)
+            once &= see_all(start_id, start[cell], start[cell + 1], cell, cells[v], last, lattices)
+            once &= see_all(end_id, end[cell], end[cell + 1], cell, cells[v], last, lattices)
+            once &= see_all(
+                inside_id, inside[cell], inside[cell + 1], cell, cells[v], last, lattices
+            )
+            if not once:
+                return False
+    return True
+
+
+@step
+def see_all(ids, begin, stop, cell, first, last, lattices):
+    """Note the conjunctions in a list of a cell of the lattice that begins at cell `first`."""
+    for j in range(begin, stop):
+        c = ids[j]
+        if last[c] == cell:
+            return False
+        lattices[c] += last[c] < first
+        last[c] = cell
+    return True
 
 
 @step

@@ -35,6 +35,13 @@ from tocsin.jit import (
 from tocsin.model.conjunctions import Conjunctions, ranges
 from tocsin.model.keys import Keys, blank, load, unload
 from tocsin.model.predicates import INTERVAL, NOT_SET, SET
+from tocsin.model.validation import (
+    check_lengths,
+    check_numbers,
+    check_offsets,
+    check_within,
+    require,
+)
 
 _WORTH_A_BLOCK = 64
 _CHUNK = 128  # conjunctions looked at together; only where one of them hits is each looked at
@@ -123,6 +130,23 @@ class Exhaustive(Laid):
     def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
         """Add the number of matches to `counts`; see `Index.count`."""
         tally(self.layout, keys, width, counts)
+
+    def validate(self, attributes: int) -> None:
+        """Raise unless blocks share out the conjunctions, and each test has its bounds."""
+        g, n = self.layout, self.conjunctions.size
+        blocks, tests = len(g.block) - 1, len(g.attribute)
+        check_offsets("block", g.block, blocks, n)
+        check_offsets("tests", g.tests, blocks, tests)
+        check_lengths(g, tests, "least", "greatest", "bounds")
+        check_lengths(g, len(g.low), "high")
+        check_lengths(g, n, "candidate")
+        check_within("attribute", g.attribute, 0, attributes)
+        sizes = np.repeat(np.diff(g.block), np.diff(g.tests))
+        require(
+            bool(((g.bounds >= 0) & (g.bounds <= len(g.low) - sizes)).all()),
+            "a test must have bounds for all conjunctions of its block",
+        )
+        check_numbers("candidate", g.candidate, n)
 
 
 def _tested_rows(

@@ -25,6 +25,7 @@ from tocsin.index.cells import (
     encode,
     fill_lists,
     lanes,
+    most_candidates,
     propose,
     tally,
 )
@@ -34,6 +35,13 @@ from tocsin.index.plane import EXACT, FAR_INTEGER, boxes_over, keys_of, values
 from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, UInt64Out, frozen, kernel, laid
 from tocsin.model.conjunctions import Conjunctions, joined
 from tocsin.model.keys import Keys, key_column
+from tocsin.model.validation import (
+    check_lengths,
+    check_numbers,
+    check_offsets,
+    check_within,
+    require,
+)
 
 _FEW = 256  # cells that an inserted box may cover in a fine grid, where there is a coarser one
 _FEW_FULL = 16  # boxes that cover a cell are tested along with the others if they are fewer
@@ -47,7 +55,7 @@ class Filed(Laid):
 
     def proves_all(self) -> bool:
         """Tell whether the boxes are all that the conjunctions say."""
-        return bool(self.layout.settled[0])
+        return bool(self.layout.settled.all())
 
     def candidates(
         self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
@@ -60,6 +68,39 @@ class Filed(Laid):
         """Add the number of matches to `counts`; see `Index.count`."""
         x, y = [key_column(keys, a) for a in self.layout.attribute.tolist()]
         tally(self.layout, self.conjunctions, x, y, counts)
+
+    def validate(self, attributes: int) -> None:
+        """Raise unless nodes have cells, and cells have lists, no longer than they may be.
+
+        How keys become codes does not matter: codes are clamped to a node's cells.
+        """
+        g, n = self.layout, self.conjunctions.size
+        nodes, cells = len(g.base), len(g.heads) // 4 - 1
+        check_lengths(g, 2, "attribute", "floats")
+        check_lengths(g, 1, "settled", "roots")
+        check_lengths(g, 2 * nodes, "first", "last", "origin", "scale", "across", "gap")
+        check_lengths(g, 4 * (cells + 1), "heads")
+        check_within("attribute", g.attribute, -1, attributes)
+        check_within("roots", g.roots, 1, nodes + 1)
+        check_within("across", g.across, 1, cells + 1)
+        across_x, across_y = g.across[0::2], g.across[1::2]
+        require(
+            bool((across_x <= cells // across_y).all())
+            and g.base[0] == 0
+            and np.array_equal(np.diff(g.base, append=cells), across_x * across_y),
+            f"the nodes must have the {cells:,} cells one after the other",
+        )
+        heads = g.heads.reshape(-1, 4)
+        check_offsets("heads", heads[:, :2].reshape(-1), 2 * cells + 1, len(g.ids))
+        check_offsets("heads", heads[:, 2], cells, len(g.words))
+        require(
+            np.array_equal(np.diff(heads[:, 2]), heads[1:, 0] - heads[:-1, 1]),
+            "each entry of a part list must have a word",
+        )
+        check_numbers("ids", g.ids, n, proven=self.proven)
+        most = most_candidates(g)
+        require(most >= 0, "a node below a cell must come after the cell's own")
+        require(most <= n, f"an event finds {most:,} candidates, and there are {n:,} conjunctions")
 
     def insert(self, more: Conjunctions) -> None:
         """File further conjunctions into the cells there are (thesis 3.3.6).

@@ -34,7 +34,7 @@ When it is slow: conditions that other attributes decide; each candidate is then
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -60,6 +60,13 @@ from tocsin.model.conjunctions import Conjunctions, joined
 from tocsin.model.keys import Keys, key_column, number
 from tocsin.model.line import HIGHEST, NULL
 from tocsin.model.predicates import INTERVAL, NOT_SET, SET
+from tocsin.model.validation import (
+    check_lengths,
+    check_numbers,
+    check_offsets,
+    check_within,
+    require,
+)
 
 _CELLS = 8  # that the middle one of a level's intervals covers
 _LONG = 64  # cells, and an interval belongs to a coarser level
@@ -106,7 +113,7 @@ class Intervals(Laid):
 
     def proves_all(self) -> bool:
         """Tell whether the intervals are all that the conjunctions say."""
-        return bool(self.layout.settled[0])
+        return bool(self.layout.settled.all())
 
     @classmethod
     def build(
@@ -140,6 +147,42 @@ class Intervals(Laid):
     def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
         """Add the number of matches to `counts`; see `Index.count`."""
         tally(self.layout, key_column(keys, int(self.layout.attribute[0])), counts)
+
+    def validate(self, attributes: int) -> None:
+        """Raise unless cells and constructs have lists, no longer than they may be.
+
+        How keys become cells does not matter, nor how they are ordered in a cell: cells are clamped
+        to a level's, and what is found in a list is a part of it.
+        """
+        g, n = self.layout, self.conjunctions.size
+        levels = len(g.first)
+        require(1 <= levels <= _LEVELS, f"there must be 1 to {_LEVELS} levels, got {levels:,}")
+        check_lengths(g, 1, "attribute", "floats", "settled")
+        check_lengths(g, levels, "longest", "each")
+        check_within("attribute", g.attribute, -1, attributes)
+        check_lists(g, n, proven=self.proven)
+        check_within("each", g.each, 1, len(g.piece))
+        constructs, cells = np.diff(g.constructs), np.diff(g.cells)
+        require(
+            not (constructs % g.each).any() and np.array_equal(constructs // g.each, cells),
+            "as many constructs must start in each cell of a level",
+        )
+        most = len(g.skip) // levels
+        check_lengths(g, levels * most, "skip")
+        check_within("longest", g.longest, 1, most + 1)
+        total = 0
+        for v in range(levels):
+            skip = g.skip[v * most : v * most + int(g.longest[v])]
+            check_within("skip", skip, 0, int(g.each[v]) + 1)
+            require(bool((skip[1:] >= skip[:-1]).all()), "'skip' must ascend within a level")
+            mine = slice(int(g.cells[v]), int(g.cells[v + 1]) + 1)
+            found = _covering(g.piece[g.constructs[v] : g.constructs[v + 1] + 1], g.each[v], skip)
+            found += np.diff(g.start[mine]) + np.diff(g.end[mine]) + np.diff(g.inside[mine])
+            total += int(found.max())
+        # An interval is on one level, and in one of the lists that an event takes there.
+        require(
+            total <= n, f"an event finds {total:,} candidates, and there are {n:,} conjunctions"
+        )
 
     def insert(self, more: Conjunctions) -> None:
         """Put further conjunctions onto the lattices there are, numbered on.
@@ -218,6 +261,52 @@ class Intervals(Laid):
             side -= np.clip(values(low, is_float), g.origin[v], end)
             level[side * g.scale[v] <= _LONG] = v
         return level
+
+
+# ------------------------------------------------------------ what is stored
+
+
+def check_lists(g: Any, n: int, proven: bool) -> None:
+    """Raise unless the levels of a layout have cells and constructs, and these lists of numbers.
+
+    Also for the layout of `counting`, whose fields have the same names.
+    """
+    levels = len(g.first)
+    check_lengths(g, levels, "last", "origin", "scale")
+    cells = len(g.start) - 1
+    check_offsets("cells", g.cells, levels, cells)
+    require(bool((g.cells[1:] > g.cells[:-1]).all()), "each level must have a cell")
+    check_offsets("constructs", g.constructs, levels, len(g.piece) - 1)
+    check_lengths(g, len(g.start_id), "start_key")
+    check_lengths(g, len(g.end_id), "end_key")
+    check_lengths(g, len(g.inside_id), "inside_low", "inside_high")
+    for name, count in (
+        ("start", cells), ("end", cells), ("inside", cells), ("piece", len(g.piece) - 1)
+    ):  # fmt: skip
+        ids = getattr(g, f"{name}_id")
+        check_offsets(name, getattr(g, name), count, len(ids))
+        check_numbers(f"{name}_id", ids, n, proven)
+
+
+def _covering(piece: np.ndarray, each: int, skip: np.ndarray) -> np.ndarray:
+    """Return how many entries the constructs around each cell of a level have.
+
+    Of the `each` constructs that start d cells back they are those from `skip[d]` on. Sums over
+    neighbouring cells are differences of running sums, so this takes as long as reading `piece`
+    does, however long the constructs are.
+    """
+    cells = np.arange((len(piece) - 1) // each)
+
+    def summed(offset: int, first: int, stop: int) -> np.ndarray:
+        """Return for each cell the sum of `piece` at an offset, `first` to `stop` cells back."""
+        sums = np.concatenate([[0], np.cumsum(piece[offset::each][: len(cells)])])
+        return sums[np.maximum(cells + 1 - first, 0)] - sums[np.maximum(cells + 1 - stop, 0)]
+
+    found = summed(each, 0, len(skip))
+    begins = np.flatnonzero(np.diff(skip, prepend=-1))
+    for first, stop in zip(begins, np.append(begins[1:], len(skip))):
+        found -= summed(int(skip[first]), int(first), int(stop))
+    return found
 
 
 # ------------------------------------------------------------ ask

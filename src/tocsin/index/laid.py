@@ -11,6 +11,7 @@ import numpy as np
 from tocsin.jit import laid
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import Keys
+from tocsin.model.validation import typed_arrays
 
 _ROOM = 1 << 20  # candidates that are counted together
 
@@ -60,7 +61,11 @@ class Laid:
     def from_arrays(cls, conjunctions: Conjunctions, arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the index whose arrays these are."""
         layout = cls.layout_class
-        return cls(conjunctions, laid(layout, [arrays[name] for name in layout._fields]))
+        return cls(conjunctions, laid(layout, typed_arrays(layout, arrays)))
+
+    @abstractmethod
+    def validate(self, attributes: int) -> None:
+        """Raise unless the layout is as kernels rely on; see `Index.validate`."""
 
     def become(self, conjunctions: Conjunctions, arrays: dict[str, np.ndarray]) -> None:
         """Take other conjunctions, and other arrays in place of those named."""

@@ -62,7 +62,20 @@ class Index(Protocol):
 
     @classmethod
     def from_arrays(cls, conjunctions: Conjunctions, arrays: Mapping[str, np.ndarray]) -> Self:
-        """Return the index whose `arrays` these are."""
+        """Return the index whose `arrays` these are.
+
+        Raise a StoreError if one is missing or of another type. What they hold is not looked at.
+        """
+        ...
+
+    def validate(self, attributes: int) -> None:
+        """Raise a StoreError unless the arrays are as the kernels that match rely on.
+
+        Then no kernel reads or writes outside of an array, or runs for ever, whatever the values:
+        offsets and numbers are in range, paths come to an end, and no event has more candidates
+        than there are conjunctions. That answers are right is not looked at. The conjunctions are
+        valid, and the schema has so many `attributes`.
+        """
         ...
 
 

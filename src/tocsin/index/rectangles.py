@@ -61,10 +61,18 @@ from tocsin.jit import (
 )
 from tocsin.model.conjunctions import Conjunctions, joined
 from tocsin.model.keys import Keys, key_column
+from tocsin.model.validation import (
+    check_lengths,
+    check_numbers,
+    check_offsets,
+    check_within,
+    require,
+)
 
 _ENTRIES = 26  # in lists, a box, if L can be chosen so
 _LEAST_ENTRIES = 1 << 20
 _MOST_CELLS = 1 << 22
+_MOST_ACROSS = int(_MOST_CELLS**0.5)  # of one axis, besides its rim
 _LENGTHS = (1, 2, 4, 8, 16)
 _AHEAD = 32
 
@@ -102,7 +110,7 @@ class Rectangles(Laid):
 
     def proves_all(self) -> bool:
         """Tell whether boxes cover whole cells, and none is found twice."""
-        return bool(self.layout.settled[0]) and not self.layout.overlapped[0]
+        return bool(self.layout.settled.all()) and not self.layout.overlapped.any()
 
     @classmethod
     def build(
@@ -131,6 +139,57 @@ class Rectangles(Laid):
         """Add the number of matches to `counts`; see `Index.count`."""
         x, y = (key_column(keys, int(a)) for a in self.layout.attribute)
         tally(self.layout, x, y, counts)
+
+    def validate(self, attributes: int) -> None:
+        """Raise unless constructs have lists, and no cell is in more boxes than there are.
+
+        How keys become cells does not matter: cells are clamped to the lattice.
+        """
+        g, n = self.layout, self.conjunctions.size
+        check_lengths(
+            g, 2, "attribute", "floats", "first", "last", "origin", "scale", "cells", "whole"
+        )  # fmt: skip
+        check_lengths(g, 1, "settled", "overlapped", "longest")
+        check_within("attribute", g.attribute, -1, attributes)
+        check_within("cells", g.cells, 3, _MOST_ACROSS + 3)
+        across, down = g.cells.tolist()
+        longest = int(g.longest[0])
+        cover = np.stack([g.run_x, g.run_y, g.run_first, g.run_size]) if _alike(g) else None
+        require(
+            cover is not None
+            # There is a run for each of L * L cells at least; else L is not worth a look.
+            and 1 <= longest <= len(g.run_x)
+            and longest & (longest - 1) == 0
+            and longest * longest <= len(g.run_x)
+            and np.array_equal(cover, runs(longest, across)),
+            f"the runs of a cover must be those of constructs up to {longest:,} cells long",
+        )
+        kinds = longest.bit_length()
+        possible = kinds * kinds * across * down
+        lists = len(g.start) - 1
+        check_offsets("start", g.start, lists, len(g.ids))
+        check_numbers("ids", g.ids, n, proven=bool(g.settled[0]))
+        sizes = np.diff(g.start)
+        check_lengths(g, len(g.hashed), "list_of")
+        if len(g.hashed):
+            free = g.hashed < 0
+            require(
+                len(g.hashed) & (len(g.hashed) - 1) == 0 and bool(free.any()),
+                "the hash table must have a power of two for its size, and a place that is free",
+            )
+            numbers, list_of = g.hashed[~free], g.list_of[~free]
+            check_within("hashed", numbers, 0, possible)
+            check_within("list_of", list_of, 0, lists)
+            sizes = sizes[list_of]
+        else:
+            check_lengths(g, possible + 1, "start")
+            numbers = np.flatnonzero(sizes)
+            sizes = sizes[numbers]
+        if not g.overlapped[0]:  # else what is found twice is written once
+            most = _most_found(numbers, sizes, kinds, across, down)
+            require(
+                most <= n, f"an event finds {most:,} candidates, and there are {n:,} conjunctions"
+            )
 
     def insert(self, more: Conjunctions) -> None:
         """Cut further conjunctions into constructs of the lattice there is, numbered on.
@@ -173,6 +232,30 @@ class Rectangles(Laid):
         settled = np.array([ids.min(initial=0) >= 0])
         start = less_left_out(g.start, places)
         self.become(self.conjunctions, {"start": start, "ids": ids, "settled": settled})
+
+
+# ------------------------------------------------------------ what is stored
+
+
+def _alike(g: Layout) -> bool:
+    return len(g.run_x) == len(g.run_y) == len(g.run_first) == len(g.run_size)
+
+
+def _most_found(numbers: np.ndarray, sizes: np.ndarray, kinds: int, across: int, down: int) -> int:
+    """Return the most entries that the constructs around a cell have; `sizes` are of their lists.
+
+    Each construct adds to the cells from its first corner on, and takes away beyond its sides; the
+    sums of that, along both axes, are what each cell finds.
+    """
+    cell, kind = np.divmod(numbers, kinds * kinds)
+    y, x = np.divmod(cell, across)
+    j, i = np.divmod(kind, kinds)
+    right, top = np.minimum(x + (1 << i), across), np.minimum(y + (1 << j), down)
+    change = np.zeros((down + 1) * (across + 1))  # exact: far fewer than 2**53 entries
+    for row, column, sign in ((y, x, 1), (y, right, -1), (top, x, -1), (top, right, 1)):
+        change += sign * np.bincount(row * (across + 1) + column, sizes, len(change))
+    found = change.reshape(down + 1, across + 1).cumsum(axis=0).cumsum(axis=1)
+    return int(found.max())
 
 
 # ------------------------------------------------------------ ask
@@ -335,7 +418,7 @@ class Lattice(NamedTuple):
 
 def runs_if_whole(boxes: Boxes) -> int | None:
     """Return how many runs a cover would have on a lattice of whole numbers; None if none fits."""
-    lattice = _lattice(boxes, int(_MOST_CELLS**0.5))
+    lattice = _lattice(boxes, _MOST_ACROSS)
     if boxes.floats.any() or not lattice.whole.all() or not boxes.settled.all():
         return None
     spans = np.empty(8 * boxes.size, np.int64)
@@ -348,7 +431,7 @@ def runs_if_whole(boxes: Boxes) -> int | None:
 
 def _fitted(boxes: Boxes, longest: int | None) -> tuple[Lattice, np.ndarray, int]:
     """Return a lattice, coarser until the lists fit, the boxes' cells on it, and L."""
-    most = int(_MOST_CELLS**0.5)
+    most = _MOST_ACROSS
     spans = np.empty(8 * boxes.size, np.int64)
     while True:
         lattice = _lattice(boxes, most)

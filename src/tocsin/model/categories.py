@@ -6,23 +6,37 @@ import numpy as np
 
 from tocsin.jit import frozen
 from tocsin.model.conjunctions import Conjunctions, ranges
+from tocsin.model.line import HIGHEST, LOWEST, NULL
 from tocsin.model.predicates import INTERVAL
 from tocsin.model.schema import Schema
+from tocsin.model.validation import require
 
 
-def are_coded(c: Conjunctions, codes: int, schema: Schema) -> bool:
-    """Tell whether all category values that conjunctions mention are among so many codes."""
-    intervals, in_sets = _mentions(c, schema)
-    highest = [c.high[intervals], c.points[in_sets]]
-    return all(int(keys.max(initial=0)) <= codes for keys in highest)
+def check_codes(c: Conjunctions, count: int, schema: Schema) -> None:
+    """Raise a StoreError unless the codes that valid conjunctions mention are among `count` values.
 
-
-def _mentions(c: Conjunctions, schema: Schema) -> tuple[np.ndarray, np.ndarray]:
-    """Return which rows are intervals of category values, and which points are such values."""
-    is_category = np.array([schema.kind(a) == "category" for a in range(len(schema))], bool)
-    rows = is_category[c.attribute]
+    Whoever turns them back into texts, or renumbers them, relies on it. What does not name a value
+    (IS NULL and the like) is an interval to one of the ends of the line, or has null for a point.
+    """
+    rows = _on_categories(c, schema)
+    intervals = rows & (c.kind == INTERVAL)
+    low, high = c.low[intervals], c.high[intervals]
+    named = (low > 0) & (high <= count)
+    unnamed = (low <= LOWEST) & ((high == NULL) | (high == HIGHEST))
     sets = np.flatnonzero(rows & (c.kind != INTERVAL))
-    return rows & (c.kind == INTERVAL) & (c.low > 0), ranges(c.low[sets], c.high[sets])
+    points = c.points[ranges(c.low[sets], c.high[sets])]
+    known = (points > 0) & (points <= count)
+    require(
+        bool((named | unnamed).all()) and bool((known | (points == NULL)).all()),
+        f"a condition on a category must be about the {count:,} values that there are",
+    )
+
+
+def _on_categories(c: Conjunctions, schema: Schema) -> np.ndarray:
+    """Tell of each row whether it is on a category."""
+    is_category = np.array([schema.kind(a) == "category" for a in range(len(schema))], bool)
+    found: np.ndarray = is_category[c.attribute]
+    return found
 
 
 def recoded(
@@ -33,7 +47,10 @@ def recoded(
     Codes keep their order, and all codes inside an interval are in use (it stems from
     values that were listed), so intervals stay intervals.
     """
-    intervals, in_sets = _mentions(c, schema)
+    rows = _on_categories(c, schema)
+    intervals = rows & (c.kind == INTERVAL) & (c.low > 0)
+    sets = np.flatnonzero(rows & (c.kind != INTERVAL))
+    in_sets = ranges(c.low[sets], c.high[sets])
     used = np.zeros(len(codes) + 2, np.int64)
     np.add.at(used, c.low[intervals], 1)
     np.add.at(used, c.high[intervals] + 1, -1)

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.jit import Float64s, Int32s, Int64s, UInt8s, laid
-from tocsin.model.predicates import INTERVAL, Predicate
+from tocsin.model.predicates import INTERVAL, NOT_SET, Predicate
+from tocsin.model.validation import check_lengths, check_offsets, check_within, require
 
 
 class Conjunctions(NamedTuple):
@@ -44,6 +45,45 @@ class Conjunctions(NamedTuple):
         """Return the first conjunction of a rule and the one after its last."""
         first, last = np.searchsorted(self.rule, [position, position + 1])
         return int(first), int(last)
+
+    def validate(self, attributes: int) -> None:
+        """Raise a StoreError unless all is as kernels, and builders of indexes, rely on.
+
+        `attributes` is how many the schema has. Bounds may be any keys, in order.
+        """
+        n, rows = len(self.rule), len(self.attribute)
+        check_offsets("offsets", self.offsets, n, rows)
+        check_lengths(self, rows, "kind", "low", "high")
+        check_within("attribute", self.attribute, 0, attributes)
+        check_within("kind", self.kind, INTERVAL, NOT_SET + 1)
+        not_above = self.attribute[1:] <= self.attribute[:-1]
+        begins = self.offsets[(self.offsets > 0) & (self.offsets < rows)]
+        not_above[begins - 1] = False
+        again = np.flatnonzero(not_above) + 1
+        require(
+            np.array_equal(self.attribute[again], self.attribute[again - 1])
+            and bool((self.kind[again - 1] == INTERVAL).all())
+            and bool((self.kind[again] == NOT_SET).all()),
+            "the attributes of a conjunction must ascend, but for a complement beside an interval",
+        )
+        require(bool((self.low <= self.high).all()), "no 'low' may be above its 'high'")
+        sets = np.flatnonzero(self.kind != INTERVAL)
+        low, ends = self.low[sets], np.concatenate([[0], self.high[sets]])
+        require(
+            np.array_equal(low, ends[:-1])
+            and bool((ends[1:] > low).all())
+            and ends[-1] == len(self.points),
+            f"sets must share out the {len(self.points):,} points in order, and none is empty",
+        )
+        ascends = self.points[1:] > self.points[:-1]
+        ascends[low[1:] - 1] = True
+        require(bool(ascends.all()), "the points of a set must ascend")
+        require(len(self.weight) in (0, rows), "'weight' must have one element a row, or none")
+        require(
+            bool(np.isfinite(self.weight).all()) and self.weight.min(initial=0.0) >= 0,
+            "weights must be finite and not negative",
+        )
+        require(bool((self.rule[1:] >= self.rule[:-1]).all()), "'rule' must ascend")
 
 
 def conjunctions(*arrays: np.ndarray) -> Conjunctions:

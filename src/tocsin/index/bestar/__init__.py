@@ -10,7 +10,8 @@ further, its leaf is partitioned by the next attribute.
 The files: `layout` (what is in memory), `records` (records and runs), `boxes` (what a conjunction
 is to the tree), `splitting` (where a bucket is cut), `insertion`, `dividing` (what overflows),
 `removal`, `matching`, `topk`, `tuning` (ranks from events), `packing` (memory given back),
-`invariants` (what must always be true), and `index`, which puts them behind the protocol.
+`invariants` (what must always be true), `validation` (what of it is looked at in a store), and
+`index`, which puts them behind the protocol.
 
 An event costs, for each of its attributes that has a p-node, a walk down the buckets that its key
 meets, a cache miss each, and about a nanosecond for every member of their leaves, since a member is

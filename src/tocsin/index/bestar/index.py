@@ -32,12 +32,14 @@ from tocsin.index.bestar.packing import packed
 from tocsin.index.bestar.removal import shrink, take_out
 from tocsin.index.bestar.topk import find_best
 from tocsin.index.bestar.tuning import charge, mark_fallen
+from tocsin.index.bestar.validation import check_tree
 from tocsin.index.finish import EventWeights
 from tocsin.index.laid import Laid
 from tocsin.jit import frozen
 from tocsin.model.conjunctions import Conjunctions, joined
 from tocsin.model.keys import Keys
 from tocsin.model.line import HIGHEST, NULL
+from tocsin.model.validation import typed_arrays
 
 # Which arrays a word of `state` tells the length of, and how many words each record has.
 _RECORDS = {
@@ -103,7 +105,11 @@ class BEStar(Laid):
     @classmethod
     def from_arrays(cls, conjunctions: Conjunctions, arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the index whose arrays these are, over copies: a tree is written to."""
-        return cls(conjunctions, Tree(*(np.array(arrays[name]) for name in Tree._fields)))
+        return cls(conjunctions, Tree(*map(np.array, typed_arrays(Tree, arrays))))
+
+    def validate(self, attributes: int) -> None:
+        """Raise unless the tree is one, and its leaves hold no more than there is."""
+        check_tree(self.layout, self.conjunctions.size, attributes)
 
     def candidates(
         self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray

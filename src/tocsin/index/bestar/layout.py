@@ -58,6 +58,7 @@ SMALLEST = 2  # the shortest run has 2**2 entries
 
 # The options.
 LEAF_CAPACITY, ALPHA, BETA, EXHAUSTIVE, RIGID = 0, 1, 2, 3, 4
+OPTIONS = 5
 
 
 class Tree(NamedTuple):

@@ -51,5 +51,6 @@ When it is slow: wide ranges that all overlap and share their attributes; the st
 of what there is. For boxes over two attributes use `grid`.
 
 The files: `layout` (what lies where), `lanes` (eight at once), `building` (codes, keys, shelves,
-the sort), `matching`, `topk`, and `index`, which puts them behind the protocol.
+the sort), `matching`, `topk`, `validation` (what is looked at in a store), and `index`, which puts
+them behind the protocol.
 """

@@ -11,6 +11,7 @@ from tocsin.index.keyed.building import filed
 from tocsin.index.keyed.layout import Layout
 from tocsin.index.keyed.matching import propose
 from tocsin.index.keyed.topk import rank
+from tocsin.index.keyed.validation import check_layout
 from tocsin.index.laid import Laid
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import Keys
@@ -38,6 +39,10 @@ class Keyed(Laid):
     ) -> int:
         """Propose what the key, the second and the other coded predicates let through."""
         return propose(self.layout, keys, self.conjunctions.size, first, stop, offsets, out)
+
+    def validate(self, attributes: int) -> None:
+        """Raise unless shelves, runs and blocks are sound, and no event finds an entry twice."""
+        check_layout(self.layout, self.conjunctions.size, attributes)
 
     def best(
         self,

@@ -1,0 +1,95 @@
+"""What matching relies on in a stored tree, and `BEStar.validate` looks up.
+
+Less than `invariants` does, which looks at every predicate in plain Python: whether buckets lie
+where they should is not asked here, only whether each can be visited. Changing a tree in place
+relies on all of it; the engine, which alone writes stores, changes none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tocsin.index.bestar.layout import (
+    ATTRIBUTE,
+    BOXES,
+    BUCKET,
+    BUCKETS,
+    CLASSES,
+    DIRECTORY,
+    ENTRIES,
+    LEAF,
+    LEFT,
+    LONGEST,
+    NODES,
+    OPTIONS,
+    PNODE,
+    PNODES,
+    RIGHT,
+    ROOT,
+    SIZE,
+    STATE,
+    Tree,
+)
+from tocsin.model.conjunctions import ranges
+from tocsin.model.validation import check_lengths, check_within, require
+
+
+def check_tree(t: Tree, size: int, width: int) -> None:
+    """Raise unless the tree is sound, of `size` conjunctions over a schema of `width` attributes.
+
+    Every bucket but the root hangs in one place, and so does every p-node: so an event comes to
+    each at most once, and to as many members as there are conjunctions at most. The tree is packed,
+    as one that was built is: nothing is free.
+    """
+    check_lengths(t, STATE, "state")
+    check_lengths(t, OPTIONS, "options")
+    check_lengths(t, 2 * CLASSES, "free")
+    buckets, pnodes, entries, boxes = t.state[[BUCKETS, PNODES, ENTRIES, BOXES]].tolist()
+    check_lengths(t, BUCKET * buckets, "bucket")
+    check_lengths(t, 2 * buckets, "most")
+    check_lengths(t, PNODE * pnodes, "pnode")
+    check_lengths(t, pnodes, "loss")
+    check_lengths(t, entries, "target", "need")
+    check_lengths(t, boxes, "box")
+    check_lengths(t, size, "home", "place", "plain")
+    attributes = len(t.rate)
+    check_lengths(t, attributes, "popularity", "usual", "tolerant")
+    check_lengths(t, 2 * attributes, "space")
+    require(attributes <= width, f"'rate' must be of at most {width:,} attributes")
+    require(buckets > 0, "there must be a root")
+    bucket, pnode = t.bucket.reshape(-1, BUCKET), t.pnode.reshape(-1, PNODE)
+
+    members = _places("leaf", bucket[:, LEAF], bucket[:, SIZE], size, entries)
+    check_within("target", t.target[members], 0, size)
+    check_within("need", t.need[members], 0, width + 1)
+    longest = int(bucket[:, SIZE].max())
+    require(longest <= t.state[LONGEST] <= size, "no leaf may be longer than the longest")
+
+    below = _places("directory", bucket[:, DIRECTORY], bucket[:, NODES], pnodes, entries)
+    check_within("target", t.target[below], 0, pnodes)
+    check_within("need", t.need[below], 1, width + 1)
+    check_within("attribute of a p-node", pnode[:, ATTRIBUTE], 0, width)
+    ascends = np.diff(t.need[below]) > 0
+    ends = np.cumsum(bucket[:, NODES])
+    ascends[ends[(ends > 0) & (ends < len(below))] - 1] = True
+    require(bool(ascends.all()), "the attributes of a directory must ascend")
+
+    children = bucket[:, [LEFT, RIGHT]].reshape(-1)
+    children = np.concatenate([children[children >= 0], pnode[:, ROOT]])
+    check_within("bucket", children, 1, buckets)
+    for what, numbers in (("bucket", children), ("p-node", t.target[below])):
+        require(np.bincount(numbers).max(initial=0) <= 1, f"a {what} must hang in one place")
+
+
+def _places(
+    what: str, starts: np.ndarray, sizes: np.ndarray, most: int, entries: int
+) -> np.ndarray:
+    """Return the places of all runs of entries; raise if they are out of range or too many."""
+    check_within(f"size of a {what}", sizes, 0, most + 1)
+    require(int(sizes.sum()) <= most, f"there must be at most {most:,} entries of a {what}")
+    used = sizes > 0
+    require(
+        bool(((starts >= 0) & (starts <= entries - sizes))[used].all()),
+        f"the entries of a {what} must be among the {entries:,} there are",
+    )
+    return ranges(starts[used], starts[used] + sizes[used])

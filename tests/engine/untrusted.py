@@ -1,0 +1,447 @@
+"""Stores that someone has changed and sealed again: made, opened and asked, many in one process.
+
+    python -m tests.engine.untrusted STORES SCRATCH
+
+reads lines with a seed and the name of a store, opens that store with something changed, and puts
+all questions to rules that are accepted. A line tells of each case: `refused`, `accepted` or
+`error`, and what was changed or raised. Whoever asks knows which case it was that has crashed, or
+does not end.
+"""
+
+import contextlib
+import json
+import random
+import resource
+import shutil
+import sys
+import traceback
+import warnings
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+import tocsin
+from tocsin.engine.plan import INDEXES
+from tocsin.engine.segment_files import _ALIGNMENT
+from tocsin.index.keyed import building
+
+SCHEMA = {
+    "x": "number",
+    "y": "number",
+    "n": "integer",
+    "m": "integer",
+    "tier": "category",
+    "live": "flag",
+    "at": "time",
+}
+TIERS = [f"tier {i}" for i in range(20)]
+_MOST_BYTES = 8 << 30  # of memory: what a value in a store makes us ask for must not be more
+
+# ------------------------------------------------------------ stores
+
+
+def mixed(rng, ids):
+    """Return rules of all shapes: sets, complements, alternatives, null, weights."""
+    rows = []
+    for i in range(250):
+        x, n = rng.random(), rng.randrange(100)
+        some = ", ".join(f"'{tier}'" for tier in rng.sample(TIERS, rng.randint(2, 6)))
+        where = rng.choice(
+            [
+                f"x BETWEEN {x} AND {x + 0.1} AND y < {rng.random()}",
+                f"n BETWEEN {n} AND {n + 9} AND m >= {rng.randrange(50)}",
+                f"tier IN ({some})",
+                f"tier IN ({some}) AND n > {n} AND x > {x}",
+                f"tier NOT IN ({some}) AND n < {n}",
+                f"n <> {n} AND n > {n - 20} AND live",
+                f"x > {x} OR tier = '{rng.choice(TIERS)}' OR m IN ({n}, {n + 2}, {n + 7})",
+                f"m IS NULL AND n = {n}",
+                f"at > '2024-01-{n % 28 + 1:02}' AND live = false",
+                f"NOT tier <=> '{rng.choice(TIERS)}' AND y > {x}",
+                "FALSE" if n < 10 else "TRUE" if n < 20 else f"x < {x / 10}",
+            ]
+        )
+        rows.append({"id": ids(i), "where": where, "team": rng.choice(["red", None, "blue"])})
+    return rows
+
+
+def weights(rules, rng):
+    """Give weights to some rules: those of a table with texts have none."""
+    for id_ in rng.sample(list(rules), 40):
+        rule = rules[id_]
+        tested = [a for a in ("x", "n", "tier") if f"{a} " in rule.where]
+        if tested and rule.where != "FALSE":
+            with contextlib.suppress(tocsin.TocsinError):
+                rules.replace(id_, rule.where, {tested[0]: rng.random() * 9}, rule.payload)
+
+
+def boxes(rng, ids, one=False):
+    """Return boxes over two attributes and nothing else, half of them crowded into a corner."""
+    low = np.array([[rng.random(), rng.random()] for _ in range(600)])
+    low[:300] *= 0.05
+    side = np.array([[rng.random(), rng.random()] for _ in range(600)]) * 0.05
+    side[:20] *= 20
+    columns = {"x_low": low[:, 0], "x_high": (low + side)[:, 0]}
+    if not one:
+        columns |= {"y_low": low[:, 1], "y_high": (low + side)[:, 1]}
+    return pa.table({"id": [ids(i) for i in range(600)], "rank": np.arange(600)} | columns)
+
+
+def whole_boxes(rng, ids):
+    """Return boxes of whole numbers, which `rectangles` proves."""
+    low = np.array([[rng.randrange(60), rng.randrange(40)] for _ in range(300)])
+    high = low + [[rng.randrange(12), rng.randrange(20)] for _ in range(300)]
+    columns = {"n_low": low[:, 0], "n_high": high[:, 0], "m_low": low[:, 1], "m_high": high[:, 1]}
+    return pa.table({"id": [ids(i) for i in range(300)]} | columns)
+
+
+def bands(rng, ids):
+    return boxes(rng, ids, one=True)
+
+
+def several_shapes(rng, ids):
+    """Return what `auto` makes several parts of."""
+    rows = []
+    for i in range(1500):
+        a, b, n = rng.random(), rng.random(), rng.randrange(5000)
+        where = (
+            f"x BETWEEN {a} AND {a + 0.01} AND y BETWEEN {b} AND {b + 0.01}",
+            f"n BETWEEN {n} AND {n + 3}",
+            f"tier IN ('{rng.choice(TIERS)}', '{rng.choice(TIERS)}') AND m = {n}",
+        )[i % 3]
+        rows.append({"id": ids(i), "where": where})
+    return rows
+
+
+STORES = {
+    **{f"{name} mixed": (name, mixed, {}) for name in INDEXES},
+    "exhaustive boxes": ("exhaustive", boxes, {}),
+    "grid boxes": ("grid", boxes, {}),
+    "ntree boxes": ("ntree", boxes, {"n": 4}),
+    "intervals bands": ("intervals", bands, {}),
+    "intervals simple": ("intervals", bands, {"longest": 4, "logarithmic": False}),
+    "intervals logarithmic": ("intervals", bands, {"longest": 4}),
+    "rectangles whole": ("rectangles", whole_boxes, {}),
+    "rectangles long": ("rectangles", whole_boxes, {"longest": 4}),
+    "rectangles hashed": ("rectangles", whole_boxes, {"longest": 2, "hashed": True}),
+    "rectangles overlapped": ("rectangles", whole_boxes, {"longest": 4, "overlapped": True}),
+    "keyed shelves": ("keyed", several_shapes, {}),
+    "counting boxes": ("counting", boxes, {}),
+    "bestar boxes": ("bestar", boxes, {}),
+    "auto parts": ("auto", several_shapes, {}),
+}
+
+
+def make_store(path, name):
+    """Write a store: a base under the index, recent rules beside it, removals."""
+    index, shape, options = STORES[name]
+    rng = random.Random(name)
+    texts = rng.random() < 0.5
+    with contextlib.ExitStack() as stack:
+        if options:
+            stack.enter_context(_building_with(INDEXES[index], options))
+        if name == "keyed shelves":
+            for constant, value in (("_SHELF", -1.0), ("_CROWD", 1)):
+                stack.callback(setattr, building, constant, getattr(building, constant))
+                setattr(building, constant, value)
+        rules = tocsin.Rules(SCHEMA, index)
+        rules.add_many(shape(rng, lambda i: f"rule {i}" if texts else i * 7 % 2000))
+        if shape is mixed:
+            weights(rules, rng)
+        rules.merge()
+    for i in range(20):
+        where = f"n = {i} OR x > {i / 20}" if i % 2 else f"tier IN ('new {i}', '{TIERS[i]}')"
+        rules.add(f"new {i}" if texts else -i - 1, where, payload={"team": "new"})
+    rules.remove_many(rng.sample(list(rules), 9))
+    rules.save(path)
+
+
+@contextlib.contextmanager
+def _building_with(kind, options):
+    """Build an index with options, which `Rules` does not take yet."""
+    plain = kind.build.__func__
+    kind.build = classmethod(lambda cls, c, floats: plain(cls, c, floats, **options))
+    try:
+        yield
+    finally:
+        kind.build = classmethod(plain)
+
+
+# ------------------------------------------------------------ changes
+
+
+class Changed:
+    """A copy of a store in which one segment can be changed, and all sealed again."""
+
+    def __init__(self, source, target, number=0):
+        shutil.rmtree(target, ignore_errors=True)
+        shutil.copytree(source, target)
+        self.path = target
+        (self.version,) = (target / "versions").iterdir()
+        self.content = json.loads(self.version.read_bytes()[:-66])
+        self.entry = self.content["segments"][number]
+        self.folder = target / "segments" / self.entry["name"]
+        self.manifest = json.loads((self.folder / "manifest.json").read_bytes())
+
+    @contextlib.contextmanager
+    def arrays(self):
+        """Give a function from a name to an array that can be written to."""
+        data = bytearray((self.folder / "arrays.bin").read_bytes())
+
+        def array(name):
+            place = self.manifest["arrays"][name]
+            return np.frombuffer(data, place["dtype"], place["shape"][0], place["offset"])
+
+        yield array
+        (self.folder / "arrays.bin").write_bytes(data)
+
+    def table(self):
+        return pa.ipc.open_file(pa.py_buffer((self.folder / "rules.arrow").read_bytes())).read_all()
+
+    def write_table(self, table):
+        path = str(self.folder / "rules.arrow")
+        with pa.OSFile(path, "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
+            writer.write_table(table)
+
+    def describe_files(self):
+        """Write sizes and checksums of the files into the manifest."""
+        for name in ("arrays.bin", "rules.arrow"):
+            data = (self.folder / name).read_bytes()
+            described = {"bytes": len(data), "sha256": sha256(data).hexdigest()}
+            self.manifest["files"][name] = described
+
+    def seal(self, data=None):
+        """Write the manifest, or other bytes in its place, and the version file."""
+        data = json.dumps(self.manifest).encode() if data is None else data
+        (self.folder / "manifest.json").write_bytes(data)
+        self.entry["manifest"] = sha256(data).hexdigest()
+        body = json.dumps(self.content).encode()
+        self.version.write_bytes(body + b"\n" + sha256(body).hexdigest().encode() + b"\n")
+
+
+class ChangedAtRandom(Changed):
+    """One in which something has been changed at random; `told` says what."""
+
+    def __init__(self, source, target, rng):
+        # The base is what is under the index; the recent rules are under the exhaustive one.
+        super().__init__(source, target, 0 if rng.random() < 0.9 else -1)
+        self.rng = rng
+        change = rng.choices(
+            (self.elements, self.places, self.values, self.bytes, self.columns), (16, 2, 2, 1, 1)
+        )[0]
+        self.told = f"{change.__name__}: {change()}"
+        if change != self.values:
+            self.describe_files()
+        self.seal()
+
+    def elements(self):
+        """Change an element of an array, or several, or swap two."""
+        told = []
+        with self.arrays() as arrays:
+            for _ in range(self.rng.choice([1, 1, 1, 2, 4])):
+                names = [n for n, p in self.manifest["arrays"].items() if p["shape"][0]]
+                name = self.rng.choice(names)
+                array = arrays(name)
+                at, other = self.rng.randrange(len(array)), self.rng.randrange(len(array))
+                old, what = array[at].item(), self.rng.random()
+                if what < 0.2:
+                    array[at], array[other] = array[other], array[at]
+                elif what < 0.3:
+                    array[min(at, other) : max(at, other)] = self.value(array, at)
+                else:
+                    array[at] = self.value(array, at)
+                told.append(f"{name}[{at}] from {old} to {array[at]}")
+        return ", ".join(told)
+
+    def value(self, array, at):
+        old, size = array[at].item(), len(array)
+        rng = self.rng
+        if array.dtype.kind == "f":
+            return rng.choice([0.0, -1.0, old + 1, -old, np.nan, np.inf, -np.inf, 1e308, 1e-308])
+        info = np.iinfo(array.dtype)
+        other = array[rng.randrange(size)].item()
+        rules = self.manifest["rules"]
+        value = rng.choice(
+            [
+                *(-1, 0, 1, 2, old - 1, old + 1, old * 2, ~old, other, other + 1, size, size + 1),
+                *(2**31 - 1, -(2**31), 2**63 - 1, -(2**63), 2**16 - 1, 2**32, info.min, info.max),
+                *(rules, rules + 1, rules - 1, rng.randrange(info.min, info.max)),
+                *(rng.randrange(size + 1), old + rng.randrange(-9, 10)),
+            ]
+        )
+        return min(max(value, info.min), info.max)
+
+    def places(self):
+        """Change where an array lies, how long it is, or of what type."""
+        names = list(self.manifest["arrays"])
+        name, other = self.rng.choice(names), self.rng.choice(names)
+        places = self.manifest["arrays"]
+        place = places[name]
+        size = place["shape"][0]
+        what = self.rng.randrange(7)
+        if what == 0:
+            place["shape"] = [size + self.rng.choice([1, -1, -size, 2**31, 2**62, 2**63])]
+        elif what == 1:
+            place["shape"] = self.rng.choice([[], [size, 1], [1, size], [-1], ["1"], [True], 5])
+        elif what == 2:
+            place["offset"] += self.rng.choice([1, 8, -8, _ALIGNMENT, -_ALIGNMENT, 2**62, -(2**62)])
+        elif what == 3:
+            place["dtype"] = self.rng.choice(
+                ["|O", "<f8", "<i4", "<i8", ">i8", "|u1", "<u8", "<c16", "<M8[s]", "|S8", "", 5]
+            )
+        elif what == 4:
+            places[name], places[other] = places[other], places[name]
+        elif what == 5:
+            places[name] = dict(places[other])
+        else:
+            del places[name]
+        return f"{name}: {place} (case {what})"
+
+    def values(self):
+        """Change something in the manifest."""
+        junk = [None, -1, 0, 1, 2**70, 1.5, True, "", "x", "../x", [], [1], {}, {"a": 1}]
+        junk += [[[]] * 3, self.manifest["parts"] * 2, *INDEXES]
+        holder, key = self.manifest, self.rng.choice(list(self.manifest))
+        while isinstance(holder[key], dict | list) and holder[key] and self.rng.random() < 0.8:
+            holder = holder[key]
+            key = (
+                self.rng.choice(list(holder))
+                if isinstance(holder, dict)
+                else self.rng.randrange(len(holder))
+            )
+        old = holder[key]
+        if self.rng.random() < 0.3:
+            del holder[key]
+            return f"{key} without {old}"
+        if type(old) is int and self.rng.random() < 0.5:
+            holder[key] = old + self.rng.choice([-1, 1])
+        else:
+            holder[key] = self.rng.choice(junk)
+        return f"{key}: {old} -> {holder[key]}"
+
+    def bytes(self):
+        """Change some bytes of the Arrow file."""
+        path = self.folder / "rules.arrow"
+        data = bytearray(path.read_bytes())
+        told = []
+        for _ in range(self.rng.randint(1, 3)):
+            # What describes the columns is at the ends.
+            near = self.rng.choice([len(data), min(2000, len(data))])
+            at = self.rng.randrange(near) * self.rng.choice([1, -1])
+            data[at] = self.rng.choice([0, 1, 255, 127, 128, self.rng.randrange(256)])
+            told.append(f"{at}: {data[at]}")
+        path.write_bytes(data[: self.rng.choice([len(data)] * 9 + [len(data) // 2])])
+        return ", ".join(told)
+
+    def columns(self):
+        """Write another table into the Arrow file."""
+        table = self.table()
+        n, ids = len(table), table.column("id")
+        column = self.rng.choice(
+            [
+                pa.nulls(n, ids.type),
+                pa.nulls(n),
+                pa.array(range(n), pa.int32()),
+                pa.array(range(n), pa.int64()),
+                pa.array([f"{i}" for i in range(n)], pa.string()),
+                pa.array([f"{i}" for i in range(n)], pa.large_string()),
+                pa.array(["same"] * n, pa.large_string()),
+                pa.array([b"\xff"] * n, pa.large_binary()),
+                pa.array([[1]] * n),
+                pa.array([{"a": 1}] * n),
+                ids.combine_chunks().dictionary_encode(),
+            ]
+        )
+        name = self.rng.choice([*table.column_names, "payload.new", "else"])
+        made = self.rng.choice(
+            [table.append_column(name, column), table[: n - 1], pa.concat_tables([table] * 2)]
+        )
+        if name in table.column_names and self.rng.random() < 0.8:
+            made = table.set_column(table.column_names.index(name), name, column)
+        self.write_table(made)
+        return f"{name} of {column.type}"
+
+
+# ------------------------------------------------------------ questions
+
+
+def random_events(rng, count):
+    events = []
+    for _ in range(count):
+        event = {
+            "x": rng.choice([rng.random(), rng.random() * 0.05, None, float("nan"), -1e308]),
+            "y": rng.choice([rng.random(), rng.random() * 0.05, float("inf")]),
+            "n": rng.choice([rng.randrange(100), None, 2**62]),
+            "m": rng.randrange(60),
+            "tier": rng.choice([*TIERS, "unknown"]),
+            "live": rng.choice([True, False, None]),
+            "at": None,
+        }
+        events.append({k: v for k, v in event.items() if rng.random() < 0.9})
+    return events
+
+
+def ask_everything(rules, rng, merging):
+    """Put every question to rules; what they answer does not matter."""
+    events = random_events(rng, 70)
+    dense = pa.Table.from_pylist([dict.fromkeys(SCHEMA) | e for e in events[:40]])
+    dense = dense.set_column(6, "at", pa.nulls(len(dense), pa.timestamp("us", "UTC")))
+    ranges = [{"x": {"low": 0.2, "high": 0.4}, "n": {"low": 3, "high": 90}}, {"m": 3}]
+
+    def questions():
+        for asked in (events, dense, events[0], ranges):
+            matches = rules.match(asked)
+            matches.to_arrow()
+            matches.payload(rules.payload_schema)
+            rules.count(asked)
+            rules.top(asked, 3)
+            rules.top(asked, 400, weights={"x": 2.0, "tier": 0.5})
+            for _ in rules.match_blocks(asked):
+                pass
+
+    questions()
+    ids = list(rules)
+    for id_ in rng.sample(ids, min(4, len(ids))):
+        str(rules.explain(events[0], id_))
+        str(rules.explain(ranges[0], id_, weights={"x": 2.0}))
+        assert id_ in rules
+        str(rules[id_])
+    str(rules.plan())
+    rules.remove_many(list(dict.fromkeys(rng.sample(ids, min(5, len(ids))))))
+    questions()
+    if merging:
+        rules.merge()
+        questions()
+
+
+def run(source, scratch, name, seed):
+    """Open a changed store; return what came of it, and what was changed."""
+    rng = random.Random(f"{name} {seed}")
+    told = ChangedAtRandom(source, scratch, rng).told
+    try:
+        rules = tocsin.open(scratch)
+    except tocsin.StoreError as error:
+        return "refused", f"{told} | {error}"
+    except Exception:
+        return "error", f"{told} | {traceback.format_exc()}"
+    try:
+        ask_everything(rules, rng, seed % 3 == 0)
+    except tocsin.TocsinError as error:
+        return "accepted", f"{told} | then {error!r}"
+    except Exception:
+        return "error", f"{told} | {traceback.format_exc()}"
+    return "accepted", told
+
+
+def main(stores, scratch):
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
+    warnings.simplefilter("ignore", RuntimeWarning)
+    for line in sys.stdin:
+        seed, name = line.rstrip("\n").split(" ", 1)
+        print(json.dumps(run(Path(stores) / name, Path(scratch), name, int(seed))), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

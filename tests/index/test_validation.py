@@ -1,0 +1,324 @@
+"""What kernels rely on is validated: each layout, with one thing in it that is wrong."""
+
+import contextlib
+
+import numpy as np
+import pytest
+
+from tests.conformance import boxes as shapes
+from tests.conformance.checks import Workload
+from tests.conformance.test_every_index import WORKLOADS
+from tocsin.engine.plan import INDEXES
+from tocsin.errors import StoreError
+from tocsin.index.bestar.layout import (
+    ATTRIBUTE,
+    BUCKET,
+    DIRECTORY,
+    LEAF,
+    LEFT,
+    LONGEST,
+    NODES,
+    ROOT,
+    SIZE,
+)
+from tocsin.index.keyed import building
+from tocsin.index.keyed.lanes import HEAD, LANES
+from tocsin.model.conjunctions import conjunctions
+from tocsin.model.predicates import INTERVAL
+
+
+@pytest.fixture(scope="module")
+def work():
+    return Workload(*WORKLOADS["mixed"])
+
+
+@pytest.fixture(scope="module")
+def built(work):
+    """Indexes by name, and those that have what others lack: tiers, hashes, shelves, lists."""
+    rng = np.random.default_rng(3)
+    city, whole = shapes.a_city_in_a_country(rng), shapes.integers(rng)
+    bands = shapes.one_attribute(rng)
+    made = {name: INDEXES[name].build(work.conjunctions, work.schema.floats()) for name in INDEXES}
+    made["intervals bands"] = INDEXES["intervals"].build(bands.conjunctions, bands.floats)
+    for name in ("grid", "ntree", "intervals", "counting", "bestar"):
+        made[f"{name} city"] = INDEXES[name].build(city.conjunctions, city.floats)
+    for name, options in (
+        ("whole", {}), ("hashed", {"hashed": True}), ("overlapped", {"overlapped": True})
+    ):  # fmt: skip
+        made[name] = INDEXES["rectangles"].build(whole.conjunctions, whole.floats, **options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(building, "_SHELF", -1.0)
+        patch.setattr(building, "_CROWD", 1)
+        crowd = Workload(*WORKLOADS["wide"])
+        made["shelves"] = INDEXES["keyed"].build(crowd.conjunctions, crowd.schema.floats())
+    for index in made.values():
+        index.validate(10)
+    return made
+
+
+def put(field, place, value):
+    """Return a change: an element of an array, which may be given as a function of the arrays."""
+
+    def change(arrays):
+        at = place(arrays) if callable(place) else place
+        arrays[field][at] = value(arrays) if callable(value) else value
+
+    return change
+
+
+def resized(field, by):
+    def change(arrays):
+        arrays[field] = np.resize(arrays[field], len(arrays[field]) + by)
+
+    return change
+
+
+def all_in_the_first_cell(arrays):
+    """Let the first part list of a grid run over all others."""
+    heads = arrays["heads"].reshape(-1, 4)
+    size, words = len(arrays["ids"]), len(arrays["words"])
+    heads[0, 1], heads[0, 3] = size - words, -1
+    heads[1:, :2], heads[1:, 2] = size, words
+
+
+def all_in_the_first_lists(arrays):
+    for name in ("start", "end", "piece"):
+        arrays[name][1:] = len(arrays[f"{name}_id"])
+
+
+def own_child(arrays):
+    heads = arrays["heads"].reshape(-1, 4)
+    heads[np.argmax(heads[:, 3] > 0), 3] = 0
+
+
+def no_free_place(arrays):
+    arrays["hashed"][arrays["hashed"] < 0] = 0
+
+
+def three_places(arrays):
+    arrays["hashed"], arrays["list_of"] = arrays["hashed"][:3], arrays["list_of"][:3]
+
+
+def all_in_each_list(arrays):
+    """Let the hash table send all constructs to one list, of all."""
+    arrays["start"][1:] = len(arrays["ids"])
+    arrays["list_of"][:] = 0
+
+
+def twice_in_a_cell(arrays):
+    first = np.argmax(np.diff(arrays["start"]) > 1)
+    at = arrays["start"][first]
+    arrays["start_id"][at] = arrays["start_id"][at + 1]
+
+
+def one_conjunction(arrays):
+    """Let all entries with a key be of one conjunction."""
+    arrays["candidate"][:] = 0
+
+
+def one_range_for_all_runs(arrays):
+    arrays["spans"][0::2] = 0
+    arrays["spans"][1::2] = len(arrays["peak"])
+
+
+def bucket(place, word):
+    """Return where a word of the first bucket is for which `place` is true."""
+
+    def found(arrays):
+        buckets = arrays["bucket"].reshape(-1, BUCKET)
+        return int(np.flatnonzero(place(buckets))[0]) * BUCKET + word
+
+    return found
+
+
+def parents(buckets):
+    return buckets[:, LEFT] >= 0
+
+
+WRONG = [
+    ("exhaustive", put("block", 1, 10**6), "'block' must be"),
+    ("exhaustive", put("block", 0, 1), "'block' must be"),
+    ("exhaustive", resized("block", -1), "'block' must be"),
+    ("exhaustive", put("tests", -1, 0), "'tests' must be"),
+    ("exhaustive", put("attribute", 0, 10), "'attribute' must be at least 0 and less than 10"),
+    ("exhaustive", put("attribute", 0, -1), "'attribute' must be"),
+    ("exhaustive", put("bounds", -1, lambda a: len(a["low"])), "bounds for all conjunctions"),
+    ("exhaustive", put("bounds", 0, -1), "bounds for all conjunctions"),
+    ("exhaustive", put("candidate", 0, lambda a: len(a["candidate"])), "'candidate' must be"),
+    ("exhaustive", put("candidate", 0, lambda a: ~len(a["candidate"])), "'candidate' must be"),
+    ("exhaustive", resized("candidate", 1), "'candidate' must have"),
+    ("exhaustive", resized("high", -1), "'high' must have"),
+    ("grid city", own_child, "must come after"),
+    ("grid city", put("heads", 7, 10**6), "must come after"),
+    ("grid city", put("heads", 4, -1), "'heads' must be"),
+    ("grid city", put("heads", 5, 10**6), "'heads' must be"),
+    ("grid city", put("heads", -2, 0), "'heads' must be"),
+    ("grid city", resized("words", -1), "'heads' must be"),
+    ("grid city", resized("heads", -1), "'heads' must have"),
+    ("grid city", all_in_the_first_cell, "an event finds"),
+    ("grid city", put("ids", 0, 10**6), "'ids' must be"),
+    ("grid city", put("ids", 0, -1), "'ids' must be"),  # all are proven
+    ("grid city", put("across", 0, 0), "'across' must be"),
+    ("grid city", put("across", 0, 2**40), "'across' must be"),
+    ("grid city", put("across", 0, 3), "one after the other"),
+    ("grid city", put("base", 0, 1), "one after the other"),
+    ("grid city", put("base", 1, 2**62), "one after the other"),
+    ("grid city", put("roots", 0, 0), "'roots' must be"),
+    ("grid city", put("roots", 0, 10**6), "'roots' must be"),
+    ("grid city", resized("scale", -1), "'scale' must have"),
+    ("grid", put("settled", 0, 1), "'ids' must be"),
+    ("ntree city", own_child, "must come after"),
+    ("intervals bands", put("attribute", 0, 10), "'attribute' must be"),
+    ("intervals bands", put("cells", 0, 1), "'cells' must be"),
+    ("intervals city", put("cells", 1, 0), "each level must have a cell"),
+    ("intervals city", put("constructs", 1, 1), "as many constructs"),
+    ("intervals bands", put("each", 0, 0), "'each' must be"),
+    ("intervals bands", put("each", 0, 2), "as many constructs"),
+    ("intervals bands", put("longest", 0, 2), "'longest' must be"),
+    ("intervals bands", put("skip", 0, 2), "'skip' must be"),
+    ("intervals bands", put("skip", 0, -1), "'skip' must be"),
+    ("intervals bands", put("piece", 1, 10**6), "'piece' must be"),
+    ("intervals bands", put("start", 1, -1), "'start' must be"),
+    ("intervals bands", put("end_id", 0, 10**6), "'end_id' must be"),
+    ("intervals", put("settled", 0, 1), "_id' must be"),
+    ("intervals bands", resized("inside_low", 1), "'inside_low' must have"),
+    ("intervals bands", all_in_the_first_lists, "an event finds"),
+    ("intervals bands", resized("first", 7), "1 to 6 levels"),
+    ("counting", put("lattice", -1, 0), "'lattice' must be"),
+    ("counting", put("cut", 1, -1), "'cut' must be"),
+    ("counting", put("of_null", 0, 10**6), "'of_null' must be"),
+    ("counting", put("needed", 0, 2**16), "'needed' must be"),
+    ("counting", put("needed", 0, 5), "as many lattices as it needs"),
+    ("counting", put("always", 0, 3), "'always' must be"),
+    ("counting", put("candidate", 0, 10**6), "'candidate' must be"),
+    ("counting", put("constructs", 1, 1), "one cell long"),
+    ("counting city", twice_in_a_cell, "once in a cell"),
+    ("counting city", put("piece_id", 0, -1), "'piece_id' must be"),
+    ("whole", put("cells", 0, 2), "'cells' must be"),
+    ("whole", put("cells", 0, 10**6), "'cells' must be"),
+    ("whole", put("longest", 0, 3), "runs of a cover"),
+    ("whole", put("longest", 0, 0), "runs of a cover"),
+    ("whole", put("longest", 0, 2**40), "runs of a cover"),
+    ("whole", put("run_first", 0, 1), "runs of a cover"),
+    ("whole", put("run_size", 0, 9), "runs of a cover"),
+    ("whole", resized("run_y", 1), "runs of a cover"),
+    ("whole", put("start", 1, 10**6), "'start' must be"),
+    ("whole", lambda a: a.update(start=a["start"][:-1], ids=a["ids"][: a["start"][-2]]), "'start'"),
+    ("whole", put("ids", 0, -1), "'ids' must be"),
+    ("whole", lambda a: a["start"].__setitem__(slice(1, None), len(a["ids"])), "an event finds"),
+    ("hashed", no_free_place, "a place that is free"),
+    (
+        "hashed",
+        lambda a: a.update(hashed=a["hashed"][1:], list_of=a["list_of"][1:]),
+        "power of two",
+    ),
+    ("hashed", put("hashed", 0, 2**40), "'hashed' must be"),
+    ("hashed", put("list_of", slice(None), 10**6), "'list_of' must be"),
+    ("hashed", all_in_each_list, "an event finds"),
+    ("overlapped", put("ids", 0, 10**6), "'ids' must be"),
+    ("keyed", put("local", 0, lambda a: a["local"][1]), "a number of its own"),
+    ("keyed", resized("local", 1), "at most 10 attributes"),
+    ("keyed", put("cut", 1, -1), "'cut' must be"),
+    ("keyed", put("run", 1, 10**6), "'run' must be"),
+    ("keyed", put("under", 0, 10**6), "'under' must be"),
+    ("keyed", put("shift", 0, 200), "'shift' must be"),
+    ("keyed", put("shift", 0, 16), "a span for each code"),
+    ("keyed", put("span", 0, 2), "a span for each code"),
+    ("keyed", put("spans", 0, 10**6), "'spans' must be"),
+    ("keyed", one_range_for_all_runs, "blocks one after the other"),
+    ("keyed", put("heads", 2 * LANES, 2**16 - 1), "'heads' must be"),
+    ("keyed", put("rows", 0, 2**16 - 1), "'rows' must be"),
+    ("keyed", put("start", -1, 1), "'start' must be"),
+    ("keyed", put("start", lambda a: np.argmax(a["start"] > 0), 1), "multiples of 24"),
+    ("keyed", put("candidate", 0, 10**6), "'candidate' must be"),
+    ("keyed", one_conjunction, "none of them twice"),
+    ("keyed", put("heads", lambda a: slice(0, None, HEAD), 0), "none of them twice"),
+    ("keyed", resized("peak", 1), "must have"),
+    ("shelves", put("row", lambda a: np.argmax(a["row"] >= 0), 1), "a row of its own"),
+    ("shelves", put("pair", lambda a: np.argsort(a["pair"])[-2:], 11), "a shelf of their own"),
+    ("shelves", put("pair", lambda a: np.argmax(a["pair"]), 0), "'pair' must be"),
+    ("bestar", put("bucket", bucket(parents, LEFT), 0), "'bucket' must be"),
+    ("bestar", put("bucket", bucket(parents, LEFT), 10**6), "'bucket' must be"),
+    ("bestar", put("bucket", bucket(parents, LEFT), lambda a: a["pnode"][ROOT]), "in one place"),
+    ("bestar", put("pnode", ROOT, 0), "'bucket' must be"),
+    ("bestar", put("pnode", ATTRIBUTE, 10), "attribute of a p-node"),
+    ("bestar", put("bucket", bucket(lambda b: b[:, SIZE] > 0, LEAF), -1), "entries of a leaf"),
+    ("bestar", put("bucket", bucket(lambda b: b[:, SIZE] > 0, SIZE), 2**62), "size of a leaf"),
+    ("bestar", put("bucket", bucket(lambda b: b[:, SIZE] == 0, SIZE), 10**3), "of a leaf"),
+    ("bestar", put("bucket", bucket(lambda b: b[:, NODES] > 0, DIRECTORY), 10**6), "directory"),
+    ("bestar", put("state", LONGEST, 0), "longer than the longest"),
+    ("bestar", put("state", LONGEST, 2**62), "longer than the longest"),
+    ("bestar", put("state", 0, 2**62), "'bucket' must have"),
+    ("bestar", put("target", slice(None), 10**6), "'target' must be"),
+    ("bestar", put("need", slice(None), 11), "'need' must be"),
+    ("bestar", put("need", slice(None), 1), "must ascend"),
+    ("bestar", resized("usual", -1), "'usual' must have"),
+    ("bestar", resized("plain", -1), "'plain' must have"),
+]
+
+
+@pytest.mark.parametrize(("name", "change", "words"), WRONG)
+def test_what_is_wrong_is_refused(built, name, change, words):
+    index = built[name]
+    arrays = {field: array.copy() for field, array in index.arrays().items()}
+    change(arrays)
+    with pytest.raises(StoreError, match=words):
+        type(index).from_arrays(index.conjunctions, arrays).validate(10)
+
+
+@pytest.mark.parametrize("name", INDEXES)
+def test_arrays_must_be_there_and_of_their_type(built, name):
+    index = built[name]
+    arrays = index.arrays()
+    for field, array in arrays.items():
+        others = {other: arrays[other] for other in arrays if other != field}
+        with pytest.raises(StoreError, match=f"array '{field}' is missing"):
+            type(index).from_arrays(index.conjunctions, others)
+        for wrong in (array.astype(np.float32), array[None]):
+            with pytest.raises(StoreError, match=f"array '{field}' must be a line of"):
+                type(index).from_arrays(index.conjunctions, others | {field: wrong})
+
+
+@pytest.mark.parametrize("name", INDEXES)
+def test_arrays_of_any_length_raise_nothing_else(built, name):
+    index = built[name]
+    arrays = index.arrays()
+    for field, array in arrays.items():
+        for size in {0, 1, len(array) - 1, len(array) + 1, 2 * len(array)} - {len(array), -1}:
+            changed = arrays | {field: np.resize(array, size)}
+            with contextlib.suppress(StoreError):
+                type(index).from_arrays(index.conjunctions, changed).validate(10)
+
+
+WRONG_CONJUNCTIONS = [
+    (put("offsets", 0, 1), "'offsets' must be"),
+    (put("offsets", 1, 10**6), "'offsets' must be"),
+    (put("offsets", 1, -1), "'offsets' must be"),
+    (resized("offsets", -1), "'offsets' must be"),
+    (put("attribute", 0, -1), "'attribute' must be"),
+    (put("attribute", 0, 10), "'attribute' must be"),
+    (put("attribute", slice(None), 3), "must ascend"),
+    (lambda a: a.update(attribute=a["attribute"][::-1]), "must ascend"),
+    (put("kind", 0, 3), "'kind' must be"),
+    (put("kind", slice(None), 1), "share out"),
+    (resized("kind", 1), "'kind' must have"),
+    (resized("low", 1), "'low' must have"),
+    (put("low", lambda a: a["kind"] == INTERVAL, 2**63 - 1), "above its 'high'"),
+    (put("low", lambda a: np.argmax(a["kind"] != INTERVAL), -1), "share out"),
+    (put("high", lambda a: np.flatnonzero(a["kind"] != INTERVAL)[-1], 10**6), "share out"),
+    (put("high", lambda a: np.argmax(a["kind"] != INTERVAL), 0), "share out"),
+    (resized("points", -1), "share out"),
+    (put("points", slice(None), 7), "points of a set must ascend"),
+    (lambda a: a.update(weight=np.ones(3)), "one element a row"),
+    (lambda a: a.update(weight=np.full(len(a["kind"]), np.nan)), "finite and not negative"),
+    (lambda a: a.update(weight=np.full(len(a["kind"]), -1.0)), "finite and not negative"),
+    (put("rule", 0, 10**6), "'rule' must ascend"),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), WRONG_CONJUNCTIONS)
+def test_wrong_conjunctions_are_refused(work, change, words):
+    arrays = {name: array.copy() for name, array in work.conjunctions._asdict().items()}
+    change(arrays)
+    with pytest.raises(StoreError, match=words):
+        conjunctions(*arrays.values()).validate(10)
