@@ -229,8 +229,10 @@ def zoned(spark):
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
         frame = spark.sql("SELECT TIMESTAMP '2024-05-01 12:00:00Z' AS ts")
-        texts = ["ts = '2024-05-01 08:00:00'", "ts = TIMESTAMP '2024-05-01 12:00:00'"]
-        rules = spark.createDataFrame(list(enumerate(texts)), "id INT, where STRING")
+        rules = spark.sql(
+            """SELECT * FROM VALUES (0, "ts = '2024-05-01 08:00:00'"),
+            (1, "ts = TIMESTAMP '2024-05-01 12:00:00'") AS t(id, where)"""
+        )
         return [row.rule for row in tocsin.spark.match(frame, rules).collect()]
     finally:
         spark.conf.set("spark.sql.session.timeZone", before)

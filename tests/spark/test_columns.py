@@ -119,6 +119,8 @@ def test_texts_with_a_collation_are_not_tested(spark, collation, tmp_path):
         f"SELECT 1 AS id, 'A' COLLATE {collation} AS t_low, 'A' COLLATE {collation} AS t_high"
     )
     refused("the bounds 't_low' are of type string collate", cast, bounds)
+    texts = texts.selectExpr("*", f"'p' COLLATE {collation} AS flow")
+    assert tocsin.spark.match(cast, texts, payload=["flow"]).columns[-1] == "flow"
 
 
 def test_a_collation_hides_a_column_from_live_rules(spark, tmp_path):

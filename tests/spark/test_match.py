@@ -308,6 +308,8 @@ def test_arguments_of_the_wrong_kind_are_told(spark, tmp_path):
     for name in ("keep", "payload"):
         with pytest.raises(tocsin.RuleError, match=f"{name} takes names of columns in a list"):
             tocsin.spark.match(spark.range(3), rules, **{name: "id"})
+        with pytest.raises(tocsin.RuleError, match=f"{name} takes names of columns in a list"):
+            tocsin.spark.match(spark.range(3), rules, **{name: 5})
         with pytest.raises(tocsin.TocsinError, match="5"):
             tocsin.spark.match(spark.range(3), rules, **{name: [5]})
     store = tocsin.RuleStore.create(tmp_path / "store", {"id": "integer"})

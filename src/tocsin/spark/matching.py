@@ -24,7 +24,7 @@ import tempfile
 import uuid
 import zipfile
 import zoneinfo
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -98,7 +98,7 @@ def match(
     if payload and (output != "rows" or how == "count"):
         raise RuleError("payload goes with output='rows', a row for each match")
     for name, given in (("keep", keep), ("payload", payload)):
-        if isinstance(given, str):
+        if isinstance(given, str) or not isinstance(given, Iterable | None):
             raise RuleError(f"{name} takes names of columns in a list, as in [{given!r}]")
     _check_frame(events)
     columns = EventColumns(events.schema)
@@ -108,7 +108,7 @@ def match(
         weights = columns.named(weights, "weights").name
     own_weights = [weights] if isinstance(weights, str) else []
     needed = needed_columns(opened, columns, source.version is None, *own_weights)
-    carried = _payload_schema(opened, payload)
+    carried = _payload_schema(opened, payload or ())
     added = _added_columns(opened, how, output)
     payload_columns = [
         st.StructField(f.name, from_arrow_type(f.type, prefer_timestamp_ntz=True)) for f in carried
@@ -202,7 +202,7 @@ def _rules_of_frame(frame: Any, events: Any, columns: EventColumns) -> Rules:
             "of a rule store"
         )
     for field in frame.schema.fields:
-        if is_collated(field.dataType) and field.name.lower().endswith(("low", "high")):
+        if is_collated(field.dataType) and re.search("(^|_)(low|high)$", field.name.lower()):
             raise RuleError(
                 f"the bounds {field.name!r} are of type {field.dataType.simpleString()}, and "
                 "conditions compare texts byte by byte; cast them to string"
@@ -279,7 +279,7 @@ def _added_columns(rules: Rules, how: str, output: str) -> list[st.StructField]:
     return [st.StructField(n, t, False) for n, t in columns[: 2 if how == "top" else 1]]
 
 
-def _payload_schema(rules: Rules, names: Sequence[str]) -> pa.Schema:
+def _payload_schema(rules: Rules, names: Iterable[str]) -> pa.Schema:
     known = rules.payload_schema
     fields: dict[str, pa.Field] = {}
     for name in names:
