@@ -58,6 +58,37 @@ def test_categorical_payload_of_two_tables():
     assert rules[250].payload == {"team": "t250"}
 
 
+@pytest.mark.parametrize("state", ["pending", "recent", "base"])
+def test_integers_of_a_payload_that_would_become_doubles(state):
+    """They are refused when they come, not when somebody looks."""
+    rules = tocsin.Rules(SCHEMA)
+    rules.add("a", "x > 1", payload={"size": 2**60})
+    rules.add("b", "x > 1", payload={"rank": 1.5})
+    if state != "pending":
+        rules.match({"x": 5})
+    if state == "base":
+        rules.merge()
+    table = pa.table({"id": ["c"], "where": ["x > 1"], "size": [1.5]})
+    for call in (
+        lambda: rules.add("c", "x > 1", payload={"size": 1.5}),
+        lambda: rules.replace("b", "x > 1", payload={"size": 1.5}),
+        lambda: rules.add_many(table),
+        lambda: rules.add("c", "x > 1", payload={"rank": 2**60}),
+        lambda: rules.add_many(
+            table.rename_columns(["id", "where", "rank"]).set_column(2, "rank", pa.array([2**60]))
+        ),
+    ):
+        with pytest.raises(tocsin.RuleError, match=r"payload column '(size|rank)' holds .* so far"):
+            call()
+        found = rules.match({"x": 5})
+        assert found.payload(rules.payload_schema).to_pylist() == [
+            {"size": 2**60, "rank": None},
+            {"size": None, "rank": 1.5},
+        ]
+    rules.replace("a", "x > 1", payload={"rank": 2**53})
+    assert rules["a"].payload == {"rank": 2.0**53}
+
+
 def test_payload_that_cannot_be_kept_is_refused():
     union = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])
     rules = rules_of(a="x > 1")

@@ -255,7 +255,7 @@ class Collection:
         id_type = self._joined_id_type(read.id_type)
         index = IdIndex(read.ids)
         self._refuse_taken(read, index)
-        payload_schema = self.joined_payload_schema(read.payload.schema)
+        payload_schema = self.joined_payload_schema(read.payload)
         positions = np.arange(self.next_position, self.next_position + n, dtype=np.int32)
         roster = Roster(positions, read.ids, read.where, read.payload)
         self._freeze()
@@ -348,18 +348,29 @@ class Collection:
         if self.next_position + n > _MOST_POSITIONS:
             raise RuleError(f"positions are used up: {_MOST_POSITIONS:,} rules were added in all")
 
-    def joined_payload_schema(self, given: pa.Schema) -> pa.Schema:
-        """Return the payload's columns with further ones; raise if types do not go together."""
-        for column in given:
-            if column.name in self.payload_schema.names:
-                known = self.payload_schema.field(column.name).type
-                what = f"payload column {column.name!r} holds {known} so far, got {column.type}"
-                with refusing(RuleError, what):
-                    pa.unify_schemas(
-                        [pa.schema([(column.name, known)]), pa.schema([column])],
-                        promote_options="permissive",
-                    )
-        return pa.unify_schemas([self.payload_schema, given], promote_options="permissive")
+    def joined_payload_schema(self, given: pa.Table) -> pa.Schema:
+        """Return the payload's columns with further ones.
+
+        Raise if types do not go together, or values do not fit the type that has room for both:
+        integers beyond 2**53 are no doubles.
+        """
+        known = self.payload_schema
+        shared = [column for column in given.schema if column.name in known.names]
+        for column in shared:
+            before = known.field(column.name)
+            what = f"payload column {column.name!r} holds {before.type} so far, got {column.type}"
+            with refusing(RuleError, what):
+                joined = pa.unify_schemas(
+                    [pa.schema([before]), pa.schema([column])], promote_options="permissive"
+                )
+                if joined.types[0] != column.type:
+                    given.column(column.name).cast(joined.types[0])
+                if joined.types[0] != before.type:
+                    for part in filter(None, self._parts):
+                        part.roster.payload_as(joined)
+                    held = [payload.get(column.name) for payload in self._pending.payload]
+                    pa.array(held, joined.types[0])
+        return pa.unify_schemas([known, given.schema], promote_options="permissive")
 
     def _joined_id_type(self, given: pa.DataType) -> pa.DataType:
         if self.id_type is None or given == self.id_type:

@@ -367,7 +367,7 @@ class Rules:
                 if weights is not None:
                     weights = checked_weights(weights, attributes, self.schema)
                 if payload is not None:
-                    given = _schema_of(payload)
+                    given = _payload_table(payload)
                     self._rules.payload_schema = self._rules.joined_payload_schema(given)
         except TocsinError as error:
             raise error.at(f"rule {id!r}") from None
@@ -396,8 +396,9 @@ def _plain_id(id: Any) -> Any:
     return id.as_py() if isinstance(id, pa.Scalar) else id
 
 
-def _schema_of(payload: Any) -> pa.Schema:
+def _payload_table(payload: Any) -> pa.Table:
+    """Return the payload of one rule as a table of one row."""
     if not isinstance(payload, Mapping) or not all(isinstance(k, str) for k in payload):
         raise RuleError(f"payload must be a dict with names as keys, got {payload!r}")
     with refusing(RuleError, "payload has a value that Arrow cannot hold"):
-        return pa.schema([(k, pa.array([v]).type) for k, v in payload.items()])
+        return pa.table({name: pa.array([value]) for name, value in payload.items()})

@@ -332,8 +332,10 @@ class StoreFolder:
             raise StoreError(f"{path} cannot be read: {error}") from None
         if table.schema.names != [column] or table.schema.types != [type_]:
             raise damaged(path, f"its columns are {table.schema}")
-        if len(table) != entry["count"] or table.column(0).null_count:
-            raise damaged(path, f"it has {len(table):,} rows, and nulls among them")
+        if len(table) != entry["count"]:
+            raise damaged(path, f"it has {len(table):,} rows instead of {entry['count']:,}")
+        if table.column(0).null_count:
+            raise damaged(path, "it has nulls")
         return table.column(0).combine_chunks()
 
     # ------------------------------------------------------------ live
