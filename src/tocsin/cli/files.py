@@ -15,7 +15,7 @@ import contextlib
 import datetime
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,17 +33,7 @@ if TYPE_CHECKING:
 FORMATS = {".csv": "csv", ".jsonl": "json", ".json": "json", ".parquet": "parquet"}
 
 
-class JsonObject(click.ParamType):
-    """An option's value that is a JSON object."""
-
-    name = "json"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the object as a dict."""
-        try:
-            return _object(value)
-        except ValueError as error:
-            return self.fail(str(error), param, ctx)
+# ------------------------------------------------------------ options that may be given again
 
 
 def names(ctx: Any, param: Any, values: Sequence[str]) -> list[str] | None:
@@ -53,16 +43,27 @@ def names(ctx: Any, param: Any, values: Sequence[str]) -> list[str] | None:
     return [name.strip() for value in values for name in value.split(",") if name.strip()]
 
 
-def merged(ctx: Any, param: Any, values: Sequence[dict[str, Any]]) -> dict[str, Any] | None:
-    """Return the objects that an option was given as one; None if there are none."""
-    if not values:
-        return None
-    together: dict[str, Any] = {}
+def joined(ctx: Any, param: Any, values: Sequence[str]) -> str | None:
+    """Return what an option was given several times as if given once, with commas."""
+    return ",".join(values) if values else None
+
+
+def json_option(name: str, **settings: Any) -> Callable[[Any], Any]:
+    """Declare an option whose value is a JSON object; several add up to one."""
+    return click.option(name, multiple=True, callback=_merged, metavar="JSON", **settings)
+
+
+def _merged(ctx: Any, param: Any, values: Sequence[str]) -> dict[str, Any] | None:
+    merged: dict[str, Any] = {}
     for value in values:
-        for name in value.keys() & together.keys():
+        try:
+            given = _object(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+        for name in given.keys() & merged.keys():
             raise click.BadParameter(f"{name!r} is given twice.", ctx, param)
-        together |= value
-    return together
+        merged |= given
+    return merged if values else None
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -131,11 +132,6 @@ def _files_below(folder: Path) -> list[Path]:
 
 
 # ------------------------------------------------------------ schemas
-
-
-def joined(ctx: Any, param: Any, values: Sequence[str]) -> str | None:
-    """Return what an option was given several times as if given once, with commas."""
-    return ",".join(values) if values else None
 
 
 def read_schema(text: str) -> Schema:
