@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tocsin.cli.files import JsonObject, as_id, open_rules, typed
+from tocsin.cli.files import as_id, joined, json_option, open_rules, typed
 
 
 @click.command()
@@ -19,10 +19,15 @@ from tocsin.cli.files import JsonObject, as_id, open_rules, typed
     help="A rule store, or a file of rules.",
 )
 @click.argument("id")
-@click.option("--event", type=JsonObject(), required=True, help="As in '{\"x\": 3}'.")
-@click.option("--weights", type=JsonObject(), help="The event's weights, as in '{\"x\": 0.5}'.")
+@json_option("--event", required=True, help="As in '{\"x\": 3}'.")
+@json_option("--weights", help="The event's weights, as in '{\"x\": 0.5}'.")
 @click.option("--version", type=int, help="An older version of the store.")
-@click.option("--schema", help="For a file: x=number,tier=category, or a file of events.")
+@click.option(
+    "--schema",
+    multiple=True,
+    callback=joined,
+    help="For a file: x=number,tier=category, or a file of events.",
+)
 def explain(
     source: Path,
     id: str,

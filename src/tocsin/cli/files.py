@@ -15,7 +15,7 @@ import contextlib
 import datetime
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,24 +33,37 @@ if TYPE_CHECKING:
 FORMATS = {".csv": "csv", ".jsonl": "json", ".json": "json", ".parquet": "parquet"}
 
 
-class JsonObject(click.ParamType):
-    """An option's value that is a JSON object."""
-
-    name = "json"
-
-    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the object as a dict."""
-        try:
-            return _object(value)
-        except ValueError as error:
-            return self.fail(str(error), param, ctx)
+# ------------------------------------------------------------ options that may be given again
 
 
-def names(ctx: Any, param: Any, value: str | None) -> list[str] | None:
-    """Return the names in an option's value, which commas separate."""
-    if value is None:
+def names(ctx: Any, param: Any, values: Sequence[str]) -> list[str] | None:
+    """Return the names in an option's values, which commas separate; None if there are none."""
+    if not values:
         return None
-    return [name.strip() for name in value.split(",") if name.strip()]
+    return [name.strip() for value in values for name in value.split(",") if name.strip()]
+
+
+def joined(ctx: Any, param: Any, values: Sequence[str]) -> str | None:
+    """Return what an option was given several times as if given once, with commas."""
+    return ",".join(values) if values else None
+
+
+def json_option(name: str, **settings: Any) -> Callable[[Any], Any]:
+    """Declare an option whose value is a JSON object; several add up to one."""
+    return click.option(name, multiple=True, callback=_merged, metavar="JSON", **settings)
+
+
+def _merged(ctx: Any, param: Any, values: Sequence[str]) -> dict[str, Any] | None:
+    merged: dict[str, Any] = {}
+    for value in values:
+        try:
+            given = _object(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+        for name in given.keys() & merged.keys():
+            raise click.BadParameter(f"{name!r} is given twice.", ctx, param)
+        merged |= given
+    return merged if values else None
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -68,13 +81,7 @@ def format_of(path: Path) -> str:
     if not path.exists():
         raise TocsinError(f"there is no file {path}")
     if path.is_dir():
-        # As Spark does: what begins with a dot or an underscore is not data.
-        files = [
-            file
-            for file in path.rglob("*")
-            if file.is_file() and not any(part[0] in "._" for part in file.relative_to(path).parts)
-        ]
-        found = {format_of(file) for file in files}
+        found = {format_of(file) for file in _files_below(path)}
         if len(found) == 1:
             return found.pop()
         what = f"files of several kinds ({', '.join(sorted(found))})" if found else "no files"
@@ -86,6 +93,42 @@ def format_of(path: Path) -> str:
             + (near(suffix, FORMATS) if suffix else "")
         )
     return FORMATS[suffix]
+
+
+def data_files(path: Path, partitioned: bool = False) -> list[Path]:
+    """Return a file, or those of a folder in the order of their names.
+
+    Folders in a folder are refused, unless it may be `partitioned` and they are called as in
+    day=1/, all alike.
+    """
+    if not path.is_dir():
+        return [path]
+    files = _files_below(path)
+    for file in files:
+        parts = file.relative_to(path).parts[:-1]
+        if partitioned and all("=" in part for part in parts):
+            if len(parts) == len(files[0].relative_to(path).parts[:-1]):
+                continue
+        elif not parts:
+            continue
+        raise TocsinError(
+            f"the folder {path} has files in folders of its own, such as {file.relative_to(path)}; "
+            + (
+                "Spark reads them only if all are in partitions, as in day=1/"
+                if partitioned
+                else "only --spark reads these, if they are partitions, as in day=1/"
+            )
+        )
+    return files
+
+
+def _files_below(folder: Path) -> list[Path]:
+    # As Spark does: what begins with a dot or an underscore is not data.
+    return sorted(
+        file
+        for file in folder.rglob("*")
+        if file.is_file() and not any(part[0] in "._" for part in file.relative_to(folder).parts)
+    )
 
 
 # ------------------------------------------------------------ schemas
@@ -119,7 +162,7 @@ def _arrow_schema(path: Path) -> pa.Schema:
         "json": lambda: pyarrow.json.read_json(path).schema,
         "parquet": lambda: pyarrow.parquet.read_schema(path),
     }
-    with _reading(path, SchemaError):
+    with reading(path, SchemaError):
         return read[format_of(path)]()
 
 
@@ -151,12 +194,12 @@ def add_file(rules: Rules, path: Path) -> None:
     """Add the rules of a file: all, or none if any is wrong."""
     readers = {"csv": _read_csv, "json": _read_json, "parquet": _read_parquet}
     reader = readers[format_of(path)]
-    with _reading(path, RuleError):
+    with reading(path, RuleError):
         rules.add_many(reader(path, rules))
 
 
 @contextlib.contextmanager
-def _reading(path: Path, kind: type[TocsinError]) -> Iterator[None]:
+def reading(path: Path, kind: type[TocsinError]) -> Iterator[None]:
     """Say of every error which file it is about; those of Arrow and the system become ours."""
     from tocsin.model.arrow import refusing
 

@@ -1,7 +1,7 @@
-"""The one file that `tocsin match` leaves, put together from the parts that Spark writes.
+"""The one file that `tocsin match` leaves: written row by row, or joined from Spark's parts.
 
-Parts lie in a folder beside the file until it is complete, and it takes its name last: whoever
-looks finds no file, the old one or the whole new one. Nothing is held in memory but a block.
+It lies in a folder beside its place until it is complete, and takes its name last: whoever looks
+finds no file, the old one or the whole new one. Nothing is held in memory but a block.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,20 +21,87 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
+from tocsin.cli.spelling import csv_lines, json_lines
+
 _ARROW = {
     "string": pa.string(),
     "bigint": pa.int64(),
     "array<string>": pa.list_(pa.string()),
     "array<bigint>": pa.list_(pa.int64()),
 }
+_ROW_GROUP = 1 << 17  # rows
 _BLOCK = 1 << 26  # bytes of text parsed at once; no row may be longer
 
 
-class Tally(NamedTuple):
-    """What was written."""
+class Tally:
+    """How many matches were written, and of which rules; counts name no rule."""
 
-    matches: int
-    by_rule: Counter[Any]  # empty for counts, which name no rule
+    def __init__(self) -> None:
+        self.matches = 0
+        self.by_rule: Counter[Any] = Counter()
+
+    def add_rules(self, ids: pa.Array) -> None:
+        """Count a match for each id."""
+        self.matches += len(ids)
+        found = pc.value_counts(ids)
+        rules, counts = found.field(0).to_pylist(), found.field(1).to_pylist()
+        self.by_rule.update(dict(zip(rules, counts, strict=True)))
+
+    def add_counts(self, counts: pa.Array) -> None:
+        """Add numbers of matches."""
+        self.matches += pc.sum(counts).as_py() or 0
+
+
+# ------------------------------------------------------------ in this process
+
+
+class FileWriter:
+    """Writes rows to a file: csv, json (an object a line) or parquet."""
+
+    def __init__(self, path: Path, format: str, schema: pa.Schema):
+        self._file = open(path, "wb")  # noqa: SIM115  (closed by __exit__)
+        self._format = format
+        self._schema = schema
+        self._parquet: pyarrow.parquet.ParquetWriter | None = None
+        self._waiting: list[pa.RecordBatch] = []
+        if format == "parquet":
+            self._parquet = pyarrow.parquet.ParquetWriter(self._file, schema)
+        elif format == "csv":
+            self._file.write(_header(schema.names))
+
+    def write(self, rows: pa.RecordBatch) -> None:
+        """Write rows after those before."""
+        if self._parquet is not None:
+            self._waiting.append(rows)
+            if sum(batch.num_rows for batch in self._waiting) >= _ROW_GROUP:
+                self._write_waiting()
+        elif rows.num_rows:
+            lines = (
+                csv_lines(rows.columns)
+                if self._format == "csv"
+                else json_lines(self._schema.names, rows.columns)
+            )
+            self._file.write(lines)
+
+    def _write_waiting(self) -> None:
+        if self._parquet is not None and self._waiting:
+            self._parquet.write_table(pa.Table.from_batches(self._waiting, self._schema))
+            self._waiting.clear()
+
+    def __enter__(self) -> FileWriter:
+        return self
+
+    def __exit__(self, kind: type | None, *exception: object) -> None:
+        try:
+            if kind is None:
+                self._write_waiting()
+            if self._parquet is not None:
+                self._parquet.close()
+        finally:
+            self._file.close()
+
+
+# ------------------------------------------------------------ from Spark's parts
 
 
 def join_parts(folder: Path, format: str, columns: list[str], out: Path) -> None:
@@ -77,20 +144,14 @@ def tally(folder: Path, format: str, columns: list[str], column: str, type_: str
     `column` has them, and is of Spark's type `type_`: rule, rules (in lists) or matches (counts).
     """
     field = pa.field(column, _ARROW[type_])
-    matches = 0
-    by_rule: Counter[Any] = Counter()
+    tallied = Tally()
     for part in _parts(folder):
         for values in _values(part, format, columns, field):
             if column == "matches":
-                matches += pc.sum(values).as_py() or 0
-                continue
-            rules = values.flatten() if column == "rules" else values
-            matches += len(rules)
-            found = pc.value_counts(rules)
-            by_rule.update(
-                dict(zip(found.field(0).to_pylist(), found.field(1).to_pylist(), strict=True))
-            )
-    return Tally(matches, by_rule)
+                tallied.add_counts(values)
+            else:
+                tallied.add_rules(values.flatten() if column == "rules" else values)
+    return tallied
 
 
 def _values(part: Path, format: str, columns: list[str], field: pa.Field) -> Iterator[pa.Array]:

@@ -1,10 +1,10 @@
-"""What a terminal shows while Spark works: how many of its tasks are done.
+"""What a terminal shows while files are matched: a bar. Nothing where stderr is not a terminal.
 
-Spark tells that to no one but its own console bar, unless one asks its context, which Spark
-Connect does not have. So its JVM gets a file for its stderr, which keeps the start-up chatter
-off the terminal, and is told to draw the bar; a thread reads the bar's latest numbers there
-and draws ours. Should the bar look different one day, ours shows the time and no tasks.
-Nothing is drawn where stderr is not a terminal.
+In this process the bar counts bytes. Spark tells how many of its tasks are done to no one but its
+own console bar, unless one asks its context, which Spark Connect does not have. So its JVM gets a
+file for its stderr, which keeps the start-up chatter off the terminal, and is told to draw the
+bar; a thread reads the bar's latest numbers there and draws ours. Should the bar look different
+one day, ours shows the time and no tasks.
 """
 
 from __future__ import annotations
@@ -16,9 +16,63 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 _EVERY = 0.2  # seconds
 _BAR = re.compile(rb"\[Stage \d+:[^\]]*\((\d+) \+ \d+\) / (\d+)\]")
+
+
+class Bar:
+    """A bar that shows one step of the work after the other; none if `drawn` is None."""
+
+    def __init__(self, drawn: Any = None):
+        self._drawn = drawn
+        self._line = drawn and drawn.add_task("", total=None, tasks="")
+
+    def step(self, doing: str, total: int | None = None) -> None:
+        """Begin a step; `total` is what there is to advance, None if nobody knows."""
+        if self._drawn:
+            self._drawn.reset(self._line, total=total, description=doing, tasks="")
+
+    def advance(self, amount: int) -> None:
+        """Say how much more is done."""
+        if self._drawn:
+            self._drawn.advance(self._line, amount)
+
+    def show_tasks(self, done: int, total: int) -> None:
+        """Say how many of Spark's tasks are done."""
+        if self._drawn:
+            words = f"{done} of {total} tasks"
+            self._drawn.update(self._line, completed=done, total=total, tasks=words)
+
+
+@contextlib.contextmanager
+def shown() -> Iterator[Bar]:
+    """Show a bar."""
+    if not sys.stderr.isatty():
+        yield Bar()
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    # Of its own, since stderr is led elsewhere while Spark starts.
+    with open(os.dup(2), "w") as terminal:
+        drawn = Progress(
+            SpinnerColumn(),
+            TextColumn("{task.description}"),
+            BarColumn(),
+            TextColumn("{task.fields[tasks]}"),
+            TimeElapsedColumn(),
+            console=Console(file=terminal),
+            transient=True,
+            redirect_stdout=False,
+            redirect_stderr=False,
+        )
+        with drawn:
+            yield Bar(drawn)
+
+
+# ------------------------------------------------------------ Spark's tasks
 
 
 @contextlib.contextmanager
@@ -36,51 +90,32 @@ def stderr_into(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def shown(log: Path) -> Iterator[Callable[[str], None]]:
-    """Show what is being done; gives a function to be told so. `log` is where Spark writes."""
-    if not sys.stderr.isatty():
-        yield lambda doing: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+def following_spark(log: Path, bar: Bar) -> Iterator[Callable[[str], None]]:
+    """Let a bar show Spark's tasks; gives a function that begins a step.
 
-    # Of its own, since stderr is led elsewhere while Spark starts.
-    with open(os.dup(2), "w") as terminal:
-        bar = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.fields[tasks]}"),
-            TimeElapsedColumn(),
-            console=Console(file=terminal),
-            transient=True,
-            redirect_stdout=False,
-            redirect_stderr=False,
-        )
-        line = bar.add_task("", total=None, tasks="")
-        since = 0
-        done = threading.Event()
+    `log` is where Spark writes.
+    """
+    since = 0
+    done = threading.Event()
 
-        def say(doing: str) -> None:
-            nonlocal since
-            since = log.stat().st_size if log.exists() else 0
-            bar.reset(line, total=None, description=doing, tasks="")
+    def step(doing: str) -> None:
+        nonlocal since
+        since = log.stat().st_size if log.exists() else 0
+        bar.step(doing)
 
-        def follow() -> None:
-            while not done.wait(_EVERY):
-                tasks = latest_tasks(log, since)
-                if tasks:
-                    words = f"{tasks[0]} of {tasks[1]} tasks"
-                    bar.update(line, completed=tasks[0], total=tasks[1], tasks=words)
+    def follow() -> None:
+        while not done.wait(_EVERY):
+            tasks = latest_tasks(log, since)
+            if tasks:
+                bar.show_tasks(*tasks)
 
-        follower = threading.Thread(target=follow, daemon=True)
-        with bar:
-            follower.start()
-            try:
-                yield say
-            finally:
-                done.set()
-                follower.join()
+    follower = threading.Thread(target=follow, daemon=True)
+    follower.start()
+    try:
+        yield step
+    finally:
+        done.set()
+        follower.join()
 
 
 def latest_tasks(log: Path, since: int) -> tuple[int, int] | None:

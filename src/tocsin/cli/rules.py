@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tocsin.cli.files import JsonObject, add_file, as_id, read_schema
+from tocsin.cli.files import add_file, as_id, joined, json_option, read_schema
 
 if TYPE_CHECKING:
     from tocsin.engine.rules import Rules
@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 _STORE = click.argument("store", type=click.Path(path_type=Path))
 _FILE = click.Path(path_type=Path)
 _AT_VERSION = click.option("--version", type=int, help="An older version; the current one if not.")
-_WEIGHTS = click.option(
-    "--weights", type=JsonObject(), help="How much attributes count, as in '{\"x\": 0.4}'."
-)
-_PAYLOAD = click.option("--payload", type=JsonObject(), help="Columns of your own, likewise.")
+_WEIGHTS = json_option("--weights", help="How much attributes count, as in '{\"x\": 0.4}'.")
+_PAYLOAD = json_option("--payload", help="Columns of your own, likewise.")
 
 
 @click.group()
@@ -41,6 +39,8 @@ def rules() -> None:
 @click.option(
     "--schema",
     required=True,
+    multiple=True,
+    callback=joined,
     help="The events' attributes: x=number,tier=category (or integer, flag, time), or a file of "
     "events that has them as columns.",
 )

@@ -32,9 +32,14 @@ _TIMES = {
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
 
+# A date, or a date and a time with or without seconds, fraction and zone. By itself Spark takes
+# "90210" for a year and "12:30" for a time of today. `tocsin.cli.events` reads the same.
+_CLOCK = "HH:mm[:ss[.SSSSSSSSS]][XXX][XX][X]"
+_TIME = f"yyyy-MM-dd['T'{_CLOCK}][ {_CLOCK}]"
+
 _READING: dict[str, dict[str, Any]] = {
-    "csv": {"header": True, "escape": '"', "mode": "FAILFAST"},
-    "json": {"inferTimestamp": True, "mode": "FAILFAST"},
+    "csv": {"header": True, "escape": '"', "mode": "FAILFAST", "timestampFormat": _TIME},
+    "json": {"inferTimestamp": True, "mode": "FAILFAST", "timestampFormat": _TIME},
     "parquet": {},
 }
 

@@ -1,0 +1,205 @@
+"""Events in CSV files, read as Spark reads them: a header, empty is null, a line is a row.
+
+Two passes: the first finds the types of the columns that are not declared, the second reads
+values. Nothing is held in memory but a block.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from collections.abc import Callable, Collection, Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+
+from tocsin.cli.events.text_values import fits, infer, parse
+from tocsin.cli.events.types import declared_types, type_name
+from tocsin.cli.files import reading
+from tocsin.errors import EventError
+from tocsin.model.schema import Schema
+
+_BLOCK = 1 << 23  # bytes parsed at once; no row may be longer
+_LINE = re.compile(rb"[^\r\n]*[^\s][^\r\n]*(\r\n|\n|\r|$)")  # the first that is not blank
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+
+
+class CsvEvents:
+    """The events of CSV files, whose headers are the same.
+
+    `advance` is told how many bytes were read, in each pass.
+    """
+
+    def __init__(self, files: Sequence[Path], declared: Schema, advance: Callable[[int], object]):
+        self._files = files
+        self._advance = advance
+        self._header = common_header(files)
+        self._names = _column_names(self._header)
+        texts = pa.schema([(name, pa.string()) for name in self._names])
+        self._declared = declared_types(texts, declared)
+        types = self._infer_types() | self._declared
+        self.schema = pa.schema([(name, types[name]) for name in self._names])
+
+    def _infer_types(self) -> dict[str, pa.DataType]:
+        types = {name: pa.null() for name in self._names if name not in self._declared}
+        for file in self._files if types else ():
+            with reading(file, EventError):
+                for batch in self._texts(file, list(types)):
+                    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                        types[name] = infer(column, types[name])
+        return {n: pa.string() if pa.types.is_null(type_) else type_ for n, type_ in types.items()}
+
+    def batches(self, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the values of these columns, in the order of the schema."""
+        names = [name for name in self._names if name in columns] or self._names[:1]
+        for file in self._files:
+            rows = 0
+            with reading(file, EventError):
+                for batch in self._texts(file, names):
+                    yield pa.RecordBatch.from_arrays(
+                        [self._values(batch.column(name), name, rows) for name in names], names
+                    )
+                    rows += batch.num_rows
+
+    def _values(self, texts: pa.Array, name: str, before: int) -> pa.Array:
+        type_ = self.schema.field(name).type
+        if name in self._declared and not fits(texts.drop_null(), type_):
+            rows = enumerate(texts, before + 1)
+            row, text = next((n, x) for n, x in rows if x.is_valid and not fits(_one(x), type_))
+            raise EventError(
+                f"row {row}: column {name!r} is declared as {type_name(type_)}, got {text.as_py()!r}"
+            )
+        return parse(texts, type_)
+
+    def _texts(self, file: Path, names: list[str]) -> Iterator[pa.RecordBatch]:
+        """Yield columns as they are written; empty is null, quoted or not."""
+        with _Lines(file, self._advance) as lines:
+            if lines.header != self._header or lines.at_end():
+                return  # an empty file, or a header alone
+            rows = 0
+            for batch in self._parsed(lines, names):
+                rows += batch.num_rows
+                yield batch if len(self._names) > 1 else _without_blank(batch)
+        # Blank lines and old line ends differ, too, and are rare.
+        if rows != lines.count:
+            self._refuse_line_breaks(file)
+
+    def _parsed(self, lines: _Lines, names: list[str]) -> pyarrow.csv.CSVStreamingReader:
+        return pyarrow.csv.open_csv(
+            lines,
+            pyarrow.csv.ReadOptions(column_names=self._names, block_size=_BLOCK),
+            pyarrow.csv.ParseOptions(invalid_row_handler=_skip_blank),
+            pyarrow.csv.ConvertOptions(
+                include_columns=names,
+                column_types=dict.fromkeys(self._names, pa.string()),
+                null_values=[""],
+                strings_can_be_null=True,
+            ),
+        )
+
+    def _refuse_line_breaks(self, file: Path) -> None:
+        """Raise if a text has a line break: a quote that is not closed looks the same."""
+        with _Lines(file, lambda count: None) as lines:
+            for batch in self._parsed(lines, self._names):
+                for name, column in zip(self._names, batch.columns, strict=True):
+                    broken = column.filter(pc.match_substring_regex(column, "[\r\n]"))
+                    if len(broken):
+                        start = repr(broken[0].as_py()[:40])
+                        raise EventError(
+                            f"column {name!r}: a text in quotes goes on in the next line, which is "
+                            f"not supported, or a quote is not closed: {start}"
+                        )
+
+
+def _one(text: pa.Scalar) -> pa.Array:
+    return pa.array([text.as_py()], pa.string())
+
+
+def _skip_blank(row: pyarrow.csv.InvalidRow) -> str:
+    return "error" if row.text.strip() else "skip"
+
+
+def _without_blank(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Drop the rows of a single column that are blank lines."""
+    blank = pc.match_substring_regex(batch.column(0), r"^[\x00-\x20]*$")
+    return batch.filter(pc.invert(pc.fill_null(blank, False)))
+
+
+class _Lines:
+    """A CSV file after its header, which tells how many bytes were read and counts lines."""
+
+    def __init__(self, file: Path, advance: Callable[[int], object]):
+        self._file = open(file, "rb")  # noqa: SIM115  (closed by __exit__)
+        start = self._file.read(_BLOCK)
+        has_mark = start.startswith(_BYTE_ORDER_MARK)
+        found = _LINE.search(start, len(_BYTE_ORDER_MARK) if has_mark else 0)
+        self.header = found[0].strip(b"\r\n") if found else b""
+        self._file.seek(found.end() if found else 0)
+        self._left = os.fstat(self._file.fileno()).st_size - self._file.tell()
+        self._advance = advance
+        self._ends_in_line = False
+        self.closed = False
+        self._newlines = 0
+
+    def at_end(self) -> bool:
+        """Tell whether there is nothing after the header."""
+        return self._left == 0
+
+    @property
+    def count(self) -> int:
+        """Lines read so far."""
+        return self._newlines + (not self._ends_in_line)
+
+    def read(self, size: int = -1) -> bytes:
+        """Return the next bytes; Arrow calls it."""
+        data = self._file.read(size)
+        self._newlines += data.count(b"\n")
+        self._ends_in_line = data.endswith(b"\n") if data else self._ends_in_line
+        self._advance(len(data))
+        return data
+
+    def close(self) -> None:
+        """Close the file; Arrow does, too."""
+        self._file.close()
+        self.closed = True
+
+    def __enter__(self) -> _Lines:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+# ------------------------------------------------------------ headers
+
+
+def common_header(files: Sequence[Path]) -> bytes:
+    """Return the line that all files begin with; empty files do not count."""
+    headers: dict[bytes, Path] = {}
+    for file in files:
+        with reading(file, EventError), _Lines(file, lambda count: None) as lines:
+            if lines.header:
+                headers.setdefault(lines.header, file)
+    if len(headers) > 1:
+        one, other = list(headers.values())[:2]
+        raise EventError(
+            f"{one} and {other} have different headers; the files of a folder must have the same "
+            "columns in the same order"
+        )
+    if not headers:
+        raise EventError(f"{files[0]} is empty; the first line of a CSV file names its columns")
+    return next(iter(headers))
+
+
+def _column_names(header: bytes) -> list[str]:
+    """Return the names in a header, those that are empty or not unique numbered as by Spark."""
+    with reading(Path("the header"), EventError):
+        given = next(csv.reader([header.decode()]))
+    folded = [name.lower() for name in given]
+    return [
+        f"_c{i}" if not name else f"{name}{i}" if folded.count(name.lower()) > 1 else name
+        for i, name in enumerate(given)
+    ]

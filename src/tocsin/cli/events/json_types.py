@@ -1,0 +1,127 @@
+"""The types of JSON values, as Spark finds them: what does not agree is a text.
+
+A type is an Arrow type, a dict of the types of an object's fields, or a `ListOf` the type of a
+list's items. Null stands for what is not known yet, `MIXED` for texts that are not all written
+as texts.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+
+from tocsin.cli.events.text_values import fits
+from tocsin.cli.events.types import TIME, list_type, merge_numbers
+
+
+class ListOf(NamedTuple):
+    """The type of lists."""
+
+    item: Any
+
+
+NULL = pa.null()
+MIXED = pa.large_string()
+_WHOLE = range(-(2**63), 2**63)
+_DIGITS = 38  # of a decimal
+
+
+def infer_type(values: Iterable[Any]) -> Any:
+    """Return the type of values as Python's json gives them."""
+    by_type: dict[type, list[Any]] = {}
+    for value in values:
+        by_type.setdefault(type(value), []).append(value)
+    found = NULL
+    for kind, of_kind in by_type.items():
+        found = merge(found, _INFER[kind](of_kind))
+    return found
+
+
+def _infer_integers(values: list[int]) -> pa.DataType:
+    low, high = min(values), max(values)
+    if low in _WHOLE and high in _WHOLE:
+        return pa.int64()
+    found = NULL
+    for value in {v for v in values if v not in _WHOLE}:
+        digits = len(str(abs(value)))
+        type_ = pa.decimal128(digits, 0) if digits <= _DIGITS else pa.float64()
+        found = merge(found, type_)
+    return merge(found, pa.int64()) if any(v in _WHOLE for v in values) else found
+
+
+def infer_texts(texts: pa.Array) -> pa.DataType:
+    """Return the type of texts, times or texts; empty ones do not say."""
+    texts = texts.filter(pa.compute.not_equal(texts, ""))
+    if not len(texts):
+        return NULL
+    # Mostly the first tells.
+    return TIME if fits(texts.slice(0, 1), TIME) and fits(texts, TIME) else pa.string()
+
+
+def _infer_objects(values: list[dict[str, Any]]) -> dict[str, Any]:
+    fields: dict[str, list[Any]] = {}
+    for value in values:
+        for name, field in value.items():
+            fields.setdefault(name, []).append(field)
+    return {name: infer_type(of_field) for name, of_field in fields.items()}
+
+
+_INFER: dict[type, Any] = {
+    type(None): lambda values: NULL,
+    bool: lambda values: pa.bool_(),
+    int: _infer_integers,
+    float: lambda values: pa.float64(),
+    str: lambda values: infer_texts(pa.array(values, pa.string())),
+    dict: _infer_objects,
+    list: lambda values: ListOf(infer_type(itertools.chain.from_iterable(values))),
+}
+
+
+def merge(one: Any, other: Any) -> Any:
+    """Return the type of a column with values of two types."""
+    if one == other or _is_null(other):
+        return one
+    if _is_null(one):
+        return other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return {n: merge(one.get(n, NULL), other.get(n, NULL)) for n in {**one, **other}}
+    if isinstance(one, ListOf) and isinstance(other, ListOf):
+        return ListOf(merge(one.item, other.item))
+    if not isinstance(one, pa.DataType) or not isinstance(other, pa.DataType):
+        return MIXED
+    if {one, other} == {pa.string(), TIME}:
+        return pa.string()
+    return merge_numbers(one, other) or MIXED
+
+
+def is_mixed(type_: Any) -> bool:
+    """Tell whether there are texts that are not all written as texts."""
+    if isinstance(type_, dict):
+        return any(map(is_mixed, type_.values()))
+    return is_mixed(type_.item) if isinstance(type_, ListOf) else type_ == MIXED
+
+
+def _is_null(type_: Any) -> bool:
+    return isinstance(type_, pa.DataType) and pa.types.is_null(type_)
+
+
+def arrow_type(type_: Any) -> pa.DataType | None:
+    """Return the Arrow type of a type, None if it has no fields; what is only null is a text.
+
+    Fields come in the order of their names; those without a name are left out.
+    """
+    if isinstance(type_, dict):
+        named = {n: arrow_type(type_[n]) for n in sorted(type_, key=_as_java_sorts) if n}
+        fields = [(name, type_) for name, type_ in named.items() if type_ is not None]
+        return pa.struct(fields) if fields else None
+    if isinstance(type_, ListOf):
+        item = arrow_type(type_.item)
+        return None if item is None else list_type(item)
+    return pa.string() if _is_null(type_) or type_ == MIXED else type_
+
+
+def _as_java_sorts(name: str) -> bytes:
+    return name.encode("utf-16-be", "surrogatepass")

@@ -1,0 +1,161 @@
+"""Match files of events in this process: read, match and write, batch by batch.
+
+The output is the same as on Spark. Rows come in the order of the events; of a folder's files in
+the order of their names.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as t
+
+from tocsin.cli.events import open_events
+from tocsin.cli.events.types import is_atomic, spark_type, type_name
+from tocsin.cli.files import data_files
+from tocsin.cli.job import Job, Outcome
+from tocsin.cli.output import FileWriter, Tally
+from tocsin.cli.progress import Bar
+from tocsin.engine.rules import Rules
+from tocsin.errors import EventError, RuleError, near
+from tocsin.model.arrow import plain
+from tocsin.model.events import is_sparse
+
+_EVENTS = 1 << 14  # matched at once: their pairs, which may be many, are in memory
+_ROWS = 1 << 15  # written at once, likewise as texts
+
+
+def match_files(job: Job, folder: Path, bar: Bar) -> Outcome:
+    """Do it; the output lies in `folder` until it is complete."""
+    files = data_files(job.events)
+    size = sum(file.stat().st_size for file in files)
+    start = time.perf_counter()
+    bar.step("reading events", size)
+    events = open_events(files, job.format, job.declared, bar.advance)
+    if job.rules.is_dir():
+        rules = Rules.open(job.rules)
+    else:
+        rules = job.read_rules(events.schema)
+    answers = _Answers(job, rules, events.schema)
+    tally = Tally()
+    count = 0
+    bar.step("matching", size)
+    with FileWriter(folder / "whole", job.out_format, answers.schema) as writer:
+        for batch in events.batches(answers.needed):
+            count += batch.num_rows
+            for first in range(0, batch.num_rows, _EVENTS):
+                for rows in answers.of(batch.slice(first, _EVENTS), tally):
+                    writer.write(rows)
+    os.replace(folder / "whole", job.out)
+    return Outcome(count, tally.matches, tally.by_rule, time.perf_counter() - start)
+
+
+class _Answers:
+    """What is asked of events, and the columns that say it.
+
+    `needed` are the columns of events that are kept or looked at.
+    """
+
+    def __init__(self, job: Job, rules: Rules, events: pa.Schema):
+        self._job = job
+        self._rules = rules
+        rules.count(events.empty_table())  # raises where a column is missing or of a wrong type
+        self._kept = _kept_columns(job.keep, events)
+        self._payload = _payload_columns(rules, job.payload)
+        self._added = _added_columns(rules, job)
+        kept = [pa.field(name, events.field(name).type) for name in self._kept]
+        self.schema = pa.schema([*kept, *self._added, *self._payload])
+        _check_names(self._kept, self.schema.names)
+        job.check_csv({f.name: type_name(f.type) for f in self.schema if not is_atomic(f.type)})
+        tested = {name.lower() for name in rules.tested()}
+        looked_at = {f.name for f in events if f.name.lower() in tested or is_sparse(f.type)}
+        self.needed = {*self._kept, *looked_at}
+
+    def of(self, events: pa.RecordBatch, tally: Tally) -> Iterator[pa.RecordBatch]:
+        """Yield what is to be written about events."""
+        job, rules = self._job, self._rules
+        kept = [events.column(name) for name in self._kept]
+        if job.how == "count":
+            counts = pa.array(rules.count(events))
+            tally.add_counts(counts)
+            yield self._rows([*kept, counts])
+            return
+        found = rules.match(events) if job.k is None else rules.top(events, job.k)
+        ids = found.ids().cast(_id_type(rules))
+        tally.add_rules(ids)
+        added = [ids] if found.scores is None else [ids, pa.array(found.scores)]
+        if job.output == "lists":
+            offsets = pa.array(found.offsets, pa.int32())
+            lists = zip(self._added, added, strict=True)
+            yield self._rows([*kept, *(_lists(offsets, values, f) for f, values in lists)])
+            return
+        carried = found.payload(self._payload)
+        added += [plain(column) for column in carried.columns]
+        places = pa.array(found.events)
+        for start in range(0, len(places), _ROWS):
+            some = places.slice(start, _ROWS)
+            columns = [column.take(some) for column in kept]
+            yield self._rows([*columns, *(values.slice(start, _ROWS) for values in added)])
+
+    def _rows(self, columns: list[pa.Array]) -> pa.RecordBatch:
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def _kept_columns(keep: list[str] | None, events: pa.Schema) -> list[str]:
+    if keep is None:
+        return list(events.names)
+    known = {name.lower(): name for name in events.names}
+    kept: list[str] = []
+    for name in keep:
+        if name.lower() not in known:
+            raise EventError(f"keep: the events have no column {name!r}{near(name, events.names)}")
+        if known[name.lower()] in kept:
+            raise RuleError(f"keep names the column {known[name.lower()]!r} twice")
+        kept.append(known[name.lower()])
+    return kept
+
+
+def _payload_columns(rules: Rules, names: list[str]) -> pa.Schema:
+    known = rules.payload_schema
+    for i, name in enumerate(names):
+        if name not in known.names:
+            raise RuleError(f"the rules have no payload column {name!r}{near(name, known.names)}")
+        if name in names[:i]:
+            raise RuleError(f"payload names the column {name!r} twice")
+    return pa.schema([(name, spark_type(known.field(name).type)) for name in names])
+
+
+def _id_type(rules: Rules) -> pa.DataType:
+    whole = rules.id_type is not None and t.is_integer(rules.id_type)
+    return pa.int64() if whole else pa.string()
+
+
+def _added_columns(rules: Rules, job: Job) -> list[pa.Field]:
+    if job.how == "count":
+        return [pa.field("matches", pa.int64(), nullable=False)]
+    columns = {"rule": _id_type(rules)} | ({"score": pa.float64()} if job.how == "top" else {})
+    if job.output == "rows":
+        return [pa.field(name, type_, nullable=False) for name, type_ in columns.items()]
+    elements = {n: pa.field("element", type_, nullable=False) for n, type_ in columns.items()}
+    return [pa.field(f"{n}s", pa.list_(each), nullable=False) for n, each in elements.items()]
+
+
+def _lists(offsets: pa.Array, values: pa.Array, field: pa.Field) -> pa.Array:
+    return pa.ListArray.from_arrays(offsets, values, field.type)
+
+
+def _check_names(kept: list[str], names: list[str]) -> None:
+    folded = [name.lower() for name in names]
+    for i, name in enumerate(names):
+        if name.lower() in folded[:i]:
+            raise EventError(
+                f"the kept column {name!r} has the name of a column that matching adds; rename "
+                "it, or leave it out of --keep"
+                if folded.index(name.lower()) < len(kept)
+                else f"the payload column {name!r} has the name of a column that matching adds"
+            )

@@ -1,0 +1,413 @@
+"""`tocsin match` and `tocsin match --spark` leave the same file, byte for byte.
+
+Spark is asked once for many awkward values: each is a column of its own.
+"""
+
+import csv
+import datetime
+import decimal
+import io
+import itertools
+import json
+import math
+import random
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.test_rules import done, refused
+
+RULES = "id,where,team\nall,row >= 0,red\nodd,\"row IN (1, 3, 5)\",\nfew,row < 2,\"a, b\"\n"
+
+
+@pytest.fixture
+def both(spark, tmp_path):
+    """Give a function that matches events both ways, and returns the one output as bytes."""
+
+    def match(events, *options, suffix="jsonl", rules=RULES):
+        given = rules
+        if isinstance(rules, str):
+            given = tmp_path / "rules.csv"
+            given.write_text(rules)
+        outs = [tmp_path / f"{way}.{suffix}" for way in ("here", "spark")]
+        said = [
+            done("match", "--rules", given, "--events", events, "--out", out, *way, *options)
+            for out, way in zip(outs, [["--overwrite"], ["--overwrite", "--spark"]], strict=True)
+        ]
+        summaries = [text.split(" in ")[0] + text[text.index("\n") :] for text in said]
+        assert summaries[0] == summaries[1]
+        if suffix == "parquet":
+            here, there = map(pq.read_table, outs)
+            assert here.schema.equals(there.schema), (here.schema, there.schema)
+            assert repr(here.to_pylist()) == repr(there.to_pylist())  # in which NaN is itself
+        assert suffix == "parquet" or outs[0].read_text() == outs[1].read_text()
+        return outs[0].read_bytes()
+
+    match.folder = tmp_path
+    return match
+
+
+# ------------------------------------------------------------ CSV
+
+# Each is a column: what is in it decides its type.
+COLUMNS = """
+5|-5|+5|007|-0
+2147483647|2147483648
+-9223372036854775808|9223372036854775807
+9223372036854775807|9223372036854775808
+9223372036854775808|9223372036854775807|5
+5|9223372036854775808|-1
+12345678901234567890123456789012345678|1.
+123456789012345678901234567890123456789|1
+1.5e1|12
+1.5|9223372036854775808
+1e5|1E5|.5|-.5|1e-7
+5|1.5|12345678.9|0.0001
+5| 6|7 
+1d|2f|3.5D
+1e400|-1e400|1e-400
+NaN|5
+Inf|-Inf|NaN|Infinity|-Infinity|+Infinity
+nan
+inf
+0x10
+1_000
+1 000
+--1
+true|FALSE|True
+true|1
+5|true
+ true
+t|f
+2024-05-01|0001-01-01|9999-12-31
+2024-05-01|2024-05-01T12:00
+2024-05-01T12:00|2024-05-01
+2024-05-01|2024
+2024-05-01|5
+2024-02-29|2023-02-28
+2023-02-29
+2024-5-1
+2024-05
+2024-05-01T12:30|2024-05-01 12:30:15|2024-05-01T12:30:15.1Z|2024-05-01 00:00:00.123456789+02:00
+2024-05-01T12:30:15+0230|2024-05-01T12:30:15-02|2024-05-01t12:30:15z|2024-05-01
+2024-05-01T24:00
+2024-05-01T12
+2024-05-01 12:30 UTC
+2024-05-01T12:30+19:00
+12:30
+2024|90210
+NULL|null|NA|\\N|None
+#x|a#b
+a"b|"|""
+,|a,b|";"
+ padded | x|y 
+it's
+ä€😀|\u2028|\t|\x01\x7f
+'quoted'
+=1+1
+2024-05-01 |x
+
+""".split("\n")[1:-1]
+
+
+def columns_of_texts():
+    cells = [[cell.replace("\\t", "\t") for cell in line.split("|")] for line in COLUMNS]
+    rows = list(itertools.zip_longest(*cells, fillvalue=""))
+    return [["row", *(f"c{i}" for i in range(len(cells)))], *([i, *r] for i, r in enumerate(rows))]
+
+
+def write_csv(path, rows, **how):
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        csv.writer(file, **how).writerows(rows)
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_types_of_csv(both, suffix):
+    events = write_csv(both.folder / "events.csv", columns_of_texts())
+    assert both(events, suffix=suffix)
+
+
+def test_quotes_and_lines_of_csv(both):
+    events = both.folder / "events.csv"
+    events.write_bytes(
+        b'\xef\xbb\xbf\r\n"row",,X,x,"a ""b""",a.b\r\n0,"","",1,"x,""y""", z\r\n\r\n   \r\n1,,a,2,"",\n'
+    )
+    assert b"_c1" in both(events, suffix="csv")
+    events.write_text("row\n0\n\n  \n1")
+    assert both(events, suffix="csv") == b"row,rule\n0,all\n0,few\n1,all\n1,odd\n1,few\n"
+    events.write_text("row,x\r0,1\r1,2\r")
+    both(events, suffix="csv")
+    events.write_text("row,x\n")
+    assert both(events, "--schema", "row=integer", suffix="csv") == b"row,x,rule\n"
+
+
+# ------------------------------------------------------------ JSON lines
+
+# Each is a field: what its values are decides its type.
+FIELDS = [
+    ["1", "-0", "9223372036854775807"],
+    ["1", "1.5", "1e5", "-0.0"],
+    ["9223372036854775808", "-9223372036854775809"],
+    ["1", "9223372036854775808"],
+    ["9223372036854775808", "1.5"],
+    ["123456789012345678901234567890123456789"],
+    ["NaN", "Infinity", "-Infinity", "1E400"],
+    ["true", "false", "null"],
+    ["true", "1"],
+    ["1.50", '"a"', "1e5", "12345678901234567890", "null"],
+    ['{"a": 1,  "b":[1, 2]}', '"a"'],
+    ["[1, 2]", "1"],
+    ['["a\\u00e9\\n", 1, {"b" :2}, [ ], null]', "[]"],
+    ["null", "null"],
+    ["{}", "{}"],
+    ["[{}]"],
+    ["[]"],
+    ["[]", "[1]", "[2.5, null]", "null"],
+    ['{"b": 1}', '{"a": "q", "c": {"z": 1, "y": [true]}}', "null", '{"b": 2.5, "d": null}'],
+    ['[{"b": 1}, {"a": [1]}, null]', "[]"],
+    ['"2024-05-01"', '"2024-05-01T12:30:15.123456Z"'],
+    ['"2024-05-01"', '"abc"'],
+    ['"2024-05-01"', "1"],
+    ['"2024"'],
+    ['"90210"', '"10115"'],
+    ['"12:30"'],
+    ['{"at": "2024-05-01T12:00:00+02:00"}', '{"at": null}'],
+    ['["2024-05-01 12:00"]'],
+    ['""', '"a"'],
+    ['""', "null"],
+    ['"\\u0000\\u001f\\"\\\\/\\b\\f\\n\\r\\t\\u007f\\u2028ä😀\\ud83d\\ude00"'],
+    ['{"low": 1, "high": 2.5}'],
+    ['"007"', '"NaN"'],
+    ["0.1", "1e7", "12345678.9", "0.001", "0.00099", "1.0E-5", "123456789012345680.0", "5e-324"],
+]
+
+
+def lines_of_fields(fields):
+    for row in range(max(map(len, fields))):
+        given = [f'"f{i}": {v[row]}' for i, v in enumerate(fields) if row < len(v)]
+        yield f'{{"row": {row}, {", ".join(given)}, "": 1, "a.b": "x", "_": {row}, "Z": 0}}'
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_types_of_json(both, suffix):
+    events = both.folder / "events.jsonl"
+    rows = list(lines_of_fields(FIELDS))
+    rows[1:1] = ["", "  \t", "{}"]
+    text = "\ufeff" + "\r\n".join(rows) + '\n[{"row": 1, "f0": 7}, {"row": 2}]'
+    events.write_text(text, encoding="utf-8")
+    assert b"f0" in both(events, suffix=suffix)
+
+
+def test_declared_kinds_of_texts(both):
+    events = both.folder / "events.jsonl"
+    values = {
+        "n": ["1", "2", "null"],
+        "x": ["1", "2.5", '"NaN"', '"-Infinity"', '"+INF"'],
+        "code": ["007", "7", "1.50", "true", '{"a": 1}'][1:],
+        "ok": ["true", "null"],
+        "at": ['"2024-05-01"', "1714521600", "null"],
+        "r": ['{"low": 1, "high": 2}', "null", '{"high": 3, "low": 3}'],
+    }
+    lines = [
+        "{" + ", ".join([f'"row": {i}', *(f'"{n}": {v[i]}' for n, v in values.items() if i < len(v))])
+        for i in range(5)
+    ]
+    events.write_text("".join(f"{line}}}\n" for line in lines))
+    schema = ["--schema", "n=integer,X=number", "--schema", "code=category,ok=flag,at=time,r=number"]
+    both(events, *schema)
+    texts = [
+        ["row", "n", "x", "code", "ok", "at", "other"],
+        [0, "+5", " 1.5d ", "007", "TRUE", "2024-05-01", "007"],
+        [1, "-007", "Inf", "1e5", "False", "2024-05-01T12:30Z", "1"],
+        [2, "", "", "", "", "", ""],
+    ]
+    events = write_csv(both.folder / "events.csv", texts)
+    both(events, *schema[:-1], "code=category,ok=flag,at=time", suffix="csv")
+
+
+# ------------------------------------------------------------ Parquet
+
+
+def parquet_columns():
+    def column(values, type_=None):
+        return pa.array(list(itertools.islice(itertools.cycle(values), 6)), type_)
+
+    rng = random.Random(3)
+    day, noon = datetime.date(2024, 5, 1), datetime.datetime(2024, 5, 1, 12, 0, 0, 120000)
+    exact = decimal.Decimal
+    floats = [0.1, 1e7, -0.0, math.nan, math.inf, None]
+    bits = np.random.default_rng(3).integers(0, 2**63 - 2**52, 6).view(np.float64)
+    return {
+        "row": pa.array(range(6)),
+        "i8": column([1, None, -128], pa.int8()),
+        "i16": column([1, None], pa.int16()),
+        "i32": column([1, None], pa.int32()),
+        "u8": column([255, None], pa.uint8()),
+        "u32": column([2**32 - 1, None], pa.uint32()),
+        "u64": column([2**64 - 1, None], pa.uint64()),
+        "f32": column([*floats[:-1], 1e-45, 3.4028235e38], pa.float32()),
+        "f64": column(floats),
+        "bits": pa.array(bits),
+        "uniform": column([rng.uniform(-1e4, 1e4) for _ in range(6)]),
+        "text": column(["a", None, "", 'q"', " a,b ", "#\n\r\t\x01"]),
+        "large": column(["a", None], pa.large_string()),
+        "encoded": column(["a", None]).dictionary_encode(),
+        "flag": column([True, None, False]),
+        "date": column([day, None, datetime.date(1, 1, 1), datetime.date(9999, 12, 31)]),
+        "local_us": column([noon, None], pa.timestamp("us")),
+        "local_ms": column([noon, None], pa.timestamp("ms")),
+        "utc": column([noon, None, datetime.datetime(1, 1, 1)], pa.timestamp("us", "UTC")),
+        "late": column([253402300800000000, None, -63000000000000000], pa.timestamp("us", "UTC")),
+        "berlin": column([noon, None], pa.timestamp("ms", "Europe/Berlin")),
+        "cents": column([exact("1.50"), None, exact("-0.01")], pa.decimal128(10, 2)),
+        "tiny": column([exact("1e-8"), exact(0), exact(123)], pa.decimal128(38, 18)),
+        "huge": column([exact(15), None], pa.decimal256(30, 0)),
+        "null": pa.nulls(6),
+    }
+
+
+def nested_columns():
+    noon = datetime.datetime(2024, 5, 1, 12, tzinfo=datetime.UTC)
+    text_map = pa.map_(pa.string(), pa.float64())
+    day_map = pa.map_(pa.date32(), pa.bool_())
+    records = pa.struct([("b", pa.uint8()), ("a", pa.list_(pa.struct([("t", pa.timestamp("us"))])))])
+    return {
+        "list": pa.array([[1, None], None, [], [2], None, [3]]),
+        "fixed": pa.array([[1, 2], None, [3, 4], None, [5, 6], [7, 8]], pa.list_(pa.int32(), 2)),
+        "texts": pa.array([['a"', None], [], None, ["\n"], [""], ["b"]]),
+        "map": pa.array([[("a", 1.5), ("b", None)], None, [], [('"', math.nan)], [], []], text_map),
+        "days": pa.array([[(datetime.date(2024, 5, 1), True)], *[None] * 5], day_map),
+        "record": pa.array([{"b": 1, "a": [{"t": noon}]}, None, {"b": None, "a": []}] * 2, records),
+        "bytes": pa.array([b"a\xff", None, b"", b"abc", None, b"\0"]),
+        "range": pa.array([{"low": 1, "high": 2}, None] * 3),
+    }
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_types_of_parquet(both, suffix):
+    columns = parquet_columns() | (nested_columns() if suffix != "csv" else {})
+    if suffix == "parquet":
+        columns.pop("late")  # later than what Python has
+    events = both.folder / "events.parquet"
+    pq.write_table(pa.table(columns), events, row_group_size=4)
+    both(events, suffix=suffix)
+
+
+def test_times_as_spark_writes_them(both, spark):
+    from pyspark.sql import functions
+
+    events = both.folder / "events.parquet"
+    moment = functions.timestamp_micros(functions.lit(1_234_567_890_123_456))
+    frame = spark.range(3).select(
+        functions.col("id").alias("row"),
+        moment.alias("at"),
+        functions.struct(moment.alias("t"), functions.lit(1).alias("n")).alias("s"),
+        functions.lit("2024-05-01").cast("timestamp_ntz").alias("local"),
+    )
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "INT96")
+    frame.coalesce(1).write.parquet(str(events))
+    assert pq.ParquetFile(next(events.glob("*.parquet"))).schema.column(1).physical_type == "INT96"
+    both(events)
+
+
+def test_declared_kinds_of_parquet(both):
+    exact = decimal.Decimal
+    columns = {
+        "row": pa.array(range(4)),
+        "price": pa.array([exact("1.50"), exact(2), None, exact(-1)], pa.decimal128(21, 2)),
+        "whole": pa.array([exact("1.50"), exact(2), None, exact("-1.9")], pa.decimal128(21, 2)),
+        "n": pa.array([1.9, -1.9, None, 2.0]),
+        "code": pa.array([7, None, 8, 9]),
+        "spelled": pa.array(["1.5", " 2 ", None, "NaN"]),
+        "at": pa.array([datetime.date(2024, 5, 1), None] * 2),
+        "stamp": pa.array([1714521600, None, 0, -1]),
+        "said": pa.array(["2024-05-01T12:30", None, "2024-05-01", "2024-05-01 12:30:15+02:00"]),
+        "x": pa.array([0.1, 1e7, None, math.nan]),
+        "r": pa.array([{"low": exact(1), "high": exact(2)}, None] * 2),
+        "m": pa.array([[("z", 1.0)], None, [], []], pa.map_(pa.string(), pa.float64())),
+    }
+    events = both.folder / "events.parquet"
+    pq.write_table(pa.table(columns), events)
+    kinds = "price=number,whole=integer,n=integer,code=category,spelled=number,at=time,stamp=time"
+    rules = "id,where\na,row < 2\nb,z = 1\nc,price > 1 AND r < 3\n"
+    both(events, "--schema", f"{kinds},said=time,x=category,r=number,z=number", rules=rules)
+
+
+def test_folders(both):
+    folder = both.folder / "events"
+    folder.mkdir()
+    # Spark begins with the largest file, whatever it is called.
+    for i, rows in enumerate((5, 3, 2)):
+        table = pa.table({"row": range(rows), "x": [i] * rows, f"only {i}": [i] * rows})
+        pq.write_table(table, folder / f"{i}.parquet")
+    for name in ("_SUCCESS", ".3.parquet.crc"):
+        (folder / name).write_bytes(b"nothing")
+    both(folder)
+    for file in folder.iterdir():
+        file.unlink()
+    for i, rows in enumerate((5, 3, 0)):
+        write_csv(folder / f"{i}.csv", [["row", "x"], *([r, i + 0.5 * i] for r in range(rows))])
+    (folder / "3.csv").touch()
+    both(folder, suffix="csv")
+
+
+# ------------------------------------------------------------ options
+
+
+@pytest.fixture(scope="module")
+def traffic(tmp_path_factory):
+    """Rules of several shapes, with weights and payload, and events that match many of them."""
+    folder = tmp_path_factory.mktemp("traffic")
+    rng = random.Random(11)
+    rows = []
+    for i in range(400):
+        x, y = rng.uniform(0, 90), rng.uniform(0, 90)
+        where = rng.choice(
+            [
+                f"x BETWEEN {x} AND {x + 20} AND y BETWEEN {y} AND {y + 20}",
+                f"tier = 'tier {i % 7}' AND x > {x}",
+                f"n BETWEEN {i} AND {i + 40}",
+                f"x < {x} OR y > {y} AND ok",
+                f"at > TIMESTAMP '2024-05-01 {i % 24:02}:00:00' AND NOT tier = 'tier 1'",
+            ]
+        )
+        weights = {w: rng.choice([0.25, 0.5, 1.0, 3]) for w in ("x", "n") if w + " " in where}
+        team = rng.choice([None, "red", 'b"l,ue'])
+        rows.append({"id": f"r{i}", "where": where, "weights": weights or None, "team": team})
+    with open(folder / "rules.jsonl", "w") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+    start = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)
+    events = [
+        {
+            "row": i,
+            "x": rng.choice([None, rng.uniform(0, 100)]),
+            "y": rng.uniform(0, 100),
+            "n": rng.randrange(500),
+            "tier": f"tier {rng.randrange(9)}",
+            "ok": rng.random() < 0.5,
+            "at": start + datetime.timedelta(minutes=rng.randrange(1440)),
+        }
+        for i in range(3_000)
+    ]
+    pq.write_table(pa.Table.from_pylist(events), folder / "events.parquet", row_group_size=700)
+    pa.csv.write_csv(pa.Table.from_pylist(events), folder / "events.csv")
+    return folder
+
+
+OPTIONS = [
+    ("events.csv", "csv", ["--payload", "team"]),
+    ("events.parquet", "jsonl", ["--how", "top", "--k", "3", "--payload", "team", "--keep", "row"]),
+    ("events.parquet", "csv", ["--how", "count", "--keep", "n", "--keep", "ROW,at"]),
+    ("events.csv", "jsonl", ["--output", "lists", "--keep", "row"]),
+    ("events.parquet", "parquet", ["--output", "lists", "--how", "top", "--k", "2"]),
+    ("events.csv", "parquet", ["--payload", "team", "--keep", "x"]),
+]
+
+
+@pytest.mark.parametrize(("events", "suffix", "options"), OPTIONS)
+def test_options(both, traffic, events, suffix, options):
+    both(traffic / events, *options, suffix=suffix, rules=traffic / "rules.jsonl")
