@@ -22,8 +22,8 @@ A cache that cannot be written, made when an image was built and mounted read-on
 say, is read without a lock: nobody changes it. Numba by itself insists on writing,
 and looks for kernels by the path where the package lies; so we tell it where they are.
 
-With `TOCSIN_BOUNDS_CHECK` in the environment every index into an array is checked, for tests
-that look for an index that goes astray; such kernels lie in a cache of their own.
+With `TOCSIN_BOUNDS_CHECK` in the environment kernels raise IndexError for an index out of bounds,
+below zero included. That is for tests, and slower; such kernels lie in a cache of their own.
 
 No fastmath anywhere: nnan and ninf would break the order of keys.
 """
@@ -126,17 +126,16 @@ def instruction(function: Callable[..., Any]) -> Any:
     return intrinsic(function)
 
 
-def _index_as_it_is(context, builder, index_type, index, size):
-    """Return an index that is not counted from the end where it is negative."""
-    return context.cast(
-        builder, index, index_type, types.intp if index_type.signed else types.uintp
-    )
-
-
 if _BOUNDS_CHECK:
-    # No kernel counts from an array's end: an index below zero is an error as well, and Numba
-    # would wrap it around before it looks at the bounds.
-    arrayobj.fix_integer_index = _index_as_it_is
+    # Numba counts a negative index from the end before it checks bounds. No kernel means that.
+    _wrapped_index = arrayobj.fix_integer_index
+
+    def _index(context, builder, index_type, index, size):
+        if context.enable_boundscheck and index_type.signed:
+            return context.cast(builder, index, index_type, types.intp)
+        return _wrapped_index(context, builder, index_type, index, size)
+
+    arrayobj.fix_integer_index = _index
 
 
 def check_bounds(context, builder, array, index, count):

@@ -269,7 +269,8 @@ class Filing(ABC):
         crowds(*asked, EXTENT, begin, end, sums, counts)
         begin[counts == 0] = end[counts == 0] = 0.0
         # Where most of them are: a few large boxes must not make the cells coarse for the others.
-        mean, spread = sums / np.maximum(counts, 1), np.zeros(2 * len(cells))
+        mean = np.clip(sums / np.maximum(counts, 1), begin, end)  # whatever the sum's rounding
+        spread = np.zeros(2 * len(cells))
         crowds(*asked, SPREAD, mean, end, spread, counts)
         near = _NEAR * spread / np.maximum(counts, 1)
         trimmed = near >= NARROW
