@@ -67,6 +67,27 @@ def test_threads_compile_once():
 
 LONG = os.environ.get("TOCSIN_PROFILE") == "long"
 
+OUT_OF_BOUNDS = """
+import numpy as np
+from tocsin.index.keyed.lanes import between
+from tocsin.jit import Int64s, UInt16s, kernel
+
+@kernel
+def at(values: Int64s, index: int) -> int:
+    return values[index]
+
+@kernel
+def eight_at(words: UInt16s, index: int) -> int:
+    return between(words, np.uint64(index), np.uint16(0), np.uint16(0))
+
+for function, array in (at, np.zeros(2, np.int64)), (eight_at, np.zeros(16, np.uint16)):
+    for index in range(-1, 3):
+        try:
+            print(int(function(array, index)))
+        except IndexError:
+            print("out of bounds")
+"""
+
 MATCH = """
 import tocsin
 rules = tocsin.Rules({"x": "number", "tier": "category"})
@@ -182,3 +203,15 @@ def test_a_cache_of_someone_else_is_not_run(tmp_path, monkeypatch):
         jit.Path, "stat", lambda self: os.stat_result([0, 0, 0, 0, 12345] + [0] * 5)
     )
     assert not jit._trusted(tmp_path)
+
+
+def test_kernels_that_check_bounds_have_a_cache_of_their_own(tmp_path):
+    """Also an index below zero is out of bounds, and so is what an instruction reads."""
+    program, cache = tmp_path / "program.py", tmp_path / "cache"
+    program.write_text(OUT_OF_BOUNDS)
+    code = f"import runpy; runpy.run_path({str(program)!r})"
+    out = answered(started(code, cache, environment={"TOCSIN_BOUNDS_CHECK": "1"}))
+    beyond = "out of bounds"
+    assert out.split("\n") == [beyond, "0", "0", beyond, beyond, "255", beyond, beyond]
+    (digest,) = cache.iterdir()
+    assert (digest.name == jit.cache_directories()[0].name) == jit._BOUNDS_CHECK

@@ -22,6 +22,9 @@ A cache that cannot be written, made when an image was built and mounted read-on
 say, is read without a lock: nobody changes it. Numba by itself insists on writing,
 and looks for kernels by the path where the package lies; so we tell it where they are.
 
+With `TOCSIN_BOUNDS_CHECK` in the environment kernels raise IndexError for an index out of bounds,
+below zero included. That is for tests, and slower; such kernels lie in a cache of their own.
+
 No fastmath anywhere: nnan and ninf would break the order of keys.
 """
 
@@ -46,7 +49,9 @@ import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np import arrayobj
 
 
 class _Array(NamedTuple):
@@ -81,7 +86,8 @@ BOOLEAN, UINT16, UINT64 = types.boolean, types.uint16, types.uint64  # in instru
 
 _Tuple = TypeVar("_Tuple", bound=tuple[Any, ...])
 
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
+_BOUNDS_CHECK = "TOCSIN_BOUNDS_CHECK" in os.environ
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": _BOUNDS_CHECK}
 _CHECKED = "TOCSIN_CHECKED_CALLS" in os.environ
 _KERNELS: list[Kernel] = []
 _thread_lock = threading.RLock()
@@ -119,6 +125,27 @@ def step(function: Callable[..., Any]) -> Any:
 def instruction(function: Callable[..., Any]) -> Any:
     """Declare code that is emitted where a kernel uses it; the function tells its signature."""
     return intrinsic(function)
+
+
+if _BOUNDS_CHECK:
+    # Numba counts a negative index from the end before it checks bounds. No kernel means that.
+    _wrapped_index = arrayobj.fix_integer_index
+
+    def _index(context, builder, index_type, index, size):
+        if context.enable_boundscheck and index_type.signed:
+            return context.cast(builder, index, index_type, types.intp)
+        return _wrapped_index(context, builder, index_type, index, size)
+
+    arrayobj.fix_integer_index = _index
+
+
+def check_bounds(context, builder, array, index, count):
+    """Emit, where bounds are checked, a check of `count` elements that an instruction reads."""
+    if context.enable_boundscheck:
+        (size,) = cgutils.unpack_tuple(builder, array.shape, 1)
+        cgutils.do_boundscheck(context, builder, index, size)
+        last = builder.add(index, index.type(count - 1))
+        cgutils.do_boundscheck(context, builder, last, size)
 
 
 def _prefetch(typing_context, array, index):
@@ -225,6 +252,7 @@ def cache_directories() -> list[Path]:
         numba.__version__,
         settings.CPU_NAME or llvmlite.binding.get_host_cpu_name(),
         settings.CPU_FEATURES or llvmlite.binding.get_host_cpu_features().flatten(),
+        _BOUNDS_CHECK,
     ]
     digest.update(repr(made_for).encode())
     roots = [

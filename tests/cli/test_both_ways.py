@@ -20,7 +20,7 @@ import pytest
 
 from tests.cli.test_rules import done, refused
 
-RULES = "id,where,team\nall,row >= 0,red\nodd,\"row IN (1, 3, 5)\",\nfew,row < 2,\"a, b\"\n"
+RULES = 'id,where,team\nall,row >= 0,red\nodd,"row IN (1, 3, 5)",\nfew,row < 2,"a, b"\n'
 
 
 @pytest.fixture
@@ -213,11 +213,17 @@ def test_declared_kinds_of_texts(both):
         "r": ['{"low": 1, "high": 2}', "null", '{"high": 3, "low": 3}'],
     }
     lines = [
-        "{" + ", ".join([f'"row": {i}', *(f'"{n}": {v[i]}' for n, v in values.items() if i < len(v))])
+        "{"
+        + ", ".join([f'"row": {i}', *(f'"{n}": {v[i]}' for n, v in values.items() if i < len(v))])
         for i in range(5)
     ]
     events.write_text("".join(f"{line}}}\n" for line in lines))
-    schema = ["--schema", "n=integer,X=number", "--schema", "code=category,ok=flag,at=time,r=number"]
+    schema = [
+        "--schema",
+        "n=integer,X=number",
+        "--schema",
+        "code=category,ok=flag,at=time,r=number",
+    ]
     both(events, *schema)
     texts = [
         ["row", "n", "x", "code", "ok", "at", "other"],
@@ -274,7 +280,9 @@ def nested_columns():
     noon = datetime.datetime(2024, 5, 1, 12, tzinfo=datetime.UTC)
     text_map = pa.map_(pa.string(), pa.float64())
     day_map = pa.map_(pa.date32(), pa.bool_())
-    records = pa.struct([("b", pa.uint8()), ("a", pa.list_(pa.struct([("t", pa.timestamp("us"))])))])
+    records = pa.struct(
+        [("b", pa.uint8()), ("a", pa.list_(pa.struct([("t", pa.timestamp("us"))])))]
+    )
     return {
         "list": pa.array([[1, None], None, [], [2], None, [3]]),
         "fixed": pa.array([[1, 2], None, [3, 4], None, [5, 6], [7, 8]], pa.list_(pa.int32(), 2)),

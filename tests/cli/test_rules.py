@@ -346,3 +346,43 @@ def test_the_program(tmp_path):
     assert (said.returncode, said.stdout) == (1, "")
     assert said.stderr.startswith("error: there is no rule 'a'")
     assert program("--version").stdout == f"tocsin {tocsin.__version__}\n"
+
+
+# ------------------------------------------------------------ streams
+
+
+def test_streams(store):
+    from tocsin.engine.store_folder import StoreFolder
+
+    assert done("rules", "streams", store) == "no streams yet\n"
+    folder = StoreFolder(store)
+    folder.pin("q-1", "0")
+    folder.pin("q-1", "1")
+    folder.log.report_missing("q-1", ["temp"])
+    done("rules", "add", store, "more", "x < 3")
+    folder.pin("q-1", "2")
+    lines = [line.split() for line in done("rules", "streams", store).splitlines()]
+    assert lines[0][:3] == ["query", "batch", "used"]
+    assert lines[1][:2] == ["q-1", "2"]
+    assert lines[1][5:] == ["4", "3,", "4", "temp"]
+    done("rules", "add", store, "last", "x < 4")
+    assert done("rules", "prune", store, "--keep", 1) == (
+        "deleted versions: 1, 2\nkept for streams: 3, 4\n"
+    )
+    assert "Give BATCH, or --all." in refused("rules", "unpin", store, "q-1", code=2)
+    assert "batch 7 of stream q-1 is not pinned" in refused("rules", "unpin", store, "q-1", 7)
+    assert "no batch of a stream 'q-2'" in refused("rules", "unpin", store, "q-2", "--all")
+    assert done("rules", "unpin", store, "q-1", 2) == "released batch 2 of q-1\n"
+    assert done("rules", "prune", store, "--keep", 1) == (
+        "deleted versions: 4\nkept for streams: 3\n"
+    )
+    assert done("rules", "unpin", store, "q-1", "--all") == "released all batches of q-1\n"
+    assert done("rules", "prune", store, "--keep", 1) == "deleted versions: 3\n"
+    assert done("rules", "streams", store) == "no streams yet\n"
+
+
+def test_replace_keeps_what_it_is_not_given(store):
+    done("rules", "replace", store, "low", "x < 2")
+    assert '{"team": "red"}' in done("rules", "show", store, "low")
+    done("rules", "replace", store, "low", "x < 2", "--payload", "{}")
+    assert "payload" not in done("rules", "show", store, "low")

@@ -397,6 +397,8 @@ def test_empty_rules():
     assert str(rules.plan()) == "no rules yet"
     rules.merge()
     rules.add_many(pa.table({"id": pa.array([], pa.string()), "where": pa.array([], pa.string())}))
+    times = pa.array([], pa.timestamp("us", tz="UTC"))
+    rules.add_many(pa.table({"id": pa.array([], pa.string()), "seen_low": times, "tier_low": []}))
     rules.remove_many([])
     assert list(rules) == []
     assert "0 rules" in repr(rules)

@@ -557,7 +557,10 @@ def test_rules_in_a_tree(tmp_path):
 
 @pytest.mark.parametrize(
     "options",
-    [{"leaf_capacity": 0}, {"alpha": 0.6}, {"beta": 0.5}, {"splitting": "quick"}],
+    [
+        *({"leaf_capacity": capacity} for capacity in (0, np.nan, 2**31, np.inf)),
+        *({"alpha": 0.6}, {"beta": 0.5}, {"splitting": "quick"}),
+    ],
     ids=str,
 )
 def test_options_that_make_no_sense(options):

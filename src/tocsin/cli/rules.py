@@ -102,7 +102,7 @@ def replace(
     weights: dict[str, float] | None,
     payload: dict[str, Any] | None,
 ) -> None:
-    """Give a rule a new condition, weights and payload."""
+    """Give a rule a new condition; weights and payload stay unless they are given."""
     _publish(store, lambda rules: rules.replace(as_id(id, rules), where, weights, payload))
 
 
@@ -125,11 +125,41 @@ def merge(store: Path) -> None:
 @_STORE
 @click.option("--keep", type=click.IntRange(min=1), required=True, help="How many to keep.")
 def prune(store: Path, keep: int) -> None:
-    """Delete all versions but the last."""
+    """Delete all versions but the last.
+
+    Versions that a stream may still need stay; `tocsin rules streams` lists them.
+    """
     from tocsin.engine.store import RuleStore
 
-    gone = RuleStore(store).prune(keep)
-    click.echo(f"deleted versions: {', '.join(map(str, gone)) or 'none'}")
+    opened = RuleStore(store)
+    gone = opened.prune(keep)
+    click.echo(f"deleted versions: {_listed(gone)}")
+    pinned = [version.number for version in opened.versions()][:-keep]
+    if pinned:
+        click.echo(f"kept for streams: {_listed(pinned)}")
+
+
+@rules.command()
+@_STORE
+@click.argument("query")
+@click.argument("batch", type=click.IntRange(min=0), required=False)
+@click.option("--all", "all_", is_flag=True, help="Release all batches of the stream.")
+def unpin(store: Path, query: str, batch: int | None, all_: bool) -> None:
+    """Release a micro-batch of a stream from the version that it is pinned to.
+
+    When it is repeated, it uses the current version. QUERY is Spark's id of the streaming query, as
+    `tocsin rules streams` lists it. Stop the stream first, so that no batch sees two versions.
+    """
+    from tocsin.engine.store import RuleStore
+
+    if all_ != (batch is None):
+        raise click.UsageError("Give BATCH, or --all.")
+    RuleStore(store).unpin(query, batch)
+    click.echo(f"released {'all batches' if all_ else f'batch {batch}'} of {query}")
+
+
+def _listed(versions: list[int]) -> str:
+    return ", ".join(map(str, versions)) or "none"
 
 
 def _publish(store: Path, change: Callable[[Rules], None]) -> None:
@@ -204,6 +234,31 @@ def versions(store: Path) -> None:
         for v in RuleStore(store).versions()
     ]
     show_table(["version", "published", "rules", "segments"], rows)
+
+
+@rules.command()
+@_STORE
+def streams(store: Path) -> None:
+    """List the streams that use the rules live, and the versions that they need."""
+    from tocsin.cli.show import show_table
+    from tocsin.engine.store import RuleStore
+
+    rows = [
+        (
+            s.query,
+            s.batch,
+            f"{s.used:%Y-%m-%d %H:%M:%S} UTC",
+            s.version,
+            _listed(list(s.pinned)),
+            ", ".join(s.missing),
+        )
+        for s in RuleStore(store).streams()
+    ]
+    if rows:
+        heads = ["query", "batch", "used", "version", "pinned versions", "missing columns"]
+        show_table(heads, rows)
+    else:
+        click.echo("no streams yet")
 
 
 @rules.command()

@@ -47,7 +47,7 @@ from tocsin.jit import (
     step,
 )
 from tocsin.model.conjunctions import Conjunctions
-from tocsin.model.keys import number
+from tocsin.model.keys import FAR, FAR_INTEGER, NARROW, number
 from tocsin.model.line import HIGHEST, LOWEST, NULL
 from tocsin.model.predicates import INTERVAL, NOT_SET, SET
 
@@ -510,6 +510,9 @@ def bound_within(key, is_float, side, end, origin, scale, across):
     found = number(key, is_float) if LOWEST < key < HIGHEST else -np.inf if end == 0 else np.inf
     if found != found:
         found = np.inf
+    if np.abs(found) < np.inf:
+        far = FAR if is_float != 0 else FAR_INTEGER
+        found = min(max(found, -far), far)
     if end == 0 and side > 0:
         return max(found, origin + (side << BITS) / scale)
     if end == 1 and side + 1 < across:
@@ -536,7 +539,8 @@ def crowds(
     `crowd` is a number per cell, -1 if it is not crowded. Of each axis of a cell tell `what` is
     asked: with EXTENT the least and the greatest bound, `low` and `high`, their sum and, in `more`,
     their number; with SPREAD, from the mean in `low`, the sum of distances; with SIDES, within a
-    domain from `low` to `high`, the sum of the boxes' sides and, in `more`, of the sides' products.
+    domain from `low` to `high`, the sum of the boxes' sides and, in `more`, of the sides' products,
+    in shares of the domain: of it all where it is too narrow to cut.
     """
     gap, across, base, origin, scale = n.gap, n.across, n.base, n.origin, n.scale
     lows, highs, floats, size = b.low, b.high, b.floats, b.settled.shape[0]
@@ -564,9 +568,12 @@ def crowds(
                         highs[place], floats[axis], side, 1, origin[k], scale[k], across[k]
                     )
                     if what == SIDES:
-                        width = max(min(end, high[slot]) - max(begin, low[slot]), 0.0)
-                        sums[slot] += width
-                        area *= width
+                        extent, share = high[slot] - low[slot], 1.0
+                        if extent >= NARROW:
+                            width = max(min(end, high[slot]) - max(begin, low[slot]), 0.0)
+                            share = width / extent
+                        sums[slot] += share
+                        area *= share
                         if axis == 1:
                             more[number] += area
                         continue

@@ -31,10 +31,10 @@ from tocsin.index.cells import (
 )
 from tocsin.index.laid import Laid
 from tocsin.index.lists import check_entries, left_out, places_of, put_in
-from tocsin.index.plane import EXACT, FAR_INTEGER, boxes_over, keys_of, values
+from tocsin.index.plane import EXACT, boxes_over, keys_of, scale_of, values
 from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, UInt64Out, frozen, kernel, laid
 from tocsin.model.conjunctions import Conjunctions, joined
-from tocsin.model.keys import Keys, key_column
+from tocsin.model.keys import FAR_INTEGER, NARROW, Keys, key_column
 from tocsin.model.validation import (
     check_lengths,
     check_numbers,
@@ -182,7 +182,9 @@ def _roots_for(g: Cells, boxes: Boxes) -> np.ndarray:
                 for keys in (boxes.low, boxes.high)
             )
             at = 2 * root + axis
-            end = g.origin[at] + g.across[at] * CODES / max(g.scale[at], 1e-300)
+            if g.scale[at] == 0:
+                continue  # one cell
+            end = g.origin[at] + g.across[at] * CODES / g.scale[at]
             side = np.clip(high, g.origin[at], end) - np.clip(low, g.origin[at], end)
             covered *= side * g.scale[at] / CODES + 1
         node[covered <= _FEW] = root
@@ -308,22 +310,17 @@ class Filing(ABC):
         crowds(*asked, EXTENT, begin, end, sums, counts)
         begin[counts == 0] = end[counts == 0] = 0.0
         # Where most of them are: a few large boxes must not make the cells coarse for the others.
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean, spread = sums / np.maximum(counts, 1), np.zeros(2 * len(cells))
-            crowds(*asked, SPREAD, mean, end, spread, counts)
-            near = _NEAR * spread / np.maximum(counts, 1)
-            trimmed = np.isfinite(near) & (near > 0)
-            begin[trimmed] = np.maximum(begin, mean - near)[trimmed]
-            end[trimmed] = np.minimum(end, mean + near)[trimmed]
-        widths, areas = np.zeros(2 * len(cells)), np.zeros(len(cells))
-        crowds(*asked, SIDES, begin, end, widths, areas)
+        mean = np.clip(sums / np.maximum(counts, 1), begin, end)  # whatever the sum's rounding
+        spread = np.zeros(2 * len(cells))
+        crowds(*asked, SPREAD, mean, end, spread, counts)
+        near = _NEAR * spread / np.maximum(counts, 1)
+        trimmed = near >= NARROW
+        begin[trimmed] = np.maximum(begin, mean - near)[trimmed]
+        end[trimmed] = np.minimum(end, mean + near)[trimmed]
+        shares, areas = np.zeros(2 * len(cells)), np.zeros(len(cells))
+        crowds(*asked, SIDES, begin, end, shares, areas)
         begin, end = begin.reshape(-1, 2), end.reshape(-1, 2)
-        extent = end - begin
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            side = np.where(extent > 0, widths.reshape(-1, 2) / size[:, None] / extent, 1.0)
-            both = areas / size / extent.prod(axis=1)
-        both = np.where(np.isfinite(both), both, side.min(axis=1))
-        return begin, end, side, both
+        return begin, end, shares.reshape(-1, 2) / size[:, None], areas / size
 
     def cells(self, axes: np.ndarray) -> Cells:
         """Return the finished layout."""
@@ -421,9 +418,8 @@ def _axis(
             np.clip(whole, -FAR_INTEGER, FAR_INTEGER) for whole in (np.floor(begin), np.ceil(end))
         )
     first, last = keys_of(begin, is_float), keys_of(end, is_float)
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        scale = across * float(CODES) / (end - begin)
-    scale[~np.isfinite(scale)] = 0.0
+    scale = scale_of(across * float(CODES), begin, end)
+    across = np.where(scale > 0, across, 1)
     gap = np.zeros(len(begin), np.int64)
     if not is_float:
         # Whole numbers: a power of two of them to a cell, each with codes of its own, bounds

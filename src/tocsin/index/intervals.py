@@ -41,7 +41,7 @@ import numpy as np
 from tocsin.index.constructs import check_length, too_short
 from tocsin.index.laid import Laid
 from tocsin.index.lists import left_out, less_left_out, places_of, put_in
-from tocsin.index.plane import chosen_axes, domain, keys_of, values
+from tocsin.index.plane import chosen_axes, domain, keys_of, scale_of, values
 from tocsin.jit import (
     Float64s,
     Int32Out,
@@ -57,7 +57,7 @@ from tocsin.jit import (
     step,
 )
 from tocsin.model.conjunctions import Conjunctions, joined
-from tocsin.model.keys import Keys, key_column, number
+from tocsin.model.keys import NARROW, Keys, key_column, number
 from tocsin.model.line import HIGHEST, NULL
 from tocsin.model.predicates import INTERVAL, NOT_SET, SET
 from tocsin.model.validation import (
@@ -483,7 +483,7 @@ def levels_of(
     n = len(low)
     begin, end = domain(low, high, is_float)
     side = np.ones(n)
-    if end > begin:
+    if end - begin >= NARROW:
         side = np.clip(values(high, is_float), begin, end)
         side = (side - np.clip(values(low, is_float), begin, end)) / (end - begin)
     level = np.zeros(n, np.int32)
@@ -523,9 +523,7 @@ def filed(
     skip = np.zeros((len(levels), max(v.longest for v in levels)), np.int64)
     for row, v in zip(skip, levels):
         row[: v.longest] = too_short(v.longest, logarithmic)
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        scale = count / (end - begin)
-    scale[~np.isfinite(scale)] = 0.0
+    scale = scale_of(count, begin, end)
     lattice = Lattice(
         frozen(np.array([is_float]), np.uint8),
         frozen(keys_of(begin, is_float), np.int64),

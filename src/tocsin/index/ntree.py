@@ -23,6 +23,7 @@ from tocsin.index.cells import BITS, Nodes
 from tocsin.index.filing import Filed, Filing
 from tocsin.index.plane import boxes_over, chosen_axes, sides
 from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.keys import NARROW
 
 _BYTES_A_BOX = 160
 _LEAST_BYTES = 4 << 20
@@ -91,9 +92,9 @@ class TreeFiling(Filing):
         m = part[cells]
         begin, end, side, both = self.crowded(nodes, box, node, codes, cells, len(part), m)
         square = self.squares(nodes, cells, np.stack([begin, end]))
-        parted = np.any(side < 0.999, axis=1) & np.any(end > begin, axis=1)
+        parted = np.any(side < 0.999, axis=1) & np.any(square[1] - square[0] >= NARROW, axis=1)
         # Shares of the bounds' extent; of the square's they are less.
-        shrunk = (end - begin) / np.maximum(square[1] - square[0], 1e-300)
+        shrunk = (end - begin) / np.maximum(square[1] - square[0], NARROW)
         side, both = side * np.minimum(shrunk, 1), both * np.minimum(shrunk, 1).prod(axis=1)
         copies = self.n**2 * both + self.n * side.sum(axis=1) + 1
         needed = _ENTRY_BYTES * m * (copies - 1) + _HEAD_BYTES * self.n**2

@@ -13,11 +13,10 @@ import numpy as np
 from tocsin.index.cells import Boxes, boxes_of
 from tocsin.jit import laid
 from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.keys import FAR, FAR_INTEGER, NARROW
 from tocsin.model.line import HIGHEST, LOWEST, NULL
 from tocsin.model.predicates import NOT_SET, SET
 
-_FAR = 1e300  # what lies further out is outlying, and differences stay finite
-FAR_INTEGER = 2.0**62  # the same, and they fit 64 bits
 EXACT = 2.0**53  # integers below are exact as floats
 
 
@@ -72,7 +71,7 @@ def shares(low: np.ndarray, high: np.ndarray, is_float: bool) -> tuple[float, fl
     So a test that all rules have alike (`active = true`, `z IS NOT NULL`) rules out nothing.
     """
     begin, end = domain(low, high, is_float)
-    if end <= begin:
+    if end - begin < NARROW:
         return begin, end, np.ones(len(low))
     side = np.clip(values(high, is_float), begin, end)
     side -= np.clip(values(low, is_float), begin, end)
@@ -92,6 +91,12 @@ def values(keys: np.ndarray, is_float: bool) -> np.ndarray:
     return found
 
 
+def scale_of(pieces: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+    """Return how many pieces there are to a unit of each domain; 0 if it is too narrow to cut."""
+    extent = end - begin
+    return np.where(extent < NARROW, 0.0, pieces / np.maximum(extent, NARROW))
+
+
 def keys_of(numbers: np.ndarray, is_float: bool) -> np.ndarray:
     """Return the keys of finite numbers."""
     if is_float:
@@ -105,7 +110,7 @@ def domain(low: np.ndarray, high: np.ndarray, is_float: bool) -> tuple[float, fl
     outside.
     """
     ends = np.concatenate([values(low, is_float), values(high, is_float)])
-    far = _FAR if is_float else FAR_INTEGER
+    far = FAR if is_float else FAR_INTEGER
     ends = np.clip(ends[np.isfinite(ends)], -far, far)
     if not len(ends):
         return 0.0, 0.0
@@ -113,7 +118,7 @@ def domain(low: np.ndarray, high: np.ndarray, is_float: bool) -> tuple[float, fl
     if len(ends) > 200:
         near, far = np.quantile(ends, [0.005, 0.995]).tolist()
         spread = far - near
-        if spread > 0:
+        if spread >= NARROW:
             begin, end = max(begin, near - spread), min(end, far + spread)
     # Quantiles of whole numbers lie between them, and a cell that is to be one number may not.
     return (begin, end) if is_float else (float(np.floor(begin)), float(np.ceil(end)))

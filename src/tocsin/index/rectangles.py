@@ -45,7 +45,7 @@ from tocsin.index.constructs import check_length, runs
 from tocsin.index.intervals import cell_of
 from tocsin.index.laid import Laid
 from tocsin.index.lists import check_entries, left_out, less_left_out, places_of, put_in
-from tocsin.index.plane import EXACT, boxes_over, chosen_axes, keys_of, sides
+from tocsin.index.plane import EXACT, boxes_over, chosen_axes, keys_of, scale_of, sides
 from tocsin.jit import (
     Float64s,
     Int32Out,
@@ -460,10 +460,7 @@ def _lattice(boxes: Boxes, most: int) -> Lattice:
         middle = float(np.median(spans[axis][2])) if boxes.size else 1.0
         wanted = min(8 / max(middle, 1e-6), 2 * boxes.size**0.5 + 1, most) if middle < 0.5 else 1
         cells[axis] = max(int(wanted), 1)
-        with np.errstate(divide="ignore", over="ignore"):
-            scale[axis] = cells[axis] / extent if extent > 0 else 0.0
-        if not np.isfinite(scale[axis]):
-            scale[axis] = 0.0
+        scale[axis] = scale_of(cells[axis], begin[axis], end[axis])
     keys = [[keys_of(e[i : i + 1], bool(boxes.floats[i]))[0] for i in (0, 1)] for e in (begin, end)]
     return Lattice(
         frozen(np.array(keys[0]), np.int64), frozen(np.array(keys[1]), np.int64),

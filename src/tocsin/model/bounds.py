@@ -56,7 +56,7 @@ class Bounds:
 
     def _end(self, column: pa.Array | None, upper: bool) -> tuple[np.ndarray, np.ndarray]:
         n = len(self._rows)
-        if column is None or t.is_null(column.type):
+        if column is None or t.is_null(column.type) or n == 0:
             return np.zeros(n, np.int64), np.ones(n, bool)
         out = np.empty(n, np.int64)
         empty = np.asarray(column.is_null())

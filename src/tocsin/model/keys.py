@@ -118,9 +118,18 @@ def gather(keys: Keys, attribute: int, column: Int64Out) -> None:
                 column[event] = key[i]
 
 
+# For those who cut a domain into equal parts. Floats reach further than their differences do: so
+# what lies beyond FAR is an outlier, and a domain narrower than NARROW is not cut. Then extents,
+# sums of 2**60 extents, and parts to a unit of a domain are finite, and a part's number fits 64
+# bits.
+FAR = 2.0**960
+NARROW = 2.0**-960
+FAR_INTEGER = 2.0**62  # like FAR, where keys are integers
+
+
 @step
 def number(key, is_float):
-    """Return the number that a key stands for, for those who cut a domain into equal parts."""
+    """Return the number that a key stands for; it may be infinite, or NaN."""
     if is_float != 0:
         return np.int64(key if key >= 0 else np.int64(NULL) - key).view(np.float64)
     return np.float64(key)

@@ -98,4 +98,3 @@ def _column(rows: list[tuple[int, dict[str, Any]]], field: pa.Field) -> pa.Array
             except EventError as error:
                 raise error.at(f"line {number}: column {name!r}") from None
         raise
-

@@ -84,8 +84,10 @@ class BEStar(Laid):
         `rigid` buckets are halved, as in the BE-tree. For a tree that has grown by insertions
         alone (BE*), build it of none and insert.
         """
-        if leaf_capacity < 1:
-            raise RuleError(f"a leaf must hold 1 conjunction or more; got {leaf_capacity!r}")
+        if not 1 <= leaf_capacity < 2**31:
+            raise RuleError(
+                f"a leaf must hold from 1 to {2**31 - 1:,} conjunctions; got {leaf_capacity!r}"
+            )
         if not 0 <= alpha <= 0.5:
             raise RuleError(f"alpha must be from 0 to 0.5; got {alpha!r}")
         if not beta >= 1:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from tocsin.jit import BOOLEAN, UINT16, UINT64, instruction
+from tocsin.jit import BOOLEAN, UINT16, UINT64, check_bounds, instruction
 
 LANES = 8
 ROW = 3 * LANES  # words of a row: attributes, lows, highs
@@ -25,20 +25,25 @@ _WORD, _INDEX = ir.IntType(16), ir.IntType(64)
 _WORDS = ir.VectorType(_WORD, LANES)
 
 
-def _load(builder, data, at, beyond):
+def _load(context, builder, array, at, beyond):
     """Load eight words, `beyond` an index."""
-    address = builder.gep(data, [builder.add(at, _INDEX(beyond))])
+    begin = builder.add(at, _INDEX(beyond))
+    check_bounds(context, builder, array, begin, LANES)
+    address = builder.gep(array.data, [begin])
     words = builder.load(builder.bitcast(address, _WORDS.as_pointer()))
     words.align = 2
     return words
 
 
-def _look_up(builder, table, data, at):
+def _look_up(context, builder, table, array, at):
     """Load the words of a table that eight indexes name."""
+    check_bounds(context, builder, array, at, LANES)
     words = ir.Constant(_WORDS, ir.Undefined)
     for lane in range(LANES):
-        index = builder.load(builder.gep(data, [builder.add(at, _INDEX(lane))]))
-        word = builder.load(builder.gep(table, [builder.zext(index, _INDEX)]))
+        index = builder.load(builder.gep(array.data, [builder.add(at, _INDEX(lane))]))
+        index = builder.zext(index, _INDEX)
+        check_bounds(context, builder, table, index, 1)
+        word = builder.load(builder.gep(table.data, [index]))
         words = builder.insert_element(words, word, ir.IntType(32)(lane))
     return words
 
@@ -58,16 +63,16 @@ def _bits(builder, low, last, first, high):
     return builder.zext(builder.bitcast(meet, ir.IntType(LANES)), _INDEX)
 
 
-def _data(context, builder, signature, arguments, which):
-    return context.make_array(signature.args[which])(context, builder, arguments[which]).data
+def _array(context, builder, signature, arguments, which):
+    return context.make_array(signature.args[which])(context, builder, arguments[which])
 
 
 def _between(typing_context, words, at, first, last):
     """Tell which of eight ranges (their lows at `at`, then their highs) meet one range."""
 
     def emit(context, builder, signature, arguments):
-        data, at = _data(context, builder, signature, arguments, 0), arguments[1]
-        low, high = _load(builder, data, at, 0), _load(builder, data, at, LANES)
+        words, at = _array(context, builder, signature, arguments, 0), arguments[1]
+        low, high = (_load(context, builder, words, at, beyond) for beyond in (0, LANES))
         first, last = (_repeated(builder, word) for word in arguments[2:])
         return _bits(builder, low, last, first, high)
 
@@ -82,23 +87,19 @@ def _within(typing_context, words, at, line, lasts, ranged):
     """
 
     def emit(context, builder, signature, arguments):
-        data, at, ranged = (
-            _data(context, builder, signature, arguments, 0),
-            arguments[1],
-            arguments[4],
-        )
-        line, lasts = (_data(context, builder, signature, arguments, i) for i in (2, 3))
-        first = _look_up(builder, line, data, at)
+        at, ranged = arguments[1], arguments[4]
+        words, line, lasts = (_array(context, builder, signature, arguments, i) for i in (0, 2, 3))
+        first = _look_up(context, builder, line, words, at)
         with builder.if_else(ranged) as (ranges, values):
             with ranges:
-                end = _look_up(builder, lasts, data, at)
+                end = _look_up(context, builder, lasts, words, at)
                 of_ranges = builder.block
             with values:
                 of_values = builder.block
         last = builder.phi(_WORDS)
         last.add_incoming(end, of_ranges)
         last.add_incoming(first, of_values)
-        low, high = _load(builder, data, at, LANES), _load(builder, data, at, 2 * LANES)
+        low, high = (_load(context, builder, words, at, beyond) for beyond in (LANES, 2 * LANES))
         return _bits(builder, low, last, first, high)
 
     return UINT64(words, UINT64, line, lasts, BOOLEAN), emit
