@@ -149,11 +149,11 @@ def run(names, seeds, **environment):
 def test_with_bounds_checks():
     """In the quick profile only what cuts a domain into cells: the rest takes long to compile."""
     names = CHECKS if LONG else ["grid", "ntree", "quad-tree", "intervals", "rectangles"]
-    run(names, range(200) if LONG else [0, 1, 2, 3, 20], TOCSIN_BOUNDS_CHECK="1")
+    run(names, range(120) if LONG else [0, 1, 2, 3, 20], TOCSIN_BOUNDS_CHECK="1")
 
 
 def test_in_the_kernels_that_users_run():
-    run(CHECKS, range(300) if LONG else [0, 1])
+    run(CHECKS, range(120) if LONG else [0, 1])
 
 
 @pytest.mark.parametrize("kind", ["number", "integer"])
