@@ -43,7 +43,7 @@ class Asked:
         stop = self.index.candidates(self.keys, self.width, first, stop, offsets, out)
         if not self.index.proven:
             accept(
-                self.index.conjunctions, _NONE_REMOVED, self.keys, self.width, first, stop - first,
+                self.index.conjunctions, self.keys, self.width, first, stop - first,
                 offsets, out,
             )  # fmt: skip
         return stop
@@ -81,8 +81,8 @@ class Asked:
         for first, offsets, rules in self.blocks(events):
             stop = first + len(offsets) - 1
             keep_best(
-                self.index.conjunctions, True, self.weights, first, stop - first, offsets, rules, k,
-                *_part(kept, k, first, stop),
+                self.index.conjunctions, _NONE_REMOVED, True, self.weights, first, stop - first,
+                offsets, rules, k, *_part(kept, k, first, stop),
             )  # fmt: skip
         return kept
 

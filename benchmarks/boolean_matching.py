@@ -135,7 +135,7 @@ def measure_indexes(
     held, asks, builds, direct, whole = {}, {}, {}, {}, {}
     for index in NAMES:
         held[index], builds[index] = loaded(world, index, table)
-        ((part,),) = (segment.parts for segment in held[index]._rules.segments())
+        ((part,),) = (live.segment.parts for live in held[index].snapshot().segments)
         asks[index] = Asked(part.index, keys, len(world.floats))
         direct[index] = Timed(index, asks[index].match, asked)
         whole[index] = Timed(index, through_rules(held[index], events), asked)

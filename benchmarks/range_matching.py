@@ -375,7 +375,7 @@ def measure_in_place(document: Document, name: str, workload: Workload, batch: i
     rules = tocsin.Rules(workload.schema, index=name)
     rules.add_many(workload.rule_table())
     points = point_table(workload.first(1_000))
-    ((part,),) = (segment.parts for segment in rules._rules.segments())
+    ((part,),) = (live.segment.parts for live in rules.snapshot().segments)
     index, expected = part.index, rules.count(points)
     events = Events.read(points, rules.schema, range(len(rules.schema)), {})
     drawn = np.random.default_rng(0).permutation(workload.rules)

@@ -22,8 +22,9 @@ from tocsin.errors import (
 if TYPE_CHECKING:
     from tocsin.engine.explain import Explanation
     from tocsin.engine.plan import Plan
-    from tocsin.engine.rules import Rule, Rules
+    from tocsin.engine.rules import Rules
     from tocsin.engine.store import RuleStore
+    from tocsin.engine.version import Rule, Version
     from tocsin.model.matches import Counters, Matches
     from tocsin.model.schema import Schema
 
@@ -46,6 +47,7 @@ __all__ = [
     "StoreError",
     "TocsinError",
     "UnknownRuleError",
+    "Version",
     "open",
 ]
 
@@ -54,10 +56,11 @@ _HOMES = {
     "Explanation": "tocsin.engine.explain",
     "Matches": "tocsin.model.matches",
     "Plan": "tocsin.engine.plan",
-    "Rule": "tocsin.engine.rules",
+    "Rule": "tocsin.engine.version",
     "RuleStore": "tocsin.engine.store",
     "Rules": "tocsin.engine.rules",
     "Schema": "tocsin.model.schema",
+    "Version": "tocsin.engine.version",
 }
 
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from tests.conformance.checks import NO_FLAGS
 from tocsin.index.accept import accept
 from tocsin.model.conjunctions import conjunctions
 from tocsin.model.keys import dense
@@ -243,7 +242,7 @@ def check_equal_to_numpy(index, work):
     first, found = 0, []
     while first < n:
         stop = index.candidates(work.keys, width, first, n, offsets, out)
-        accept(work.conjunctions, NO_FLAGS, work.keys, width, first, stop - first, offsets, out)
+        accept(work.conjunctions, work.keys, width, first, stop - first, offsets, out)
         found += [out[offsets[i] : offsets[i + 1]].copy() for i in range(stop - first)]
         first = stop
     for event, numbers in enumerate(found):

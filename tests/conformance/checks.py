@@ -7,7 +7,7 @@ import numpy as np
 
 from tests import generate, naive
 from tocsin.index.accept import accept
-from tocsin.index.finish import EventWeights
+from tocsin.index.finish import EventWeights, fold, to_rules
 from tocsin.jit import frozen
 from tocsin.model.condition import Conditions
 from tocsin.model.conjunctions import Builder, conjunctions
@@ -16,7 +16,7 @@ from tocsin.model.keys import dense, sparse
 from tocsin.model.schema import Schema
 
 NULL = -(2**63)
-NO_FLAGS = np.empty(0, np.uint8)
+NO_BITS = np.empty(0, np.uint8)
 
 
 class Workload:
@@ -97,7 +97,7 @@ def check_accepts_exactly(index, work):
     assert index.candidates(work.keys, work.width, 0, size, offsets, out) == size
     candidates, proven = int(offsets[-1]), int((out[: offsets[-1]] >= 0).sum())
     evaluated = accept(
-        index.conjunctions, NO_FLAGS, work.keys, work.width, 0, size, offsets, out
+        index.conjunctions, work.keys, work.width, 0, size, offsets, out
     )  # fmt: skip
     assert evaluated == candidates - proven
     for event, truth in enumerate(work.truths):
@@ -106,13 +106,21 @@ def check_accepts_exactly(index, work):
 
 def check_leaves_out_what_was_removed(index, work):
     n, size = index.conjunctions.size, work.keys.size
-    removed = (np.arange(n) % 3 == 0).astype(np.uint8)
-    out, offsets = np.empty(n * size + n, np.int32), np.zeros(size + 1, np.int64)
-    index.candidates(work.keys, work.width, 0, size, offsets, out)
-    accept(index.conjunctions, removed, work.keys, work.width, 0, size, offsets, out)
-    for event, truth in enumerate(work.truths):
-        kept = set(out[offsets[event] : offsets[event + 1]].tolist())
-        assert kept == {c for c in truth if not removed[c]}
+    removed = np.arange(n) % 3 == 0
+    bits = np.packbits(removed, bitorder="little")
+    c = index.conjunctions
+    for folding in (False, True):
+        out, offsets = np.empty(n * size + n, np.int32), np.zeros(size + 1, np.int64)
+        index.candidates(work.keys, work.width, 0, size, offsets, out)
+        accept(c, work.keys, work.width, 0, size, offsets, out)
+        if folding:
+            fold(c, bits, size, offsets, out)
+        else:
+            to_rules(c.rule, bits, size, offsets, out)
+        for event, truth in enumerate(work.truths):
+            kept = out[offsets[event] : offsets[event + 1]].tolist()
+            assert set(kept) == {c.rule[each] for each in truth if not removed[each]}
+            assert not folding or len(kept) == len(set(kept))
 
 
 def check_batch_equals_single(index, work):
@@ -175,14 +183,15 @@ def check_finds_the_best(index, work):
     rng = np.random.default_rng(0)
     size, width, floats = work.keys.size, work.width, work.schema.floats()
     rows = len(work.conjunctions.kind)
-    removed = (np.arange(work.conjunctions.size) % 5 == 0).astype(np.uint8)
+    is_removed = np.arange(work.conjunctions.size) % 5 == 0
+    removed = np.packbits(is_removed, bitorder="little")
     own = [{int(a): float(w) for a, w in zip(rng.integers(0, width, 4), rng.random(4))}
            for _ in range(size)]  # fmt: skip
     common = rng.integers(0, 3, width).astype(np.float64)
     for weight in (np.empty(0), rng.integers(0, 4, rows) / 2, rng.random(rows)):
         c = conjunctions(*work.conjunctions[:6], weight, work.conjunctions.rule)
         ranked = type(index).build(c, floats)
-        for flags in (NO_FLAGS, removed):
+        for bits in (NO_BITS, removed):
             for weights, of_event in (
                 (weights_of(np.ones(width), []), lambda e: np.ones(width)),
                 (weights_of(common, own), lambda e: weights_line(common, own[e])),
@@ -195,13 +204,13 @@ def check_finds_the_best(index, work):
                         scores = np.full((size - 1) * k, 1.5)
                         single = len(np.unique(c.rule)) == c.size
                         ranked.best(
-                            keys, width, 1, size - 1, 1, flags, single, weights, k,
+                            keys, width, 1, size - 1, 1, bits, single, weights, k,
                             sizes, rules, scores,
                         )  # fmt: skip
                         for event in range(1, size):
                             best = {-7: 1.5}
                             for each in work.truths[event]:
-                                if not (len(flags) and flags[each]):
+                                if not (len(bits) and is_removed[each]):
                                     rule = int(c.rule[each])
                                     score = naive_score(c, each, of_event(event))
                                     best[rule] = max(best.get(rule, -1.0), score)

@@ -125,16 +125,3 @@ def test_threads_replace_while_others_match():
     finally:
         stop.set()
         thread.join()
-
-
-def test_a_match_within_a_match_has_memory_of_its_own():
-    rules = tocsin.Rules(SCHEMA)
-    for i in range(100):
-        rules.add(i, f"n = {i}")
-    rules.merge()
-    inner = []
-    events = [{"n": 7}] * 300
-    events[290] = Event(lambda: inner.append(rules.match([{"n": 9}] * 50).ids().to_pylist()))
-    found = rules.match(events).ids().to_pylist()
-    assert found == [7] * 290 + [1] + [7] * 9
-    assert inner == [[9] * 50]

@@ -58,8 +58,8 @@ def squares(n, extra=""):
 )
 def test_what_all_rules_have_alike_is_no_axis(extra):
     rules = squares(400, extra)
-    (segment,) = rules._rules.segments()
-    (part,) = segment.parts
+    (live,) = rules.snapshot().segments
+    (part,) = live.segment.parts
     assert part.index.name == "grid"
     axes, is_float = chosen_axes(part.conjunctions, rules.schema.floats())
     assert sorted(axes.tolist()) == [1, 3]
@@ -93,7 +93,7 @@ def test_a_merge_chooses_anew():
 
 
 def test_a_bulk_load_builds_one_index(monkeypatch):
-    from tocsin.engine import collection
+    from tocsin.engine import draft
 
     built = []
 
@@ -101,7 +101,7 @@ def test_a_bulk_load_builds_one_index(monkeypatch):
         built.append(conjunctions.size)
         return built_parts(name, conjunctions, floats)
 
-    monkeypatch.setattr(collection, "built_parts", counting)
+    monkeypatch.setattr(draft, "built_parts", counting)
     squares(3000)
     assert built == [3000]
 
@@ -152,8 +152,8 @@ def test_rules_of_several_shapes_lie_apart(mixed):
 
 
 def test_a_rule_lies_in_one_part(mixed):
-    (segment,) = mixed._rules.segments()
-    held = [set(part.conjunctions.rule.tolist()) for part in segment.parts]
+    (live,) = mixed.snapshot().segments
+    held = [set(part.conjunctions.rule.tolist()) for part in live.segment.parts]
     assert sum(map(len, held)) == len(set.union(*held)) == len(mixed) - 1  # FALSE lies nowhere
 
 

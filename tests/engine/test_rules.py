@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import tocsin
-from tocsin.engine import collection
+from tocsin.engine import draft
 
 SCHEMA = {"x": "number", "y": "number", "tier": "category"}
 
@@ -404,8 +404,8 @@ def test_a_rule_over_two_attributes_takes_54_bytes():
     rules.add_many(
         pa.table({"id": np.arange(1000), "x_low": np.zeros(1000), "y_low": np.ones(1000)})
     )
-    (segment,) = rules._rules.segments()
-    assert round(segment.parts[0].conjunctions.nbytes / 1000) == 54
+    (live,) = rules.snapshot().segments
+    assert round(live.segment.parts[0].conjunctions.nbytes / 1000) == 54
 
 
 def test_plan_and_repr(rules):
@@ -520,9 +520,9 @@ def test_texts_whose_hashes_clash(monkeypatch):
 
 def size_of(rules):
     gc.collect()
-    segments = rules._rules.segments()
+    segments = [live.segment for live in rules.snapshot().segments]
     texts = sum(s.roster.ids.nbytes + s.roster.where.nbytes for s in segments)
-    return rules.nbytes + texts + len(rules._rules.codes) * 100
+    return rules.nbytes + texts + len(rules._draft.codes) * 100
 
 
 def test_memory_returns_after_mass_removal():
@@ -545,7 +545,7 @@ def test_memory_returns_after_mass_removal():
 
 def test_replacing_the_rule_that_sets_off_a_merge(monkeypatch):
     """A merge gives codes anew; the new condition must not have been read with the old ones."""
-    monkeypatch.setattr(collection, "_SMALL", 0)
+    monkeypatch.setattr(draft, "_SMALL", 0)
     rules = tocsin.Rules(SCHEMA)
     rules.add("a", "tier IN ('p', 'q', 'r')")
     rules.merge()
@@ -554,7 +554,7 @@ def test_replacing_the_rule_that_sets_off_a_merge(monkeypatch):
 
 
 def test_merging_by_itself(monkeypatch):
-    monkeypatch.setattr(collection, "_SMALL", 10)
+    monkeypatch.setattr(draft, "_SMALL", 10)
     rules = tocsin.Rules({"n": "integer"})
     for i in range(200):
         rules.add(i, f"n >= {i}")
@@ -599,7 +599,7 @@ def test_a_match_within_a_match_has_memory_of_its_own():
     rules = tocsin.Rules({"x": "number"})
     rules.add_many(pa.table({"id": range(2000), "x_low": [float(i) for i in range(2000)]}))
     outer, inner = [{"x": 1500.0}] * 3, [{"x": 3.0}] * 50
-    run = rules._run(outer)
+    run = rules.snapshot()._run(outer)
     buffers = run._buffers(kept=True)
     for _, events in run._rounds(buffers):
         before = [b.out[: b.offsets[events]].copy() for b in buffers]

@@ -134,11 +134,11 @@ def test_stores_without_an_identity(store, tmp_path, monkeypatch):
     old = tocsin.RuleStore.create(path, SCHEMA)
     old.add("a", "x > 1")
     monkeypatch.undo()
-    assert old.rules()._rules.origin.store == ""
+    assert old.rules()._origin.store == ""
     mine, yours = tocsin.open(path), tocsin.open(path)
     yours.add("yours", "x > 2")
     assert yours.save(path) == 3
-    assert tocsin.open(path)._rules.origin.store != ""
+    assert tocsin.open(path)._origin.store != ""
     mine.add("mine", "x > 2")
     with pytest.raises(tocsin.StoreConflictError):
         mine.save(path)

@@ -404,7 +404,7 @@ def test_flags_earlier_lists_and_rules_of_several_conjunctions():
     rules = [[between(0, n, n + 50, 1 + n % 7)] for n in range(100)]
     c = made(rules)._replace(rule=frozen(np.arange(100) // 2, np.int32))
     index = BEStar.build(c, np.zeros(1, np.uint8))
-    removed = (np.arange(100) % 7 == 6).astype(np.uint8)
+    removed = np.packbits(np.arange(100) % 7 == 6, bitorder="little")
     sizes, best, scores = np.array([0, 2]), np.zeros(8, np.int32), np.zeros(8)
     best[4:6], scores[4:6] = [900, 20], [6.5, 1.0]
     none = weights_of([{}, {}, {}], 1)

@@ -19,7 +19,6 @@ import numpy as np
 import pytest
 
 from tests.conformance.boxes import HIGHEST, LOWEST, NULL
-from tests.conformance.checks import NO_FLAGS
 from tests.index.extremes import (
     EVENTS,
     FLOATS,
@@ -46,7 +45,7 @@ def answers(index, case, columns):
     out, offsets = np.empty(size * EVENTS + size, np.int32), np.zeros(EVENTS + 1, np.int64)
     assert index.candidates(keys, width, 0, EVENTS, offsets, out) == EVENTS
     (accept_ranges if keys.ranged else accept)(
-        index.conjunctions, NO_FLAGS, keys, width, 0, EVENTS, offsets, out
+        index.conjunctions, keys, width, 0, EVENTS, offsets, out
     )
     found = np.zeros((EVENTS, size), int)
     np.add.at(found, (np.repeat(np.arange(EVENTS), np.diff(offsets)), out[: offsets[-1]]), 1)

@@ -32,14 +32,13 @@ def part(work, chosen):
 
 def answers(index, work):
     """Return the pairs that an index finds, as a matrix."""
-    from tests.conformance.checks import NO_FLAGS
     from tocsin.index.accept import accept
 
     width, n = work.events.shape
     size = index.conjunctions.size
     out, offsets = np.empty(size * n + size, np.int32), np.zeros(n + 1, np.int64)
     assert index.candidates(work.keys, width, 0, n, offsets, out) == n
-    accept(index.conjunctions, NO_FLAGS, work.keys, width, 0, n, offsets, out)
+    accept(index.conjunctions, work.keys, width, 0, n, offsets, out)
     found = np.zeros((n, size), int)
     np.add.at(found, (np.repeat(np.arange(n), np.diff(offsets)), out[: offsets[-1]]), 1)
     assert found.max(initial=0) <= 1, "found twice"

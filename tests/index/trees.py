@@ -9,7 +9,7 @@ from tocsin.model.keys import dense, sparse
 
 NULL, LOWEST, HIGHEST = -(2**63), -(2**63) + 1, 2**63 - 1
 INTERVAL, SET, NOT_SET = 0, 1, 2
-NO_FLAGS = np.empty(0, np.uint8)
+NO_BITS = np.empty(0, np.uint8)
 
 
 def made(rules, first=0, weighted=True):
@@ -85,7 +85,7 @@ def weights_of(weights, width):
     )
 
 
-def best_of(index, events, width, k, weights, removed=NO_FLAGS):
+def best_of(index, events, width, k, weights, removed=NO_BITS):
     n = len(events)
     sizes, rules, scores = np.zeros(n, np.int64), np.zeros(n * k, np.int32), np.zeros(n * k)
     counted = index.best(

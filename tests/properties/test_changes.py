@@ -15,7 +15,7 @@ from hypothesis.stateful import (
 
 import tocsin
 from tests import generate, naive
-from tocsin.engine import collection
+from tocsin.engine import draft
 
 RANDOMS = st.randoms(use_true_random=False)
 
@@ -28,7 +28,7 @@ class Changes(RuleBasedStateMachine):
     @initialize(small=st.sampled_from([0, 2, 1024]), integers=st.booleans())
     def start(self, small, integers):
         # A tiny delta merges all the time, a large one as good as never.
-        collection._SMALL = small
+        draft._SMALL = small
         self.rules = tocsin.Rules(generate.SCHEMA)
         self.model: dict[object, naive.Condition] = {}  # in the order of addition
         self.gone: set[object] = set()
@@ -36,7 +36,7 @@ class Changes(RuleBasedStateMachine):
         self.integers = integers
 
     def teardown(self):
-        collection._SMALL = 1024
+        draft._SMALL = 1024
 
     def new_id(self):
         number = self.positions

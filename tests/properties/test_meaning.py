@@ -110,12 +110,13 @@ def test_what_is_written_reads_the_same(rng):
     engine = tocsin.Rules(generate.SCHEMA)
     where = generate.condition(rng, rng.choice((0, 0, 1)))
     engine.add("given", naive.sql(where, rng))
-    (segment,) = engine._rules.segments()
+    (live,) = engine.snapshot().segments
+    segment = live.segment
     c = segment.parts[0].conjunctions
     if c.size != 1:
         return
     segment.roster = segment.roster._replace(where=pa.nulls(1, pa.large_string()))
-    text = condition_text(segment, 0, engine.schema, engine._rules.codes)
+    text = condition_text(segment, 0, engine.schema, engine._draft.codes)
     again = tocsin.Rules(generate.SCHEMA)
     again.add("written", text)
     events = [generate.event(rng) for _ in range(20)]

@@ -210,7 +210,7 @@ def test_a_range_of_one_value_is_that_value():
     engine.merge()
     table = pa.table({"x": [{"low": 4.0, "high": 4.0}]})
     assert len(engine.match(table)) == 1
-    (segment,) = engine._rules.segments()
+    (segment,) = engine.snapshot().segments
     before = segment.nbytes
     assert len(engine.match(pa.table({"x": [{"low": 1.0, "high": 4.0}]}))) == 1
     assert segment.nbytes > before  # exhaustive search was made

@@ -94,9 +94,9 @@ class Explanation:
     __repr__ = __str__
 
 
-def alone_of(segment: Segment, place: int) -> Segment:
+def single_rule_segment(segment: Segment, place: int) -> Segment:
     """Return a segment of one rule alone, to be matched as any other."""
-    here = np.arange(len(segment.roster.positions)) == place
+    here = np.arange(len(segment)) == place
     index = Exhaustive.build(segment.conjunctions_of(place))
     return Segment(segment.roster.kept(here), [Indexed(index)])
 

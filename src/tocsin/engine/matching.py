@@ -17,12 +17,12 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from tocsin.engine.segment import Indexed, Rosters, Segment
+from tocsin.engine.segment import LivePart, Rosters
 from tocsin.errors import EventError, TocsinError
 from tocsin.index.accept import accept, accept_ranges
-from tocsin.index.finish import EventWeights, fold, keep_best
+from tocsin.index.finish import EventWeights, fold, keep_best, to_rules
 from tocsin.index.protocol import Ranked
-from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, frozen, kernel, prefetch
+from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, frozen, kernel
 from tocsin.model.arrow import refusing
 from tocsin.model.events import Events, is_sparse, map_entries
 from tocsin.model.keys import Keys
@@ -31,7 +31,6 @@ from tocsin.model.schema import Schema
 from tocsin.model.weights import checked_weight
 
 _ROOM = 1 << 20  # candidates a buffer holds beyond one event's most: 4 MiB
-_AHEAD = 16  # matches whose rules are asked of memory before they are needed
 _MOST_KEPT = 1 << 24  # candidates of a buffer that a thread may keep: 64 MiB
 
 
@@ -59,14 +58,12 @@ class _Kept(threading.local):
 _kept = _Kept()
 
 
-_NONE_REMOVED = frozen(np.empty(0), np.uint8)
-
-
 class _Buffer:
     """Where the candidates of one part go, and what has been counted."""
 
-    def __init__(self, part: Indexed, events: int, kept: bool = False):
-        self.part = part
+    def __init__(self, live: LivePart, events: int, kept: bool = False):
+        part = live.part
+        self.part, self.removed = live
         # One event needs a place per conjunction; a single event gets no more.
         size = part.conjunctions.size + (_ROOM if events > 1 else 0)
         self.out = _kept.take(size) if kept else np.empty(size, np.int32)
@@ -81,14 +78,13 @@ class _Buffer:
         index = self.part.index_for(keys)
         return index.candidates(keys, width, first, stop, self.offsets, self.out)
 
-    def accept(self, keys: Keys, width: int, first: int, events: int, removed: np.ndarray) -> None:
+    def accept(self, keys: Keys, width: int, first: int, events: int) -> None:
         part = self.part
         self.candidates += int(self.offsets[events] - self.offsets[0])
-        if part.index_for(keys).proven and not len(removed):
+        if part.index_for(keys).proven:
             return
         self.evaluated += (accept_ranges if keys.ranged else accept)(
             part.conjunctions,
-            removed,
             keys,
             width,
             first,
@@ -116,7 +112,7 @@ class _Buffer:
         if hasattr(asked, "best"):
             index = cast(Ranked, asked)
             seen = index.best(
-                keys, width, first, events, before, part.removed, part.single, weights, k,
+                keys, width, first, events, before, self.removed, part.single, weights, k,
                 sizes, rules, scores,
             )  # fmt: skip
             self.candidates += seen[0]
@@ -125,43 +121,38 @@ class _Buffer:
         done = 0
         while done < events:
             several = self.propose(keys, width, first + done, first + events) - first - done
-            self.accept(keys, width, first + done, several, part.removed)
+            self.accept(keys, width, first + done, several)
             keep_best(
-                part.conjunctions, part.single, weights, before + done, several,
+                part.conjunctions, self.removed, part.single, weights, before + done, several,
                 self.offsets, self.out, k, sizes[done:], rules[done * k :], scores[done * k :],
             )  # fmt: skip
             done += several
 
     def settle(self, keys: Keys, width: int, first: int, events: int) -> None:
         """Make rules of the candidates: those that hold and were not removed, each once."""
-        part = self.part
+        part, removed = self.part, self.removed
+        self.accept(keys, width, first, events)
         if not part.single:
-            self.accept(keys, width, first, events, part.removed)
-            fold(part.conjunctions, events, self.offsets, self.out)
-            return
-        self.accept(keys, width, first, events, _NONE_REMOVED)
-        if len(part.removed) or not part.numbered:
-            name(part.rule, events, self.offsets, self.out)
+            fold(part.conjunctions, removed, events, self.offsets, self.out)
+        elif len(removed) or not part.numbered:
+            to_rules(part.conjunctions.rule, removed, events, self.offsets, self.out)
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of events through segments."""
+    """One run of events through the parts of segments."""
 
-    segments: Sequence[Segment]
+    parts: Sequence[LivePart]
     ids: Rosters
-    schema: Schema
+    width: int  # attributes of the schema
     events: Events
 
-    def _parts(self) -> list[Indexed]:
-        return [part for segment in self.segments for part in segment.parts]
-
     def _buffers(self, kept: bool) -> list[_Buffer]:
-        return [_Buffer(part, len(self.events), kept) for part in self._parts()]
+        return [_Buffer(part, len(self.events), kept) for part in self.parts]
 
     def _rounds(self, buffers: list[_Buffer]) -> Iterator[tuple[int, int]]:
         """Yield (first event, number of events) with what they match in the buffers."""
-        width = len(self.schema)
+        width = self.width
         before = 0
         for keys in self.events.blocks():
             first = 0
@@ -198,9 +189,8 @@ class Run:
 
     def match(self) -> Matches:
         """Return all matches in fresh arrays."""
-        parts = self._parts()
-        if len(parts) == 1:
-            return self._match_in_place(parts[0])
+        if len(self.parts) == 1:
+            return self._match_in_place(self.parts[0])
         n = len(self.events)
         offsets = np.zeros(n + 1, np.int64)
         rules = np.empty(0, np.int32)
@@ -219,17 +209,17 @@ class Run:
         counted = sum(b.candidates for b in buffers), sum(b.evaluated for b in buffers)
         return Matches(offsets, rules[:size], self.ids, counters=Counters(*counted, size))
 
-    def _match_in_place(self, part: Indexed) -> Matches:
+    def _match_in_place(self, live: LivePart) -> Matches:
         """Return all matches of the only part, written straight to where they stay.
 
         Candidates are accepted and folded there, block by block. The result is asked for whole
         once a few events have told how much they match.
         """
-        n, width = len(self.events), len(self.schema)
+        n, width, part = len(self.events), self.width, live.part
         most = part.conjunctions.size
         offsets = np.empty(n + 1, np.int64)
         offsets[0] = 0
-        buffer = _Buffer(part, n, True)
+        buffer = _Buffer(live, n, True)
         rules, kept = buffer.out, True
         size = done = 0
         for keys in self.events.blocks():
@@ -259,18 +249,19 @@ class Run:
         """Return how many rules each event matches."""
         counts = np.zeros(len(self.events), np.int64)
         buffers: dict[int, _Buffer] = {}
-        parts, width = self._parts(), len(self.schema)
+        width = self.width
         before = 0
         for keys in self.events.blocks():
             some = counts[before : before + keys.size]
             # A rule is in one part, so their counts add up.
-            for number, part in enumerate(parts):
-                plain = part.single and part.index.proven and not len(part.removed)
+            for number, live in enumerate(self.parts):
+                part = live.part
+                plain = part.single and part.index.proven and not len(live.removed)
                 if plain and not keys.ranged:
                     part.index.count(keys, width, some)
                     continue
                 if number not in buffers:
-                    buffers[number] = _Buffer(part, len(self.events), True)
+                    buffers[number] = _Buffer(live, len(self.events), True)
                 buffer, first = buffers[number], 0
                 while first < keys.size:
                     stop = buffer.propose(keys, width, first, keys.size)
@@ -283,10 +274,8 @@ class Run:
 
     def top(self, k: int, weights: EventWeights) -> Matches:
         """Return each event's k best rules, best first."""
-        n = len(self.events)
-        k = max(1, min(k, sum(s.size for s in self.segments)))
+        n, width = len(self.events), self.width
         at_once = max(1, _ROOM // k)  # events whose lists are held together
-        width = len(self.schema)
         buffers = self._buffers(True)
         offsets = np.zeros(n + 1, np.int64)
         rules, scores = [np.empty(0, np.int32)], [np.empty(0)]
@@ -340,25 +329,6 @@ def _grown(rules: np.ndarray, size: int, wanted: int, expected: int) -> np.ndarr
     grown = np.empty(max(wanted, room), np.int32)
     grown[:size] = rules[:size]
     return grown
-
-
-@kernel
-def name(rule: Int32s, events: int, offsets: Int64Out, found: Int32Out) -> None:
-    """Turn conjunctions in place into the positions of their rules, each rule one conjunction.
-
-    A negative position is that of a rule that was removed: it is left out.
-    """
-    start = kept = np.uint64(offsets[0])
-    for i in range(events):
-        stop = np.uint64(offsets[i + 1])
-        for at in range(start, stop):
-            if at + np.uint64(_AHEAD) < stop:
-                prefetch(rule, np.int64(found[at + np.uint64(_AHEAD)]))
-            position = rule[np.uint64(found[at])]
-            found[kept] = position
-            kept += np.uint64(position >= 0)
-        start = stop
-        offsets[i + 1] = kept
 
 
 @kernel

@@ -1,44 +1,34 @@
 """Rules: the public face of matching in one process.
 
-One thread may change rules while others match: a match sees the rules as they were when
-it began, all of them.
+Rules are a draft and a pointer to the version that it was when someone last looked. One thread may
+change them while others match: whoever looks takes the version, and never waits for a change that
+is under way; a match sees the rules as they were when it began, all of them.
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as t
 
-from tocsin.engine.collection import Collection
-from tocsin.engine.explain import Explanation, alone_of, condition_text, explained
-from tocsin.engine.matching import Run, event_weights
-from tocsin.engine.plan import Part, Plan
-from tocsin.engine.segment import Rosters, Segment
-from tocsin.engine.store_folder import StoreFolder
-from tocsin.errors import EventError, RuleError, TocsinError, is_unicode
+from tocsin.engine.draft import Draft
+from tocsin.engine.explain import Explanation
+from tocsin.engine.plan import Plan
+from tocsin.engine.store_folder import Origin, StoreFolder
+from tocsin.engine.version import Rule, Version, plain_id
+from tocsin.errors import RuleError, TocsinError, is_unicode
 from tocsin.model.arrow import refusing
 from tocsin.model.condition import Conditions
-from tocsin.model.events import Events
 from tocsin.model.matches import Matches
 from tocsin.model.schema import Schema
 from tocsin.model.tables import read_rules
 from tocsin.model.weights import checked_weights
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One rule; weights that are 1 and payload that is null are left out."""
-
-    id: Any
-    where: str
-    weights: dict[str, float] = field(default_factory=dict)
-    payload: dict[str, Any] = field(default_factory=dict)
 
 
 class Rules:
@@ -63,11 +53,31 @@ class Rules:
     """
 
     def __init__(self, schema: Any, index: str = "auto"):
-        self.schema = schema if isinstance(schema, Schema) else Schema(schema)
-        self._rules = Collection(self.schema, index)
+        self._begin(Draft(schema if isinstance(schema, Schema) else Schema(schema), index), None)
+
+    def _begin(self, draft: Draft, origin: Origin | None) -> None:
+        self.schema = draft.schema
+        self._draft = draft
+        self._origin = origin  # the store that these rules come from
         self._conditions = Conditions(self.schema)
         self._lock = threading.RLock()
-        self._asked: tuple[list[list[int]], dict[int, int]] = [], {}
+        self._is_changing = False
+
+    @contextlib.contextmanager
+    def _changing(self) -> Iterator[None]:
+        """Let nobody else change the draft, nor this thread in the middle of a change."""
+        with self._lock:
+            if self._is_changing:
+                raise RuleError(
+                    "these rules are in the middle of a change by the same thread: a signal "
+                    "handler or a finalizer that interrupts it can match only what snapshot() "
+                    "returned before"
+                )
+            self._is_changing = True
+            try:
+                yield
+            finally:
+                self._is_changing = False
 
     # ------------------------------------------------------------ change
 
@@ -84,13 +94,13 @@ class Rules:
         say how much each attribute counts in `top` (1 where nothing is said); `payload` is
         yours.
         """
-        with self._lock:
+        with self._changing():
             id = self._checked_id(id)
-            if self._rules.find([id])[0] is not None:
+            if self._draft.find([id])[0] is not None:
                 raise RuleError(f"rule {id!r} exists already; use replace to change it")
-            self._rules.check_room(1)
+            self._draft.check_room(1)
             checked = self._checked(id, where, weights, payload)
-            self._rules.append(id, where, *checked)
+            self._draft.append(id, where, *checked)
 
     def replace(
         self,
@@ -104,18 +114,18 @@ class Rules:
         Weights and payload stay as they are unless given, but for weights of attributes that the
         new condition does not test; `{}` removes them.
         """
-        with self._lock:
+        with self._changing():
             id = self._checked_id(id)
-            found = self._rules.find([id])[0]
+            found = self._draft.find([id])[0]
             if found is None:
-                raise self._rules.unknown(id)
-            self._rules.check_room(1)
+                raise self._draft.unknown(id)
+            self._draft.check_room(1)
             bound, checked_weights, payload = self._checked(id, where, weights, payload)
-            old_weights, old_payload = self._rules.weights_and_payload(found)
+            old_weights, old_payload = self._draft.weights_and_payload(found)
             if weights is None:
                 tested = {attribute for conjunction in bound for attribute, _ in conjunction}
                 checked_weights = {a: w for a, w in old_weights.items() if a in tested}
-            self._rules.append(
+            self._draft.append(
                 id,
                 where,
                 bound,
@@ -136,12 +146,12 @@ class Rules:
         * long: `id`, `attribute`, `low`, `high`, optionally `weight`; a row per predicate,
           all rows of an id are one rule
         """
-        with self._lock:
-            rules = self._rules
-            with rules.all_or_nothing():
-                read = read_rules(table, self._conditions, rules.codes, rules.next_position)
+        with self._changing():
+            draft = self._draft
+            with draft.all_or_nothing():
+                read = read_rules(table, self._conditions, draft.codes, draft.next_position)
                 if len(read.ids):
-                    rules.extend(read)
+                    draft.extend(read)
 
     def remove(self, id: Any) -> None:
         """Remove a rule; it never matches again."""
@@ -151,101 +161,87 @@ class Rules:
         """Remove rules by id: all of them, or none if any is unknown."""
         if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
             raise RuleError(f"remove_many takes several ids, got {ids!r}; use remove for one")
-        with self._lock:
-            asked = list(map(_plain_id, ids.to_pylist() if hasattr(ids, "to_pylist") else ids))
+        with self._changing():
+            asked = list(map(plain_id, ids.to_pylist() if hasattr(ids, "to_pylist") else ids))
             found = []
             seen: set[Any] = set()
-            for id_, at in zip(asked, self._rules.find(asked), strict=True):
+            for id_, at in zip(asked, self._draft.find(asked), strict=True):
                 if at is None:
-                    raise self._rules.unknown(id_)
+                    raise self._draft.unknown(id_)
                 if id_ in seen:
                     raise RuleError(f"rule {id_!r} is to be removed twice")
                 seen.add(id_)
                 found.append(at)
-            self._rules.remove(found)
+            self._draft.remove(found)
 
     def merge(self) -> None:
         """Build one base of all rules, forgetting what was removed; it also happens by itself."""
-        with self._lock:
-            self._rules.merge()
+        with self._changing():
+            self._draft.merge()
 
     # ------------------------------------------------------------ look
 
+    def snapshot(self) -> Version:
+        """Return these rules as they are now, frozen: to be matched, or shared between threads.
+
+        It is cheap. What is added since the last time is made ready to be matched, once.
+        """
+        version = self._draft.sealed
+        if version is None:
+            with self._changing():
+                version = self._draft.seal()
+        return version
+
     def __len__(self) -> int:
-        return len(self._rules)
+        return len(self._draft)
 
     def __contains__(self, id: object) -> bool:
         with self._lock:
-            return self._rules.find([_plain_id(id)])[0] is not None
+            return self._draft.find([id])[0] is not None
 
     def __iter__(self) -> Iterator[Any]:
         """Yield the ids in the order of addition."""
-        with self._lock:
-            segments = self._rules.segments()
-        for segment in segments:
-            yield from segment.roster.ids.filter(pa.array(segment.survivors())).to_pylist()
+        return iter(self.snapshot())
 
     def __getitem__(self, id: Any) -> Rule:
-        with self._lock:
-            segment, place = self._rules.locate(_plain_id(id))
-            weights, payload = segment.weights_and_payload(place)
-            where = condition_text(segment, place, self.schema, self._rules.codes)
-            named = {self.schema.name(attribute): weight for attribute, weight in weights.items()}
-            return Rule(segment.roster.ids[place].as_py(), where, named, payload)
+        return self.snapshot()[id]
 
     def plan(self) -> Plan:
         """Return which index holds what, and why; it prints as a sentence each."""
-        with self._lock:
-            told = []
-            for role, segment in self._rules.roles():
-                counts = np.array([part.counts() for part in segment.parts])
-                # With the first part, what is in none: rules that nothing satisfies, the roster.
-                of_all = len(segment.roster.positions), segment.removed_rules, segment.nbytes
-                counts[0] += of_all - counts.sum(axis=0)
-                for part, (rules, removed, nbytes) in zip(segment.parts, counts.tolist()):
-                    common = part.common_attributes() if len(segment.parts) > 1 else []
-                    told.append(
-                        Part(
-                            role,
-                            part.index.name,
-                            tuple(map(self.schema.name, common)),
-                            rules,
-                            part.conjunctions.size,
-                            removed,
-                            nbytes,
-                            part.why if role == "base" else "added since the last merge",
-                        )
-                    )
-            return Plan(tuple(told))
+        return self.snapshot().plan()
 
     @property
     def id_type(self) -> pa.DataType | None:
         """The Arrow type of the ids, None while there are no rules."""
-        return self._rules.id_type
+        return self._draft.id_type
 
     @property
     def payload_schema(self) -> pa.Schema:
         """The columns of the rules' payload."""
-        return self._rules.payload_schema
+        return self._draft.payload_schema
 
     def tested(self) -> list[str]:
         """Return the names of the attributes that some rule tests, in the schema's order."""
-        with self._lock:
-            used = {a for s in self._rules.segments() for a in s.attributes}
-        return [self.schema.name(a) for a in sorted(used)]
+        return self.snapshot().tested()
 
     def copy(self) -> Rules:
         """Return the same rules, to be changed apart; what is large and immutable is shared."""
-        with self._lock:
-            twin = type(self)(self.schema, self._rules.index)
-            twin._rules = self._rules.copy()
-            return twin
+        version, origin = self.snapshot(), self._origin
+        codes = dict(version.codes)
+        if origin is not None and origin.codes is version.codes:
+            origin = replace(origin, codes=codes)
+        return self._of(Draft.of(version, codes), origin)
+
+    @classmethod
+    def _of(cls, draft: Draft, origin: Origin | None) -> Rules:
+        rules = cls.__new__(cls)
+        rules._begin(draft, origin)
+        return rules
 
     @property
     def nbytes(self) -> int:
         """Bytes of conjunctions and indexes, besides ids, texts and payload."""
-        with self._lock:
-            return sum(s.nbytes for s in self._rules.segments())
+        return self.snapshot().nbytes
 
     def __repr__(self) -> str:
         rules = f"{len(self):,} rule{'s' * (len(self) != 1)}"
@@ -260,7 +256,7 @@ class Rules:
         polars, duckdb). A column of map type holds sparse attributes by name. A struct or dict
         of `low` and `high` is a range: some value in it must satisfy a predicate.
         """
-        return self._run(events).match()
+        return self.snapshot().match(events)
 
     def match_blocks(self, events: Any) -> Iterator[Matches]:
         """Yield the same matches in blocks of events whose memory is reused.
@@ -268,11 +264,11 @@ class Rules:
         The fastest way through many matches. A block's arrays are valid until the next one
         is asked for: copy what you keep.
         """
-        return self._run(events).blocks()
+        return self.snapshot().match_blocks(events)
 
     def count(self, events: Any) -> np.ndarray:
         """Return how many rules each event satisfies, int64[n_events]; no pairs are made."""
-        return self._run(events).count()
+        return self.snapshot().count(events)
 
     def top(self, events: Any, k: int = 5, weights: Any = None) -> Matches:
         """Return the k most relevant rules of each event, best first, with their scores.
@@ -282,10 +278,7 @@ class Rules:
         IS NULL adds nothing. Ties go to the rule added first. `weights` are the events': a
         dict for all of them, or a list with a dict for each.
         """
-        if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
-            raise RuleError(f"k must be an integer, 1 or more; got {k!r}")
-        run = self._run(events)
-        return run.top(int(k), event_weights(weights, len(run.events), self.schema))
+        return self.snapshot().top(events, k, weights)
 
     def explain(
         self, event: Any, id: Any, weights: Mapping[str, float] | None = None
@@ -295,17 +288,7 @@ class Rules:
         Where the rule has weights, or the event is given some, as for `top`, also what each
         predicate adds to the score.
         """
-        with self._lock:
-            alone = alone_of(*self._rules.locate(_plain_id(id)))
-            run = self._run(event, [alone])
-            if len(run.events) != 1:
-                raise RuleError(f"explain takes one event, got {len(run.events)}")
-            if weights is not None and not isinstance(weights, Mapping):
-                raise EventError(f"weights of the event must be a dict, got {weights!r}")
-            of_event = event_weights(weights, 1, self.schema)
-            matched = run.top(1, of_event)
-            line = None if weights is None else of_event.common
-            return explained(alone, matched, self.schema, run.events, self._rules.codes, line)
+        return self.snapshot().explain(event, id, weights)
 
     # ------------------------------------------------------------ store
 
@@ -318,7 +301,8 @@ class Rules:
         the place of those that the store has.
         """
         with self._lock:
-            return StoreFolder(path).publish(self._rules)
+            self._origin = StoreFolder(path).publish(self.snapshot(), self._origin)
+            return self._origin.version
 
     @classmethod
     def open(cls, path: Any, version: int | None = None, verify: bool = True) -> Rules:
@@ -327,54 +311,32 @@ class Rules:
         Everything is checked against its checksums, unless `verify` is false. What is returned
         is yours to change; nobody else sees that until it is saved.
         """
-        collection = StoreFolder(path).open(version, verify)
-        rules = cls(collection.schema, collection.index)
-        rules._rules = collection
-        return rules
+        opened, origin = StoreFolder(path).open(version, verify)
+        return cls._of(Draft.of(opened, opened.codes), origin)
 
     @property
     def version(self) -> int | None:
         """The version of the store that these rules were opened from or last saved as."""
-        return self._rules.origin.version if self._rules.origin else None
+        return self._origin.version if self._origin else None
 
     # ------------------------------------------------------------ inside
-
-    def _run(self, events: Any, segments: list[Segment] | None = None) -> Run:
-        with self._lock:
-            if segments is None:
-                segments = self._rules.segments()
-            codes = self._rules.codes
-            ids = Rosters(segments, self._rules.id_type or pa.string())
-            used = self._used_by(segments)
-        return Run(segments, ids, self.schema, Events.read(events, self.schema, used, codes))
-
-    def _used_by(self, segments: list[Segment]) -> dict[int, int]:
-        """Return the attributes that segments test, each with its number among them.
-
-        Kept from one question to the next: of many attributes it takes longer than an event.
-        """
-        tested = [s.attributes for s in segments]
-        if tested != self._asked[0]:
-            used = sorted({a for some in tested for a in some})
-            self._asked = tested, {a: row for row, a in enumerate(used)}
-        return self._asked[1]
 
     def _checked(self, id: Any, where: str, weights: Any, payload: Any) -> tuple[Any, Any, Any]:
         """Return conjunctions, weights by attribute and payload of a rule, or raise."""
         try:
-            with self._rules.all_or_nothing():
-                bound, attributes = self._conditions.read(where, self._rules.codes)
+            with self._draft.all_or_nothing():
+                bound, attributes = self._conditions.read(where, self._draft.codes)
                 if weights is not None:
                     weights = checked_weights(weights, attributes, self.schema)
                 if payload is not None:
                     given = _payload_table(payload)
-                    self._rules.payload_schema = self._rules.joined_payload_schema(given)
+                    self._draft.payload_schema = self._draft.joined_payload_schema(given)
         except TocsinError as error:
             raise error.at(f"rule {id!r}") from None
         return bound, weights, payload
 
     def _checked_id(self, id: Any) -> Any:
-        id = _plain_id(id)
+        id = plain_id(id)
         if id is None:
             raise RuleError("the id is null; every rule needs an id")
         if type(id) not in (int, str):
@@ -383,17 +345,10 @@ class Rules:
             raise RuleError(f"the id {id} does not fit 64 bits")
         if type(id) is str and not is_unicode(id):
             raise RuleError(f"the id {id!r} is not valid Unicode")
-        known = self._rules.id_type
+        known = self._draft.id_type
         if known is not None and (type(id) is int) != t.is_integer(known):
-            raise RuleError(f"{self._rules.id_words()}, got {type(id).__name__} {id!r}")
+            raise RuleError(f"{self._draft.id_words()}, got {type(id).__name__} {id!r}")
         return id
-
-
-def _plain_id(id: Any) -> Any:
-    """Return an id as Python has it, if NumPy or Arrow had it."""
-    if isinstance(id, np.generic):
-        return id.item()
-    return id.as_py() if isinstance(id, pa.Scalar) else id
 
 
 def _payload_table(payload: Any) -> pa.Table:

@@ -1,9 +1,15 @@
-"""A segment: immutable indexes over rules, with what else is known of them, and removals."""
+"""A segment: rules under one or several indexes, and what else is known of them. It never changes.
+
+What was removed of its rules is kept apart, in a `Removed`, so that many versions share a segment:
+a bit a rule and a bit a conjunction, an eighth of a byte each, which a change copies if someone may
+be reading them.
+"""
 
 from __future__ import annotations
 
-import copy
+import functools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +18,8 @@ import pyarrow as pa
 from tocsin.engine.ids import IdIndex
 from tocsin.index.exhaustive import Exhaustive
 from tocsin.index.protocol import Index
-from tocsin.model.conjunctions import Conjunctions, joined, kept, taken
+from tocsin.jit import frozen
+from tocsin.model.conjunctions import Conjunctions, joined, kept, ranges, taken
 from tocsin.model.keys import Keys
 
 
@@ -64,69 +71,31 @@ def joined_rosters(rosters: Sequence[Roster]) -> Roster:
 
 
 class Indexed:
-    """Conjunctions under one index; what was removed is all that changes."""
+    """Conjunctions under one index: a part of a segment."""
 
     def __init__(self, index: Index, why: str = "there was nothing to choose"):
         self.index = index
         self.why = why
-        self._exhaustive: Exhaustive | None = None  # made when events have ranges
         self.conjunctions: Conjunctions = index.conjunctions
         rule = self.conjunctions.rule
         # Several conjunctions of one rule stand together.
         self.single = not bool((rule[1:] == rule[:-1]).any())
         self.numbered = self.single and bool((rule == np.arange(len(rule))).all())
-        # A flag per conjunction, or empty where none was removed. If each is a rule, also the
-        # positions of these, negative where they were removed: so naming a match is one read.
-        self.removed = np.empty(0, np.uint8)
-        self.rule = rule
+
+    @functools.cached_property
+    def _fallback(self) -> Exhaustive:
+        return Exhaustive.build(self.conjunctions)
 
     def index_for(self, keys: Keys) -> Index:
-        """Return the index to ask: if it does not take the events' ranges, exhaustive search."""
-        if self.index.takes_ranges or not keys.ranged:
-            return self.index
-        if self._exhaustive is None:
-            self._exhaustive = Exhaustive.build(self.conjunctions)
-        return self._exhaustive
+        """Return the index to ask: exhaustive search if it does not support the events' ranges."""
+        return self.index if self.index.takes_ranges or not keys.ranged else self._fallback
 
-    def copy(self) -> Indexed:
-        """Return the same, to be changed apart."""
-        twin = copy.copy(self)
-        twin.removed = self.removed.copy()
-        if len(self.removed) and self.single:
-            twin.rule = self.rule.copy()
-        return twin
-
-    def remove(self, positions: np.ndarray) -> np.ndarray:
-        """Flag the conjunctions of the rules at these positions that are here, if any.
-
-        Return the attributes that they test.
-        """
+    def numbers_of(self, positions: np.ndarray) -> np.ndarray:
+        """Return the numbers of the conjunctions of the rules at these positions."""
         c = self.conjunctions
-        gone: Any
-        rows: Any
         if len(positions) == 1:
-            first, stop = c.of_rule(int(positions[0]))
-            gone, rows = slice(first, stop), slice(c.offsets[first], c.offsets[stop])
-            some = first < stop
-        else:
-            gone = np.isin(c.rule, positions)
-            rows = np.repeat(gone, np.diff(c.offsets))
-            some = gone.any()
-        if some:
-            if not len(self.removed):
-                self.removed = np.zeros(c.size, np.uint8)
-                self.rule = c.rule.copy() if self.single else c.rule
-            self.removed[gone] = 1
-            if self.single:
-                self.rule[gone] = -1
-        tested: np.ndarray = c.attribute[rows]
-        return tested
-
-    def survivors(self) -> Conjunctions:
-        """Return what was not removed."""
-        return (
-            kept(self.conjunctions, self.removed == 0) if len(self.removed) else self.conjunctions
-        )
+            return np.arange(*c.of_rule(int(positions[0])))
+        return np.flatnonzero(np.isin(c.rule, positions))
 
     def common_attributes(self) -> list[int]:
         """Return the attributes that at least half of the conjunctions test."""
@@ -134,41 +103,24 @@ class Indexed:
         found: list[int] = attributes[2 * tests >= self.conjunctions.size].tolist()
         return found
 
-    def counts(self) -> tuple[int, int, int]:
-        """Return how many rules there are, how many of them were removed, and the bytes."""
-        rule = self.conjunctions.rule
-        gone = rule[: len(self.removed)][self.removed != 0]
-        return len(np.unique(rule)), len(np.unique(gone)), self.nbytes
-
     @property
     def nbytes(self) -> int:
-        """Bytes of conjunctions, index and flags."""
-        more = self._exhaustive.nbytes if self._exhaustive is not None else 0
-        own = self.rule.nbytes if self.rule is not self.conjunctions.rule else 0
-        return self.conjunctions.nbytes + self.index.nbytes + self.removed.nbytes + own + more
+        """Bytes of conjunctions and indexes."""
+        fallback = self.__dict__.get("_fallback")
+        more = fallback.nbytes if fallback is not None else 0
+        return self.conjunctions.nbytes + self.index.nbytes + more
 
 
 class Segment:
-    """Rules under one index, or under several that each hold whole rules (its *parts*).
-
-    All is immutable but what was removed, and that only until someone looks: whoever changes a
-    segment that is `shared` changes a copy instead, so a match sees all rules that there were
-    when it began.
-    """
+    """Rules under one index, or under several that each hold whole rules (its *parts*)."""
 
     def __init__(self, roster: Roster, parts: Sequence[Indexed], ids: IdIndex | None = None):
         self.roster = roster
         self.parts = tuple(parts)
         self._ids = ids
-        # How many rows of rules that were not removed test each attribute.
-        self._tests = np.bincount(np.concatenate([p.conjunctions.attribute for p in self.parts]))
-        self.attributes: list[int] = np.flatnonzero(self._tests).tolist()
-        # A flag per rule, or empty where none was removed.
-        self.alive = np.empty(0, bool)
-        self.removed_rules = 0
-        self.shared = False  # handed out to be read; see `Collection.segments`
-        # Where it lies on disk: the store's identity, its name there, its manifest's checksum.
-        self.stored: tuple[str, str, str] | None = None
+        # How many rows test each attribute.
+        self.tests = np.bincount(np.concatenate([p.conjunctions.attribute for p in self.parts]))
+        self.attributes: list[int] = np.flatnonzero(self.tests).tolist()
 
     def conjunctions_of(self, place: int) -> Conjunctions:
         """Return the conjunctions of the rule at a place of the roster."""
@@ -196,56 +148,159 @@ class Segment:
             self._ids = IdIndex(self.roster.ids)
         return self._ids
 
-    def copy(self) -> Segment:
-        """Return a segment over the same arrays, whose rules are removed apart from this one's."""
-        twin = copy.copy(self)
-        twin.parts = tuple(part.copy() for part in self.parts)
-        twin.alive = self.alive.copy()
-        twin._tests = self._tests.copy()
-        twin.shared = False
-        return twin
-
-    def is_alive(self, place: int) -> bool:
-        """Tell whether the rule at a place of the roster was not removed."""
-        return not len(self.alive) or bool(self.alive[place])
-
-    def remove(self, places: np.ndarray) -> None:
-        """Flag the rules at these places of the roster, none of them removed yet.
-
-        Nobody else may be reading the segment.
-        """
-        if not len(self.alive):
-            self.alive = np.ones(len(self.roster.positions), bool)
-        self.alive[places] = False
-        self.removed_rules += len(places)
-        for part in self.parts:
-            tested = part.remove(self.roster.positions[places])
-            self._tests -= np.bincount(tested, minlength=len(self._tests))
-        # Events need not have what only removed rules tested.
-        if not self._tests[self.attributes].all():
-            self.attributes = np.flatnonzero(self._tests).tolist()
-
-    @property
-    def size(self) -> int:
-        """How many rules there are that were not removed."""
-        return len(self.roster.positions) - self.removed_rules
-
-    def survivors(self) -> np.ndarray:
-        """Return for each rule whether it was not removed."""
-        return self.alive if len(self.alive) else np.ones(len(self.roster.positions), bool)
-
-    def surviving_conjunctions(self) -> Conjunctions:
-        """Return the conjunctions of all rules that were not removed, in the rules' order."""
-        together = joined([part.survivors() for part in self.parts])
-        if len(self.parts) == 1:
-            return together
-        return taken(together, np.argsort(together.rule, kind="stable"))
+    def __len__(self) -> int:
+        """How many rules there are, also of those that were removed."""
+        return len(self.roster.positions)
 
     @property
     def nbytes(self) -> int:
         """Bytes besides ids, texts and payload."""
-        own = self.roster.positions.nbytes + self.alive.nbytes
-        return own + sum(part.nbytes for part in self.parts)
+        return self.roster.positions.nbytes + sum(part.nbytes for part in self.parts)
+
+
+class Removed(NamedTuple):
+    """Which rules of a segment were removed, in bits, the lowest of a byte first."""
+
+    rules: np.ndarray  # uint8, a bit per place of the roster; empty if none was removed
+    parts: tuple[np.ndarray, ...]  # uint8, for each part a bit per conjunction; likewise
+    tests: np.ndarray  # int64, how many rows of removed conjunctions test each attribute
+    size: int  # how many rules were removed
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all bits."""
+        return self.rules.nbytes + sum(bits.nbytes for bits in self.parts)
+
+
+_NO_BITS = frozen(np.empty(0), np.uint8)
+
+
+def none_removed(segment: Segment) -> Removed:
+    """Return that nothing of a segment was removed."""
+    return Removed(_NO_BITS, (_NO_BITS,) * len(segment.parts), np.empty(0, np.int64), 0)
+
+
+def remove(segment: Segment, removed: Removed, places: np.ndarray, in_place: bool) -> Removed:
+    """Return what is removed with the rules at further places of the roster.
+
+    Bits are set `in_place` if nobody else may be reading them, otherwise in a copy.
+    """
+    if not removed.size:
+        bits = [np.zeros((n + 7) // 8, np.uint8) for n in _sizes(segment)]
+        tests = np.zeros(len(segment.tests), np.int64)
+    elif in_place:
+        bits, tests = [removed.rules, *removed.parts], removed.tests
+    else:
+        bits = [each.copy() for each in (removed.rules, *removed.parts)]
+        tests = removed.tests.copy()
+    _set_bits(bits[0], places)
+    positions = segment.roster.positions[places]
+    for part, of_part in zip(segment.parts, bits[1:], strict=True):
+        numbers = part.numbers_of(positions)
+        _set_bits(of_part, numbers)
+        c = part.conjunctions
+        rows = ranges(c.offsets[numbers], c.offsets[numbers + 1])
+        tests += np.bincount(c.attribute[rows], minlength=len(tests))
+    return Removed(bits[0], tuple(bits[1:]), tests, removed.size + len(places))
+
+
+def _sizes(segment: Segment) -> list[int]:
+    return [len(segment), *(part.conjunctions.size for part in segment.parts)]
+
+
+def _set_bits(bits: np.ndarray, numbers: np.ndarray) -> None:
+    np.bitwise_or.at(bits, numbers >> 3, (1 << (numbers & 7)).astype(np.uint8))
+
+
+def _are_set(bits: np.ndarray, count: int) -> np.ndarray:
+    return np.unpackbits(bits, count=count, bitorder="little").view(bool)
+
+
+class LivePart(NamedTuple):
+    """A part of a segment, with bits for those of its conjunctions that were removed."""
+
+    part: Indexed
+    removed: np.ndarray  # empty if none was
+
+
+@dataclass(frozen=True, eq=False)
+class LiveSegment:
+    """A segment in a version: its rules, less those that were removed."""
+
+    role: str  # base, delta or recent
+    segment: Segment
+    removed: Removed
+
+    def __len__(self) -> int:
+        return len(self.segment) - self.removed.size
+
+    @property
+    def parts(self) -> list[LivePart]:
+        """The segment's parts, each with what was removed of it."""
+        return list(map(LivePart, self.segment.parts, self.removed.parts))
+
+    @functools.cached_property
+    def attributes(self) -> list[int]:
+        """The attributes that rules test which were not removed."""
+        segment, removed = self.segment, self.removed
+        if not removed.size or (segment.tests > removed.tests)[segment.attributes].all():
+            return segment.attributes
+        return np.flatnonzero(segment.tests > removed.tests).tolist()
+
+    def is_alive(self, place: int) -> bool:
+        """Tell whether the rule at a place of the roster was not removed."""
+        bits = self.removed.rules
+        return not self.removed.size or not (bits[place >> 3] >> (place & 7)) & 1
+
+    def alive(self) -> np.ndarray:
+        """Tell of each rule whether it was not removed."""
+        if not self.removed.size:
+            return np.ones(len(self.segment), bool)
+        return ~_are_set(self.removed.rules, len(self.segment))
+
+    def positions(self) -> np.ndarray:
+        """Return the positions of the rules that were not removed."""
+        positions: np.ndarray = self.segment.roster.positions
+        return positions[self.alive()] if self.removed.size else positions
+
+    def live_roster(self) -> Roster:
+        """Return what is known of the rules that were not removed."""
+        return self.segment.roster.kept(self.alive())
+
+    def live_conjunctions(self) -> Conjunctions:
+        """Return the conjunctions of the rules that were not removed, in the rules' order."""
+        together = joined(
+            [
+                kept(part.conjunctions, ~_are_set(removed, part.conjunctions.size))
+                if len(removed)
+                else part.conjunctions
+                for part, removed in self.parts
+            ]
+        )
+        if len(self.segment.parts) == 1:
+            return together
+        return taken(together, np.argsort(together.rule, kind="stable"))
+
+    def counts(self) -> list[tuple[int, int, int]]:
+        """Return for each part how many rules it has, how many of them removed, and its bytes.
+
+        Rules that nothing satisfies are in no part, and count with the first.
+        """
+        found = []
+        for part, removed in self.parts:
+            rule = part.conjunctions.rule
+            gone = rule[_are_set(removed, len(rule))] if len(removed) else rule[:0]
+            bytes_ = part.nbytes + removed.nbytes
+            found.append((len(np.unique(rule)), len(np.unique(gone)), bytes_))
+        totals = len(self.segment), self.removed.size, self.nbytes
+        rest = [total - sum(each) for total, each in zip(totals, zip(*found))]
+        first = tuple(own + more for own, more in zip(found[0], rest))
+        return [(first[0], first[1], first[2]), *found[1:]]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes besides ids, texts and payload."""
+        return self.segment.nbytes + self.removed.nbytes
 
 
 class Rosters:

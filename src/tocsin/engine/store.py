@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from tocsin.engine.rules import Rules
-from tocsin.engine.segment import Rosters
-from tocsin.engine.store_folder import StoreFolder, Version
+from tocsin.engine.store_folder import StoreFolder, VersionInfo
 from tocsin.engine.stream_log import StreamInfo
 from tocsin.errors import StoreConflictError, StoreError
 
@@ -79,7 +78,7 @@ class RuleStore:
         """The number of the current version."""
         return self._folder.latest()
 
-    def versions(self) -> list[Version]:
+    def versions(self) -> list[VersionInfo]:
         """Return the versions there are, oldest first."""
         return [self._folder.describe(number) for number in self._folder.numbers()]
 
@@ -89,15 +88,10 @@ class RuleStore:
 
     def diff(self, old: int, new: int | None = None) -> Difference:
         """Return what changed from one version to another, the current one if none is named."""
-        before, after = self.rules(old)._rules, self.rules(new)._rules
-        then, now = before.live_positions(), after.live_positions()
-        names = [
-            Rosters(c.segments(), c.id_type).ids_at(np.setdiff1d(a, b)).to_pylist()
-            if c.id_type is not None
-            else []
-            for c, a, b in ((before, then, now), (after, now, then))
-        ]
-        gone, come = (dict.fromkeys(ids) for ids in names)
+        (before, _), (after, _) = self._folder.open(old), self._folder.open(new)
+        then, now = before.positions(), after.positions()
+        gone = dict.fromkeys(before.directory.ids_at(np.setdiff1d(then, now)).to_pylist())
+        come = dict.fromkeys(after.directory.ids_at(np.setdiff1d(now, then)).to_pylist())
         return Difference(
             [i for i in come if i not in gone],
             [i for i in gone if i not in come],

@@ -26,10 +26,12 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import itertools
 import os
 import re
 import shutil
 import uuid
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,8 +40,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tocsin.engine.collection import ROLES, Collection, Origin
-from tocsin.engine.segment import Segment
+from tocsin.engine.draft import ROLES
+from tocsin.engine.segment import LiveSegment, Segment, none_removed, remove
 from tocsin.engine.segment_files import (
     check_file,
     check_fits,
@@ -52,6 +54,7 @@ from tocsin.engine.segment_files import (
     write_segment,
 )
 from tocsin.engine.stream_log import StreamLog
+from tocsin.engine.version import Version
 from tocsin.engine.version_file import VersionFile, checksum_of, parse
 from tocsin.errors import StoreConflictError, StoreError
 from tocsin.model.validation import require
@@ -63,7 +66,7 @@ _VERSION_NAME = re.compile(r"([0-9]{8,})\.json")
 
 
 @dataclass(frozen=True)
-class Version:
+class VersionInfo:
     """One version of a store, as `versions` lists them."""
 
     number: int
@@ -72,8 +75,22 @@ class Version:
     segments: tuple[str, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class Origin:
+    """What a draft remembers of the version of a store that it was opened from or last saved as."""
+
+    store: str  # the store's identity
+    folder: Path  # where it was
+    version: int
+    checksum: str  # of the version file
+    # Where segments lie, as long as somebody holds them: name and manifest's checksum.
+    segments: weakref.WeakKeyDictionary[Segment, tuple[str, str]]
+    codes: dict[str, int]  # category values, of which
+    code_files: list[dict[str, Any]]  # these files hold the first
+
+
 class StoreFolder:
-    """The files of a store: reads versions into collections, publishes collections as versions."""
+    """The files of a store: reads and publishes versions."""
 
     def __init__(self, path: str | os.PathLike[str]):
         if not isinstance(path, str | os.PathLike):
@@ -115,11 +132,11 @@ class StoreFolder:
             raise StoreError(f"there is no rule store at {self.path}")
         return numbers[-1]
 
-    def describe(self, number: int) -> Version:
+    def describe(self, number: int) -> VersionInfo:
         """Return what a version is."""
         version = self._read_version(number)
         names = tuple(entry["name"] for entry in version.segments)
-        return Version(number, version.created, version.rules, names)
+        return VersionInfo(number, version.created, version.rules, names)
 
     def _version_path(self, number: int) -> Path:
         return self._versions / f"{number:08d}.json"
@@ -152,77 +169,85 @@ class StoreFolder:
 
     # ------------------------------------------------------------ open
 
-    def open(self, number: int | None = None, verify: bool = True) -> Collection:
-        """Return the rules of a version, the current one if none is named."""
+    def open(self, number: int | None = None, verify: bool = True) -> tuple[Version, Origin]:
+        """Return a version, the current one if none is named, and where it comes from."""
         number = self.latest() if number is None else number
-        version = self._read_version(number)
-        collection = Collection(version.schema, version.index)
-        parts: dict[str, Segment] = {}
-        for entry in version.segments:
+        file = self._read_version(number)
+        segments: dict[str, Segment] = {}
+        for entry in file.segments:
             folder = self._segments / entry["name"]
-            segment = read_segment(folder, entry["manifest"], len(version.schema), verify)
-            segment.stored = (version.store, entry["name"], entry["manifest"])
-            parts[entry["role"]] = segment
-        for entry in version.codes:
+            segment = read_segment(folder, entry["manifest"], len(file.schema), verify)
+            segments[entry["role"]] = segment
+        codes: dict[str, int] = {}
+        for entry in file.codes:
             for text in self._read_part(entry, "text", pa.large_string(), verify).to_pylist():
-                collection.codes[text] = len(collection.codes) + 1
-        if version.removed:
-            gone = self._read_part(version.removed, "position", pa.int32(), verify).to_numpy()
-            for segment in parts.values():
-                places = np.flatnonzero(np.isin(segment.roster.positions, gone))
-                if len(places):
-                    segment.remove(places)
-        segments = [parts.get(role) for role in ROLES]
+                codes[text] = len(codes) + 1
         try:
-            _check_parts(version, segments, collection.codes, verify)
+            _check_parts(file, [segments[r] for r in ROLES if r in segments], codes, verify)
         except StoreError as error:
             raise damaged(self._version_path(number), error) from None
-        collection.restore(segments, version.next_position, version.id_type, version.payload)
-        collection.origin = self._origin(version)
-        return collection
+        gone = np.empty(0, np.int32)
+        if file.removed:
+            gone = self._read_part(file.removed, "position", pa.int32(), verify).to_numpy()
+        version = Version(
+            file.schema,
+            len(file.schema),
+            codes,
+            len(codes),
+            file.index,
+            tuple(_live(role, segments[role], gone) for role in ROLES if role in segments),
+            file.next_position,
+            file.id_type,
+            file.payload,
+        )
+        return version, self._origin(file, version)
 
-    def _origin(self, version: VersionFile) -> Origin:
-        folder = Path(os.path.realpath(self.path))
-        return Origin(version.store, folder, version.number, version.checksum, version.codes)
+    def _origin(self, file: VersionFile, version: Version) -> Origin:
+        lies = {entry["role"]: (entry["name"], entry["manifest"]) for entry in file.segments}
+        return Origin(
+            file.store,
+            Path(os.path.realpath(self.path)),
+            file.number,
+            file.checksum,
+            weakref.WeakKeyDictionary({live.segment: lies[live.role] for live in version.segments}),
+            version.codes,
+            file.codes,
+        )
 
     # ------------------------------------------------------------ publish
 
-    def publish(self, collection: Collection) -> int:
-        """Write a collection as the next version and return its number.
+    def publish(self, version: Version, origin: Origin | None) -> Origin:
+        """Write a version as the store's next one, and return what to remember of it.
 
-        Raise if it was opened from this store, or a copy of it, and the current version is not
-        the one that it was opened at.
+        `origin` is what is remembered of the version that this one was made from. Raise if that was
+        of this store, or a copy of it, and the current version is another.
         """
         with self._writing():
             for folder in (self._segments, self._parts, self._versions):
                 folder.mkdir(parents=True, exist_ok=True)
             numbers = self.numbers()
             parent = self._read_version(numbers[-1]) if numbers else None
-            if parent is not None and self._is_on_top_of(collection.origin, parent):
-                origin = collection.origin
-            else:
+            if parent is None or not self._is_on_top_of(origin, parent):
                 origin = None  # nothing of these rules lies here yet
-            store = parent.store if parent and parent.store else uuid.uuid4().hex
-            entries, removed = self._write_segments(collection, store, origin)
-            version = VersionFile(
-                store,
+            removed = _removed_positions(version)
+            file = VersionFile(
+                parent.store if parent and parent.store else uuid.uuid4().hex,
                 parent.number + 1 if parent else 1,
                 datetime.datetime.now(datetime.UTC),
-                len(collection),
-                collection.schema,
-                collection.index,
-                collection.next_position,
-                collection.id_type,
-                collection.payload_schema,
-                entries,
-                self._write_codes(collection, origin.codes if origin else []),
+                len(version),
+                version.schema,
+                version.index,
+                version.next_position,
+                version.id_type,
+                version.payload_schema,
+                [self._write_segment(live, origin) for live in version.segments],
+                self._write_codes(version, origin),
                 self._write_part(pa.table({"position": removed})) if len(removed) else None,
             )
-            data = version.to_bytes()
-            if not put_if_absent(self._version_path(version.number), data):
-                raise self._conflict(version.number - 1, self.latest())
-            collection.origin = self._origin(replace(version, checksum=checksum_of(data)))
-        return version.number
+            data = file.to_bytes()
+            if not put_if_absent(self._version_path(file.number), data):
+                raise self._conflict(file.number - 1, self.latest())
+        return self._origin(replace(file, checksum=checksum_of(data)), version)
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -263,34 +288,23 @@ class StoreFolder:
             "open it again and repeat the change"
         )
 
-    def _write_segments(
-        self, collection: Collection, store: str, origin: Origin | None
-    ) -> tuple[list[dict[str, Any]], np.ndarray]:
-        """Write the segments that are not here yet; return entries for all, and what was removed.
+    def _write_segment(self, live: LiveSegment, origin: Origin | None) -> dict[str, Any]:
+        """Write a segment, unless it is here already; return how a version lists it."""
+        name, checksum = (origin and origin.segments.get(live.segment)) or ("", "")
+        if not name or not is_whole(self._segments / name, checksum):
+            name, checksum = write_segment(self._segments, live.segment)
+        return {"role": live.role, "name": name, "manifest": checksum}
 
-        `origin` is None if these rules do not come from this store.
-        """
-        entries = []
-        removed = [np.empty(0, np.int32)]
-        for role, segment in collection.roles():
-            home, name, checksum = segment.stored or ("", "", "")
-            if not origin or home != origin.store or not is_whole(self._segments / name, checksum):
-                name, checksum = write_segment(self._segments, segment)
-            entries.append({"role": role, "name": name, "manifest": checksum})
-            segment.stored = (store, name, checksum)
-            if len(segment.alive):
-                removed.append(segment.roster.positions[~segment.alive])
-        return entries, np.concatenate(removed)
-
-    def _write_codes(
-        self, collection: Collection, stored: list[dict[str, Any]]
-    ) -> list[dict[str, Any]]:
-        """Write the category values that the stored files lack; return entries for all files."""
-        if len(stored) >= _MOST_PARTS or not all(map(self._has_part, stored)):
-            stored = []
-        written = sum(entry["count"] for entry in stored)
-        texts = pa.array(list(collection.codes)[written:], pa.large_string())
-        return [*stored, self._write_part(pa.table({"text": texts}))] if len(texts) else stored
+    def _write_codes(self, version: Version, origin: Origin | None) -> list[dict[str, Any]]:
+        """Write the category values that no file has yet; return how a version lists all files."""
+        files = origin.code_files if origin and origin.codes is version.codes else []
+        if len(files) >= _MOST_PARTS or not all(map(self._has_part, files)):
+            files = []
+        written = sum(entry["count"] for entry in files)
+        texts = list(itertools.islice(version.codes, written, version.categories))
+        if not texts:
+            return files
+        return [*files, self._write_part(pa.table({"text": pa.array(texts, pa.large_string())}))]
 
     def _write_part(self, table: pa.Table) -> dict[str, Any]:
         name = uuid.uuid4().hex
@@ -369,8 +383,26 @@ class StoreFolder:
         return gone
 
 
+def _live(role: str, segment: Segment, gone: np.ndarray) -> LiveSegment:
+    """Return a segment without the rules at positions that are gone."""
+    removed = none_removed(segment)
+    places = np.flatnonzero(np.isin(segment.roster.positions, gone))
+    if len(places):
+        removed = remove(segment, removed, places, in_place=True)
+    return LiveSegment(role, segment, removed)
+
+
+def _removed_positions(version: Version) -> np.ndarray:
+    gone = [
+        live.segment.roster.positions[~live.alive()]
+        for live in version.segments
+        if live.removed.size
+    ]
+    return np.concatenate(gone) if gone else np.empty(0, np.int32)
+
+
 def _check_parts(
-    version: VersionFile, segments: list[Segment | None], codes: dict[str, int], verify: bool
+    version: VersionFile, segments: list[Segment], codes: dict[str, int], verify: bool
 ) -> None:
     """Raise unless what a version lists fits together."""
     roles = [entry["role"] for entry in version.segments]
@@ -381,7 +413,7 @@ def _check_parts(
     listed = sum(entry["count"] for entry in version.codes)
     require(len(codes) == listed, "a category value is listed twice")
     last = -1
-    for segment in filter(None, segments):
+    for segment in segments:
         positions = segment.roster.positions
         require(len(positions) > 0 and positions[0] > last, "its segments are not in order")
         last = int(positions[-1])

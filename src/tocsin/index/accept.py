@@ -1,8 +1,7 @@
 """Accept: of the candidates an index proposed, keep exactly those that hold.
 
-Tests the predicates of candidates that are not proven, and drops conjunctions of
-removed rules. The one place that knows what a predicate means; `explain` asks here
-too.
+Tests the predicates of candidates that are not proven. The one place that knows what a predicate
+means; `explain` asks here too.
 
 An event may have a range in place of a value. A predicate then holds if some value in the range
 satisfies it (the stabbing subscription of the BE*-tree's paper, III.C). Each row is judged by
@@ -16,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.jit import Int32Out, Int64Out, Int64s, UInt8Out, UInt8s, kernel, prefetch, step
+from tocsin.jit import Int32Out, Int64Out, Int64s, UInt8Out, kernel, prefetch, step
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import Keys, blank, load, unload
 from tocsin.model.predicates import INTERVAL, SET
@@ -45,7 +44,6 @@ def holds(kind, low, high, points, key):
 @kernel
 def accept(
     c: Conjunctions,
-    removed: UInt8s,
     keys: Keys,
     width: int,
     first: int,
@@ -53,15 +51,11 @@ def accept(
     offsets: Int64Out,
     candidates: Int32Out,
 ) -> int:
-    """Compact candidates in place to those that hold; return how many were evaluated.
-
-    `removed` has a flag per conjunction, or none at all.
-    """
+    """Compact candidates in place to those that hold; return how many were evaluated."""
     rows, of, kind, low, high, points = c.offsets, c.attribute, c.kind, c.low, c.high, c.points
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
     attribute, key = keys.attribute, keys.key
     line = blank(width)
-    some_removed = removed.shape[0] > 0
     evaluated = 0
     start = offsets[0]
     kept = start
@@ -72,8 +66,6 @@ def accept(
             candidate = candidates[at]
             if at + _AHEAD < stop:
                 soon = candidates[at + _AHEAD]
-                if some_removed:
-                    prefetch(removed, np.int64(soon if soon >= 0 else ~soon))
                 if soon < 0:
                     begin = rows[~soon]
                     prefetch(of, begin)
@@ -96,8 +88,6 @@ def accept(
                         break
                 if not true:
                     continue
-            if some_removed and removed[candidate] != 0:
-                continue
             candidates[kept] = candidate
             kept += 1
         if loaded:
@@ -132,7 +122,6 @@ def holds_within(kind, low, high, points, key, last):
 @kernel
 def accept_ranges(
     c: Conjunctions,
-    removed: UInt8s,
     keys: Keys,
     width: int,
     first: int,
@@ -157,7 +146,7 @@ def accept_ranges(
             proven = candidates[at] >= 0
             candidate = max(candidates[at], ~candidates[at])
             evaluated += not proven
-            true = removed.shape[0] == 0 or removed[candidate] == 0
+            true = True
             for row in range(rows[candidate], rows[candidate + 1]):
                 if proven or not true:
                     break

@@ -1,4 +1,6 @@
-"""Finish: from accepted conjunctions to rules, scored and ordered.
+"""Finish: from accepted conjunctions to rules that were not removed, scored and ordered.
+
+`removed` has a bit per conjunction, the lowest of a byte first, or is empty if none was removed.
 
 A rule's conjunctions are alternatives, so a rule that several of them match is one
 match; it scores by the best of them. A conjunction scores the sum, in attribute
@@ -19,6 +21,7 @@ from tocsin.jit import (
     Int32s,
     Int64Out,
     Int64s,
+    UInt8s,
     kernel,
     prefetch,
     step,
@@ -27,7 +30,8 @@ from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.line import NULL
 from tocsin.model.predicates import INTERVAL
 
-_AHEAD = 8  # conjunctions whose rules are asked of memory before they are needed
+_AHEAD = 8  # conjunctions whose rules are prefetched
+_FAR_AHEAD = 16  # the same, where there is nothing else to do
 
 
 class EventWeights(NamedTuple):
@@ -39,28 +43,62 @@ class EventWeights(NamedTuple):
     weight: Float64s
 
 
+@step
+def is_removed(removed, conjunction):
+    """Tell whether the bit of a conjunction is set; there are bits."""
+    c = np.uint64(conjunction)
+    return (removed[c >> np.uint64(3)] >> np.uint8(c & np.uint64(7))) & np.uint8(1) != 0
+
+
 @kernel
-def fold(c: Conjunctions, events: int, offsets: Int64Out, accepted: Int32Out) -> None:
+def to_rules(
+    rule: Int32s, removed: UInt8s, events: int, offsets: Int64Out, accepted: Int32Out
+) -> None:
+    """Turn accepted conjunctions in place into positions of rules, each rule one conjunction."""
+    some_removed = removed.shape[0] > 0
+    start = kept = np.uint64(offsets[0])
+    for i in range(events):
+        stop = np.uint64(offsets[i + 1])
+        for at in range(start, stop):
+            if at + np.uint64(_FAR_AHEAD) < stop:
+                soon = np.int64(accepted[at + np.uint64(_FAR_AHEAD)])
+                prefetch(rule, soon)
+                if some_removed:
+                    prefetch(removed, soon >> 3)
+            conjunction = np.uint64(accepted[at])
+            accepted[kept] = rule[conjunction]
+            kept += np.uint64(not (some_removed and is_removed(removed, conjunction)))
+        start = stop
+        offsets[i + 1] = kept
+
+
+@kernel
+def fold(
+    c: Conjunctions, removed: UInt8s, events: int, offsets: Int64Out, accepted: Int32Out
+) -> None:
     """Turn accepted conjunctions in place into positions of rules, each once per event.
 
     An event that meets several conjunctions of one rule has its rules sorted to find
     the doubles; a mark per rule would cost an array as long as there are rules.
     """
-    rule_of = c.rule
+    rule_of, some_removed = c.rule, removed.shape[0] > 0
     start = offsets[0]
     kept = start
     for i in range(events):
         stop = offsets[i + 1]
         doubled = False
+        count = 0
         for at in range(start, stop):
             if at + _AHEAD < stop:
                 prefetch(rule_of, np.int64(accepted[at + _AHEAD]))
             conjunction = accepted[at]
+            if some_removed and is_removed(removed, conjunction):
+                continue
             rule = rule_of[conjunction]
             if conjunction > 0 and rule_of[conjunction - 1] == rule:
                 doubled = True
-            accepted[kept + at - start] = rule
-        count = stop - start
+            accepted[kept + count] = rule
+            count += 1
         if doubled:
             ordered = np.sort(accepted[kept : kept + count])
             count = 0
@@ -126,6 +164,7 @@ def keep(rule, value, single, k, base, size, rules, scores):
 @kernel
 def keep_best(
     c: Conjunctions,
+    removed: UInt8s,
     single: bool,
     event_weights: EventWeights,
     first: int,
@@ -145,7 +184,7 @@ def keep_best(
     """
     weights = event_weights.common.copy()
     rows, attribute_of, kind, high_of, weight = c.offsets, c.attribute, c.kind, c.high, c.weight
-    rule_of = c.rule
+    rule_of, some_removed = c.rule, removed.shape[0] > 0
     for i in range(events):
         own = event_weights.offsets.shape[0] > 0
         if own:
@@ -155,6 +194,8 @@ def keep_best(
         base, size = i * k, sizes[i]
         for at in range(offsets[i], offsets[i + 1]):
             conjunction = accepted[at]
+            if some_removed and is_removed(removed, conjunction):
+                continue
             rule = rule_of[conjunction]
             begin, stop = rows[conjunction], rows[conjunction + 1]
             value = score(attribute_of, kind, high_of, weight, begin, stop, weights)

@@ -102,8 +102,9 @@ class Ranked(Index, Protocol):
         The lists are those of `finish.keep_best`: that of the i-th event asked lies at i * k,
         best first, `sizes[i]` long, and may hold rules of other indexes already, whose scores
         prune here too. `before` is the row of `weights` for the first event; `removed` has a
-        flag per conjunction, or none at all; `single` tells that every rule is one conjunction.
-        Only what is strictly worse may be passed over: a tie goes to the rule added first.
+        bit per conjunction, as in `finish`, or is empty; `single` tells that every rule is one
+        conjunction. Only what is strictly worse may be passed over: a tie goes to the rule
+        added first.
         Return how many candidates were looked at and how many were evaluated.
         """
         ...

@@ -37,7 +37,7 @@ from tocsin.index.bestar.matching import (
     meets,
     satisfied,
 )
-from tocsin.index.finish import EventWeights, keep, score
+from tocsin.index.finish import EventWeights, is_removed, keep, score
 from tocsin.jit import Float64Out, Int32Out, Int64Out, UInt8s, kernel, prefetch, step
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import Keys, load, unload
@@ -182,7 +182,9 @@ def find_best(
                 looked_at += bucket[at + SIZE]
                 some = 0
                 for i in range(leaf, leaf + bucket[at + SIZE]):
-                    if shifted[need[i]] == NULL or (some_removed and removed[target[i]] != 0):
+                    if shifted[need[i]] == NULL:
+                        continue
+                    if some_removed and is_removed(removed, target[i]):
                         continue
                     prefetch(rows, np.int64(target[i]))
                     maybe[some] = target[i]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.index.accept import holds_within
-from tocsin.index.finish import EventWeights, keep, score
+from tocsin.index.finish import EventWeights, is_removed, keep, score
 from tocsin.index.keyed.lanes import HEAD, LANES, ROW, between, lowest, within
 from tocsin.index.keyed.layout import Layout
 from tocsin.index.keyed.matching import AHEAD, code_event, runs_of
@@ -211,7 +211,7 @@ def rank(
                                 break
                         if not true:
                             continue
-                    if some_removed and removed[found] != 0:
+                    if some_removed and is_removed(removed, found):
                         continue
                     value = most[e]
                     if not (plain and value < np.inf):

@@ -1,0 +1,393 @@
+"""Rules while they change: base, delta, removals and merge, once for all indexes.
+
+The base is immutable under its index. What was added since lies in two small segments: the *delta*,
+under an index too, and the *recent* rules, at most 1,024 of them or an eighth of the delta, under
+the exhaustive one, which costs next to nothing to build; so additions seldom rebuild a large delta.
+What was removed is a bit. A merge makes one base of all when what was added has reached an eighth
+of the base, or half of the base is gone: so a rule takes part in few merges, and memory returns.
+This is the combined scheme of the thesis (2.6.5), for everything.
+
+Nobody but the draft sees a change before `seal` makes a `Version` of it. Until then rules added one
+at a time wait in lists, and bits are set in place: n changes between two looks cost n, and one copy
+of the bits.
+
+Positions number the rules in the order of addition and are never reused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as t
+
+from tocsin.engine.ids import IdIndex
+from tocsin.engine.plan import built_parts, check_index
+from tocsin.engine.segment import (
+    Indexed,
+    LiveSegment,
+    Roster,
+    Segment,
+    joined_rosters,
+    none_removed,
+    remove,
+)
+from tocsin.engine.version import Version, find_many, plain_id, unknown
+from tocsin.errors import RuleError, UnknownRuleError
+from tocsin.index.exhaustive import Exhaustive
+from tocsin.model.arrow import is_text, refusing
+from tocsin.model.categories import recoded
+from tocsin.model.conjunctions import Builder, Conjunctions, joined
+from tocsin.model.schema import Schema
+from tocsin.model.tables import RuleTable
+
+_SMALL = 1024  # rules that may always be recent, or removed
+_SHARE = 8  # one rule may have been added for so many of the base
+_MOST_POSITIONS = 2**31 - 1
+
+ROLES = ("base", "delta", "recent")
+_PENDING = -1
+
+
+class _Pending:
+    """Rules added one at a time since the last version."""
+
+    def __init__(self) -> None:
+        self.builder = Builder()
+        self.positions: list[int] = []
+        self.ids: list[Any] = []
+        self.where: list[str] = []
+        self.weights: list[Mapping[int, float]] = []
+        self.payload: list[dict[str, Any]] = []
+        self.place_of: dict[Any, int] = {}  # of those that were not removed
+
+    def live_segment(self, id_type: pa.DataType, payload_schema: pa.Schema) -> LiveSegment:
+        columns = {
+            f.name: pa.array([p.get(f.name) for p in self.payload], f.type) for f in payload_schema
+        }
+        roster = Roster(
+            np.array(self.positions, np.int32),
+            pa.array(self.ids, pa.int64() if t.is_integer(id_type) else pa.large_string()),
+            pa.array(self.where, pa.large_string()),
+            pa.table(columns),
+        )
+        segment = exhaustive_segment(roster, self.builder.build())
+        gone = np.ones(len(self.ids), bool)
+        gone[list(self.place_of.values())] = False
+        removed = none_removed(segment)
+        if gone.any():
+            removed = remove(segment, removed, np.flatnonzero(gone), in_place=True)
+        return LiveSegment("recent", segment, removed)
+
+
+class Draft:
+    """Rules that can be changed, and the version that they are when nobody changes them."""
+
+    def __init__(self, schema: Schema, index: str):
+        check_index(index)
+        self.schema = schema
+        self.index = index
+        self.codes: dict[str, int] = {}
+        self.next_position = 0
+        self.id_type: pa.DataType | None = None
+        self.payload_schema = pa.schema([])
+        self.sealed: Version | None = None  # None from a change on until someone looks
+        self._before: Version | None = None  # the last version
+        self._segments: dict[str, LiveSegment] = {}  # by role
+        self._own: set[str] = set()  # roles of segments whose bits no version has
+        self._pending = _Pending()
+
+    @classmethod
+    def of(cls, version: Version, codes: dict[str, int]) -> Draft:
+        """Return a draft that begins with a version; `codes` are the version's, to be added to."""
+        draft = cls(version.schema, version.index)
+        draft.codes = codes
+        draft.next_position = version.next_position
+        draft.id_type, draft.payload_schema = version.id_type, version.payload_schema
+        draft._segments = {live.role: live for live in version.segments}
+        return draft
+
+    def __len__(self) -> int:
+        return sum(map(len, self._segments.values())) + len(self._pending.place_of)
+
+    def seal(self) -> Version:
+        """Return the version that these rules are now."""
+        if self.sealed is None:
+            self._freeze()
+            version = Version(
+                self.schema,
+                len(self.schema),
+                self.codes,
+                len(self.codes),
+                self.index,
+                self._live(),
+                self.next_position,
+                self.id_type,
+                self.payload_schema,
+            )
+            self._own = set()
+            self.sealed = self._before = version.inherit(self._before)
+        return self.sealed
+
+    def _live(self) -> tuple[LiveSegment, ...]:
+        return tuple(self._segments[role] for role in ROLES if role in self._segments)
+
+    # ------------------------------------------------------------ look
+
+    def find(self, ids: Sequence[Any]) -> list[tuple[int, int] | None]:
+        """Return for each id who holds it and at which place, as `remove` wants it, or None."""
+        plain = list(map(plain_id, ids))
+        found = find_many(self._live(), plain, self.id_type)
+        if self._pending.place_of:
+            for i, id_ in enumerate(plain):
+                with contextlib.suppress(TypeError):  # not hashable
+                    if id_ in self._pending.place_of:
+                        found[i] = _PENDING, self._pending.place_of[id_]
+        return found
+
+    def weights_and_payload(
+        self, at: tuple[int, int]
+    ) -> tuple[Mapping[int, float], Mapping[str, Any]]:
+        """Return the weights (by attribute) and the payload of a rule that `find` has found."""
+        owner, place = at
+        if owner == _PENDING:
+            return self._pending.weights[place], self._pending.payload[place]
+        return self._live()[owner].segment.weights_and_payload(place)
+
+    def unknown(self, id_: Any) -> UnknownRuleError:
+        """Return the error for an id that no rule has."""
+        return unknown(id_, self._live(), list(self._pending.place_of)[:100])
+
+    # ------------------------------------------------------------ change
+
+    @contextlib.contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """Forget the category codes that were given inside, if what is inside fails."""
+        before = len(self.codes)
+        try:
+            yield
+        except BaseException:
+            while len(self.codes) > before:
+                self.codes.popitem()
+            raise
+
+    def append(
+        self,
+        id_: Any,
+        where: str,
+        bound: Any,
+        weights: Any,
+        payload: Mapping[str, Any] | None,
+        instead_of: tuple[int, int] | None = None,
+    ) -> None:
+        """Add one rule, checked by the caller, instead of another if one is named (see `find`)."""
+        if instead_of is not None:
+            # No merge in between: it may give codes anew, and `bound` has those of now.
+            self._flag([instead_of])
+        if self.id_type is None:
+            self.id_type = pa.string() if isinstance(id_, str) else pa.int64()
+        pending = self._pending
+        pending.builder.add(self.next_position, bound, weights)
+        pending.place_of[id_] = len(pending.ids)
+        pending.positions.append(self.next_position)
+        pending.ids.append(id_)
+        pending.where.append(where)
+        pending.weights.append(weights or {})
+        pending.payload.append(dict(payload or {}))
+        self.next_position += 1
+        self._merge_if_worth()
+        self.sealed = None
+
+    def extend(self, read: RuleTable) -> None:
+        """Add the rules of a table, or none if an id is taken or a type does not fit."""
+        n = len(read.ids)
+        self.check_room(n)
+        id_type = self._joined_id_type(read.id_type)
+        index = IdIndex(read.ids)
+        self._refuse_taken(read, index)
+        payload_schema = self.joined_payload_schema(read.payload)
+        positions = np.arange(self.next_position, self.next_position + n, dtype=np.int32)
+        roster = Roster(positions, read.ids, read.where, read.payload)
+        self._freeze()
+        fresh = exhaustive_segment(roster, read.conjunctions, index)
+        base, delta, recent = self._sizes()
+        # A table is most often all there is. If there is to be a merge, nothing needs an index
+        # before it.
+        merging = base == 0 or delta + recent + n > max(_SMALL, base // _SHARE)
+        added = self._with_recent(LiveSegment("recent", fresh, none_removed(fresh)), merging)
+        # From here on nothing can fail but a merge, which leaves all as it is.
+        self._take(added)
+        self.id_type, self.payload_schema = id_type, payload_schema
+        self.next_position += n
+        if merging:
+            self.merge()
+        else:
+            self._merge_if_worth()
+        self.sealed = None
+
+    def remove(self, found: Sequence[tuple[int, int]]) -> None:
+        """Remove rules by owner and place, as `find` gives them; none of them twice."""
+        self._flag(found)
+        self._merge_if_worth()
+        self.sealed = None
+
+    def _flag(self, found: Sequence[tuple[int, int]]) -> None:
+        for owner, live in enumerate(self._live()):
+            places = np.array([place for who, place in found if who == owner], np.int64)
+            if len(places):
+                own = live.role in self._own
+                removed = remove(live.segment, live.removed, places, in_place=own)
+                self._segments[live.role] = LiveSegment(live.role, live.segment, removed)
+                self._own.add(live.role)
+        for owner, place in found:
+            if owner == _PENDING:
+                del self._pending.place_of[self._pending.ids[place]]
+
+    def merge(self) -> None:
+        """Make one base of all rules, forgetting what was removed."""
+        self._freeze()
+        live = self._live()
+        if [each.role for each in live] == ["base"] and not live[0].removed.size:
+            return
+        if not len(self):
+            self._segments, self._own, self.codes = {}, set(), {}
+            self.id_type, self.payload_schema = None, pa.schema([])
+        else:
+            roster, conjunctions = survivors(live)
+            conjunctions, codes = recoded(conjunctions, self.codes, self.schema)
+            parts = built_parts(self.index, conjunctions, self.schema.floats())
+            segment = Segment(roster, parts)
+            base = LiveSegment("base", segment, none_removed(segment))
+            self._segments, self._own, self.codes = {"base": base}, set(), codes
+        self.sealed = self._before = None  # with the segments that only they have
+
+    def _sizes(self) -> list[int]:
+        """Return how many rules base, delta and recent have, also of those that were removed."""
+        return [
+            len(self._segments[role].segment) if role in self._segments else 0 for role in ROLES
+        ]
+
+    def _merge_if_worth(self) -> None:
+        base, delta, recent = self._sizes()
+        added = delta + recent + len(self._pending.ids)
+        removed = self._segments["base"].removed.size if base else 0
+        if added > max(_SMALL, base // _SHARE) or removed > max(_SMALL, base // 2):
+            self.merge()
+
+    def _freeze(self) -> None:
+        """Move pending rules into a segment."""
+        if self._pending.ids:
+            fresh = self._pending.live_segment(self.id_type, self.payload_schema)
+            self._take(self._with_recent(fresh))
+            self._pending = _Pending()
+
+    def _take(self, segments: list[LiveSegment]) -> None:
+        """Let these be delta and recent rules."""
+        before = self._segments
+        self._segments = {role: live for role, live in before.items() if role == "base"}
+        self._segments |= {live.role: live for live in segments}
+        self._own = {role for role in self._own if self._segments.get(role) is before.get(role)}
+
+    def _with_recent(self, fresh: LiveSegment, merging: bool = False) -> list[LiveSegment]:
+        """Return what delta and recent rules become with further ones."""
+        delta, recent = self._segments.get("delta"), self._segments.get("recent")
+        if merging:
+            return _recent_of([delta, recent, fresh])
+        together = _recent_of([recent, fresh])
+        few = max(_SMALL, len(delta.segment) // _SHARE if delta else 0)
+        if not together or len(together[0].segment) <= few:
+            return [delta, *together] if delta else together
+        # A delta can be an eighth of the base, too much to look at one by one.
+        roster, conjunctions = survivors([*([delta] if delta else []), *together])
+        segment = Segment(roster, built_parts(self.index, conjunctions, self.schema.floats()))
+        return [LiveSegment("delta", segment, none_removed(segment))]
+
+    # ------------------------------------------------------------ checks
+
+    def check_room(self, n: int) -> None:
+        """Raise if n more positions cannot be had."""
+        if self.next_position + n > _MOST_POSITIONS:
+            raise RuleError(f"positions are used up: {_MOST_POSITIONS:,} rules were added in all")
+
+    def joined_payload_schema(self, given: pa.Table) -> pa.Schema:
+        """Return the payload's columns with further ones.
+
+        Raise if types do not go together, or values do not fit the type that has room for both:
+        integers beyond 2**53 are no doubles.
+        """
+        known = self.payload_schema
+        for column in [column for column in given.schema if column.name in known.names]:
+            before = known.field(column.name)
+            what = f"payload column {column.name!r} holds {before.type} so far, got {column.type}"
+            with refusing(RuleError, what):
+                joined = pa.unify_schemas(
+                    [pa.schema([before]), pa.schema([column])], promote_options="permissive"
+                )
+                if joined.types[0] != column.type:
+                    given.column(column.name).cast(joined.types[0])
+                if joined.types[0] != before.type:
+                    for live in self._live():
+                        live.segment.roster.payload_as(joined)
+                    held = [payload.get(column.name) for payload in self._pending.payload]
+                    pa.array(held, joined.types[0])
+        return pa.unify_schemas([known, given.schema], promote_options="permissive")
+
+    def _joined_id_type(self, given: pa.DataType) -> pa.DataType:
+        if self.id_type is None or given == self.id_type:
+            return given
+        if is_text(given) != is_text(self.id_type):
+            raise RuleError(f"{self.id_words()}, got a column of type {given}")
+        return pa.large_string() if is_text(given) else pa.int64()
+
+    def id_words(self) -> str:
+        """Say what ids are here."""
+        return f"ids here are {'integers' if t.is_integer(self.id_type) else 'texts'}"
+
+    def _refuse_taken(self, read: RuleTable, index: IdIndex) -> None:
+        double = index.double()
+        if double is not None:
+            a, b = (int(read.rows[i]) for i in double)
+            id_ = read.ids[double[1]].as_py()
+            raise RuleError(f"row {b}: id {id_!r} stands in row {a} already")
+        taken = [index.find(id_) for id_ in self._pending.place_of]
+        for live in self._live():
+            places = live.segment.ids.find_many(read.ids)
+            hits = np.flatnonzero(places >= 0)
+            if live.removed.size:
+                hits = hits[live.alive()[places[hits]]]
+            taken += hits[:1].tolist()
+        taken = [place for place in taken if place >= 0]
+        if taken:
+            place = min(taken)
+            raise RuleError(
+                f"row {int(read.rows[place])}: rule {read.ids[place].as_py()!r} exists already; "
+                "use replace to change it"
+            )
+
+
+def _recent_of(segments: Sequence[LiveSegment | None]) -> list[LiveSegment]:
+    """Return one segment, under the exhaustive index, of the rules of several; none if empty."""
+    live = [each for each in segments if each is not None]
+    if len(live) == 1 and not live[0].removed.size:
+        return [LiveSegment("recent", live[0].segment, live[0].removed)]
+    roster, conjunctions = survivors(live)
+    if not len(roster.positions):
+        return []
+    segment = exhaustive_segment(roster, conjunctions)
+    return [LiveSegment("recent", segment, none_removed(segment))]
+
+
+def exhaustive_segment(
+    roster: Roster, conjunctions: Conjunctions, ids: IdIndex | None = None
+) -> Segment:
+    """Return a segment under the exhaustive index."""
+    return Segment(roster, [Indexed(Exhaustive.build(conjunctions))], ids)
+
+
+def survivors(segments: Sequence[LiveSegment]) -> tuple[Roster, Conjunctions]:
+    """Return what was not removed: one roster, and conjunctions in the same order."""
+    rosters = [live.live_roster() for live in segments]
+    return joined_rosters(rosters), joined([live.live_conjunctions() for live in segments])

@@ -1,0 +1,255 @@
+"""A version: rules as they are at one moment, frozen. It is what everything passes around.
+
+It can be matched, explained and stored, and shared between threads; nothing of it ever changes.
+Segments and category codes are shared with the versions before and after: the schema and the codes
+only grow, and a version knows how far they reached (`attributes`, `categories`).
+
+What is derived from a segment hangs on the segment, so that one more rule does not make it anew;
+what is a union over segments hangs here, and is made when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as t
+
+from tocsin.engine.explain import Explanation, condition_text, explained, single_rule_segment
+from tocsin.engine.matching import Run, event_weights
+from tocsin.engine.plan import Part, Plan
+from tocsin.engine.segment import LivePart, LiveSegment, Rosters, Segment, none_removed
+from tocsin.errors import EventError, RuleError, UnknownRuleError, is_unicode, near
+from tocsin.model.events import Events
+from tocsin.model.matches import Matches
+from tocsin.model.schema import Schema
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule; weights that are 1 and payload that is null are left out."""
+
+    id: Any
+    where: str
+    weights: dict[str, float] = field(default_factory=dict)
+    payload: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Version:
+    """Rules as they are at one moment; `Rules.snapshot` returns it.
+
+    >>> import tocsin
+    >>> rules = tocsin.Rules({"x": "number"})
+    >>> rules.add("high", "x > 5")
+    >>> before = rules.snapshot()
+    >>> rules.remove("high")
+    >>> len(before.match({"x": 7})), len(rules.match({"x": 7}))
+    (1, 0)
+    """
+
+    schema: Schema
+    attributes: int  # how many the schema had
+    codes: dict[str, int]  # of category values
+    categories: int  # how many codes there were
+    index: str  # which one was asked for
+    segments: tuple[LiveSegment, ...]  # oldest rules first
+    next_position: int
+    id_type: pa.DataType | None  # None while there are no rules
+    payload_schema: pa.Schema
+
+    # ------------------------------------------------------------ look
+
+    def __len__(self) -> int:
+        return sum(map(len, self.segments))
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the ids in the order of addition."""
+        for live in self.segments:
+            yield from live.live_roster().ids.to_pylist()
+
+    def __contains__(self, id: object) -> bool:
+        return self.find(id) is not None
+
+    def __getitem__(self, id: Any) -> Rule:
+        segment, place = self.locate(id)
+        weights, payload = segment.weights_and_payload(place)
+        where = condition_text(segment, place, self.schema, self.codes)
+        named = {self.schema.name(attribute): weight for attribute, weight in weights.items()}
+        return Rule(segment.roster.ids[place].as_py(), where, named, payload)
+
+    def find(self, id: Any) -> tuple[int, int] | None:
+        """Return the number of the segment that holds a rule and its place there, or None."""
+        return find_many(self.segments, [id], self.id_type)[0]
+
+    def locate(self, id: Any) -> tuple[Segment, int]:
+        """Return the segment that holds a rule and its place there; raise if there is none."""
+        found = self.find(id)
+        if found is None:
+            raise unknown(id, self.segments)
+        return self.segments[found[0]].segment, found[1]
+
+    def positions(self) -> np.ndarray:
+        """Return the positions of all rules, ascending."""
+        found = [live.positions() for live in self.segments]
+        return np.concatenate(found) if found else np.empty(0, np.int32)
+
+    def tested(self) -> list[str]:
+        """Return the names of the attributes that some rule tests, in the schema's order."""
+        return [self.schema.name(a) for a in self._rows]
+
+    def plan(self) -> Plan:
+        """Return which index holds what, and why; it prints as a sentence each."""
+        parts = []
+        for live in self.segments:
+            several = len(live.parts) > 1
+            for (part, _), counts in zip(live.parts, live.counts(), strict=True):
+                rules, removed, nbytes = counts
+                common = part.common_attributes() if several else []
+                parts.append(
+                    Part(
+                        live.role,
+                        part.index.name,
+                        tuple(map(self.schema.name, common)),
+                        rules,
+                        part.conjunctions.size,
+                        removed,
+                        nbytes,
+                        part.why if live.role == "base" else "added since the last merge",
+                    )
+                )
+        return Plan(tuple(parts))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of conjunctions and indexes, besides ids, texts and payload."""
+        return sum(live.nbytes for live in self.segments)
+
+    def __repr__(self) -> str:
+        rules = f"{len(self):,} rule{'s' * (len(self) != 1)}"
+        return f"Version({rules} over {self.schema!r})"
+
+    # ------------------------------------------------------------ match
+
+    def match(self, events: Any) -> Matches:
+        """Return which rules each event satisfies; see `Rules.match`."""
+        return self._run(events).match()
+
+    def match_blocks(self, events: Any) -> Iterator[Matches]:
+        """Yield the same in blocks whose memory is reused; see `Rules.match_blocks`."""
+        return self._run(events).blocks()
+
+    def count(self, events: Any) -> np.ndarray:
+        """Return how many rules each event satisfies; see `Rules.count`."""
+        return self._run(events).count()
+
+    def top(self, events: Any, k: int = 5, weights: Any = None) -> Matches:
+        """Return the k most relevant rules of each event; see `Rules.top`."""
+        if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
+            raise RuleError(f"k must be an integer, 1 or more; got {k!r}")
+        run = self._run(events)
+        most = max(1, min(int(k), len(self)))
+        return run.top(most, event_weights(weights, len(run.events), self.schema))
+
+    def explain(
+        self, event: Any, id: Any, weights: Mapping[str, float] | None = None
+    ) -> Explanation:
+        """Return why a rule matches one event, or why not; see `Rules.explain`."""
+        alone = single_rule_segment(*self.locate(id))
+        live = LiveSegment("base", alone, none_removed(alone))
+        rows = {attribute: row for row, attribute in enumerate(alone.attributes)}
+        run = Run(
+            live.parts,
+            Rosters([alone], self.id_type),
+            len(self.schema),
+            Events.read(event, self.schema, rows, self.codes),
+        )
+        if len(run.events) != 1:
+            raise RuleError(f"explain takes one event, got {len(run.events)}")
+        if weights is not None and not isinstance(weights, Mapping):
+            raise EventError(f"weights of the event must be a dict, got {weights!r}")
+        of_event = event_weights(weights, 1, self.schema)
+        matched = run.top(1, of_event)
+        line = None if weights is None else of_event.common
+        return explained(alone, matched, self.schema, run.events, self.codes, line)
+
+    def _run(self, events: Any) -> Run:
+        read = Events.read(events, self.schema, self._rows, self.codes)
+        return Run(self._parts, self.directory, len(self.schema), read)
+
+    @functools.cached_property
+    def _rows(self) -> dict[int, int]:
+        """The attributes that some rule tests, each with its number among them."""
+        used = sorted({a for live in self.segments for a in live.attributes})
+        return {attribute: row for row, attribute in enumerate(used)}
+
+    @functools.cached_property
+    def _parts(self) -> list[LivePart]:
+        return [part for live in self.segments for part in live.parts]
+
+    @functools.cached_property
+    def directory(self) -> Rosters:
+        """What knows the ids and the payload of rules by their positions."""
+        return Rosters([live.segment for live in self.segments], self.id_type or pa.string())
+
+    def inherit(self, before: Version | None) -> Version:
+        """Take over what is derived and the same as in the version before; return self.
+
+        One event at a time, a union over thousands of attributes would take longer than matching.
+        """
+        if before is not None and "_rows" in before.__dict__:
+            tested = [live.attributes for live in self.segments]
+            if tested == [live.attributes for live in before.segments]:
+                self.__dict__["_rows"] = before.__dict__["_rows"]
+        return self
+
+
+# ------------------------------------------------------------ ids
+
+
+def plain_id(id: Any) -> Any:
+    """Return an id as Python has it, if NumPy or Arrow had it."""
+    if isinstance(id, np.generic):
+        return id.item()
+    return id.as_py() if isinstance(id, pa.Scalar) else id
+
+
+def can_be_id(id: Any, id_type: pa.DataType) -> bool:
+    """Tell whether a rule whose ids are of this type could have an id."""
+    if t.is_integer(id_type):
+        return type(id) is int and -(2**63) <= id < 2**63
+    return type(id) is str and is_unicode(id)
+
+
+def find_many(
+    segments: tuple[LiveSegment, ...], ids: list[Any], id_type: pa.DataType | None
+) -> list[tuple[int, int] | None]:
+    """Return for each id the number of the segment that holds its rule and the place, or None."""
+    found: list[tuple[int, int] | None] = [None] * len(ids)
+    if id_type is None:
+        return found
+    plain = [plain_id(id) for id in ids]
+    usable = [i for i, id in enumerate(plain) if can_be_id(id, id_type)]
+    if not usable:
+        return found
+    wanted = None
+    for number, live in enumerate(segments):
+        if wanted is None:
+            wanted = pa.array([plain[i] for i in usable], live.segment.roster.ids.type)
+        for i, place in zip(usable, live.segment.ids.find_many(wanted).tolist(), strict=True):
+            if place >= 0 and live.is_alive(place):
+                found[i] = number, place
+    return found
+
+
+def unknown(id: Any, segments: tuple[LiveSegment, ...], more: list[Any] = []) -> UnknownRuleError:  # noqa: B006
+    """Return the error for an id that no rule has, with a near one if there is any."""
+    known = list(more)
+    for live in segments:
+        alive = np.flatnonzero(live.alive())[:300]
+        known += live.segment.roster.ids.take(pa.array(alive)).to_pylist()
+    return UnknownRuleError(f"there is no rule {id!r}{near(id, known)}")
