@@ -206,6 +206,18 @@ def test_a_manifest_of_another_form(changed, keys, value, words):
     assert words in message
 
 
+@pytest.mark.parametrize("name", ["manifest.json", "arrays.bin", "rules.arrow"])
+def test_what_is_no_file_is_not_read(changed, name):
+    for make in (Path.mkdir, os.mkfifo):  # a pipe that nobody writes to would be read for ever
+        (changed.folder / name).unlink()
+        make(changed.folder / name)
+        with pytest.raises(tocsin.StoreError, match=f"{name} is missing, or is no file"):
+            tocsin.open(changed.path)
+        if make == Path.mkdir:
+            (changed.folder / name).rmdir()
+            (changed.folder / name).touch()
+
+
 def test_a_missing_array(changed):
     for name in list(changed.manifest["arrays"]):
         place = changed.manifest["arrays"].pop(name)

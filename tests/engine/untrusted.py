@@ -262,6 +262,8 @@ class ChangedAtRandom(Changed):
             return rng.choice([0.0, -1.0, old + 1, -old, np.nan, np.inf, -np.inf, 1e308, 1e-308])
         info = np.iinfo(array.dtype)
         other = array[rng.randrange(size)].item()
+        # Offsets ascend: what lies between the neighbours is not seen to be wrong at once.
+        below, above = sorted([array[max(at - 1, 0)].item(), array[min(at + 1, size - 1)].item()])
         rules = self.manifest["rules"]
         value = rng.choice(
             [
@@ -269,6 +271,7 @@ class ChangedAtRandom(Changed):
                 *(2**31 - 1, -(2**31), 2**63 - 1, -(2**63), 2**16 - 1, 2**32, info.min, info.max),
                 *(rules, rules + 1, rules - 1, rng.randrange(info.min, info.max)),
                 *(rng.randrange(size + 1), old + rng.randrange(-9, 10)),
+                *[rng.randint(below, above), below, above] * 3,
             ]
         )
         return min(max(value, info.min), info.max)
@@ -302,7 +305,7 @@ class ChangedAtRandom(Changed):
     def values(self):
         """Change something in the manifest."""
         junk = [None, -1, 0, 1, 2**70, 1.5, True, "", "x", "../x", [], [1], {}, {"a": 1}]
-        junk += [[[]] * 3, self.manifest["parts"] * 2, *INDEXES]
+        junk += [[[]] * 3, json.loads(json.dumps(self.manifest["parts"])) * 2, *INDEXES]
         holder, key = self.manifest, self.rng.choice(list(self.manifest))
         while isinstance(holder[key], dict | list) and holder[key] and self.rng.random() < 0.8:
             holder = holder[key]

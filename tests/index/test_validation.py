@@ -199,9 +199,10 @@ WRONG = [
     ("whole", put("longest", 0, 3), "runs of a cover"),
     ("whole", put("longest", 0, 0), "runs of a cover"),
     ("whole", put("longest", 0, 2**40), "runs of a cover"),
+    ("whole", put("longest", 0, -1), "runs of a cover"),
     ("whole", put("run_first", 0, 1), "runs of a cover"),
     ("whole", put("run_size", 0, 9), "runs of a cover"),
-    ("whole", resized("run_y", 1), "runs of a cover"),
+    ("whole", resized("run_y", 1), "'run_y' must have"),
     ("whole", put("start", 1, 10**6), "'start' must be"),
     ("whole", lambda a: a.update(start=a["start"][:-1], ids=a["ids"][: a["start"][-2]]), "'start'"),
     ("whole", put("ids", 0, -1), "'ids' must be"),
@@ -313,6 +314,7 @@ WRONG_CONJUNCTIONS = [
     (lambda a: a.update(weight=np.full(len(a["kind"]), np.nan)), "finite and not negative"),
     (lambda a: a.update(weight=np.full(len(a["kind"]), -1.0)), "finite and not negative"),
     (put("rule", 0, 10**6), "'rule' must ascend"),
+    (put("rule", 0, -1), "'rule' must be"),
 ]
 
 

@@ -105,15 +105,21 @@ def read_segment(folder: Path, checksum: str, attributes: int, verify: bool) -> 
     Sizes are always checked. If `verify`, so are the contents' checksums, and then all that
     kernels rely on: whoever can change a file can seal it again.
     """
-    manifest = read_manifest(folder, checksum)
-    for name in _FILES:
-        check_file(folder / name, manifest["files"][name], verify)
     try:
-        roster = _read_roster(folder / "rules.arrow", verify)
+        manifest = read_manifest(folder, checksum)
+        for name in _FILES:
+            check_file(folder / name, manifest["files"][name], verify)
+        return _read_files(folder, manifest, attributes, verify)
+    except OSError as error:
+        raise StoreError(f"{folder} cannot be read: {error}") from None
+
+
+def _read_files(folder: Path, manifest: dict[str, Any], attributes: int, verify: bool) -> Segment:
+    try:
         arrays = _mapped(folder / "arrays.bin", manifest["arrays"])
         require("positions" in arrays, "array 'positions' is missing")
         check_type("positions", arrays["positions"], "int32")
-        roster = roster._replace(positions=arrays["positions"])
+        roster = _read_roster(folder / "rules.arrow", arrays["positions"], verify)
         ids = IdIndex.from_arrays(roster.ids, _named(arrays, "ids."))
         parts = [
             _read_part(number, entry, arrays, attributes, verify)
@@ -127,8 +133,8 @@ def read_segment(folder: Path, checksum: str, attributes: int, verify: bool) -> 
     return Segment(roster, parts, ids)
 
 
-def _read_roster(path: Path, verify: bool) -> Roster:
-    """Return what is known of the rules; their positions lie elsewhere."""
+def _read_roster(path: Path, positions: np.ndarray, verify: bool) -> Roster:
+    """Return what is known of the rules at these positions."""
     try:
         with pa.memory_map(str(path)) as source:
             table = pa.ipc.open_file(source).read_all()
@@ -149,7 +155,7 @@ def _read_roster(path: Path, verify: bool) -> Roster:
     table = table.combine_chunks()
     payload = table.select(names[2:])
     return Roster(
-        np.empty(0, np.int32),
+        positions,
         _only_chunk(table.column("id")),
         _only_chunk(table.column("where")),
         payload.rename_columns([name.removeprefix("payload.") for name in names[2:]]),
@@ -309,10 +315,8 @@ def describe(path: Path) -> dict[str, Any]:
 
 def check_file(path: Path, expected: dict[str, Any], verify: bool) -> None:
     """Raise if a file is missing, has another size or, if `verify`, another checksum."""
-    try:
-        size = path.stat().st_size
-    except OSError:
-        raise StoreError(f"{path} is missing: the store is damaged") from None
+    _check_there(path)
+    size = path.stat().st_size
     if size != expected["bytes"]:
         raise StoreError(
             f"{path} has {size:,} bytes instead of {expected['bytes']:,}: it was cut off or "
@@ -320,6 +324,12 @@ def check_file(path: Path, expected: dict[str, Any], verify: bool) -> None:
         )
     if verify and describe(path) != expected:
         raise StoreError(f"{path} is not what was written (its checksum differs): it is damaged")
+
+
+def _check_there(path: Path) -> None:
+    """Raise if there is no such file; what is none, as a pipe, could keep its reader for ever."""
+    if not path.is_file():
+        raise StoreError(f"{path} is missing, or is no file: the store is damaged")
 
 
 def write_json(path: Path, content: dict[str, Any]) -> str:
@@ -333,10 +343,8 @@ def write_json(path: Path, content: dict[str, Any]) -> str:
 
 def read_json(path: Path, checksum: str) -> dict[str, Any]:
     """Return JSON whose checksum is known; raise if it is damaged or of another format."""
-    try:
-        data = path.read_bytes()
-    except OSError:
-        raise StoreError(f"{path} is missing: the store is damaged") from None
+    _check_there(path)
+    data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != checksum:
         raise StoreError(f"{path} is not what was written (its checksum differs): it is damaged")
     try:

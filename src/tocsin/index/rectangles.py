@@ -154,14 +154,12 @@ class Rectangles(Laid):
         check_within("cells", g.cells, 3, _MOST_ACROSS + 3)
         across, down = g.cells.tolist()
         longest = int(g.longest[0])
-        cover = np.stack([g.run_x, g.run_y, g.run_first, g.run_size]) if _alike(g) else None
+        check_lengths(g, len(g.run_x), "run_y", "run_first", "run_size")
         require(
-            cover is not None
-            # There is a run for each of L * L cells at least; else L is not worth a look.
-            and 1 <= longest <= len(g.run_x)
+            # A cover has a run for each of L * L cells at least: else L is not worth a look.
+            1 <= longest * longest <= len(g.run_x)
             and longest & (longest - 1) == 0
-            and longest * longest <= len(g.run_x)
-            and np.array_equal(cover, runs(longest, across)),
+            and np.array_equal([g.run_x, g.run_y, g.run_first, g.run_size], runs(longest, across)),
             f"the runs of a cover must be those of constructs up to {longest:,} cells long",
         )
         kinds = longest.bit_length()
@@ -169,24 +167,19 @@ class Rectangles(Laid):
         lists = len(g.start) - 1
         check_offsets("start", g.start, lists, len(g.ids))
         check_numbers("ids", g.ids, n, proven=bool(g.settled[0]))
-        sizes = np.diff(g.start)
         check_lengths(g, len(g.hashed), "list_of")
         if len(g.hashed):
-            free = g.hashed < 0
+            used = g.hashed >= 0
             require(
-                len(g.hashed) & (len(g.hashed) - 1) == 0 and bool(free.any()),
+                len(g.hashed) & (len(g.hashed) - 1) == 0 and not used.all(),
                 "the hash table must have a power of two for its size, and a place that is free",
             )
-            numbers, list_of = g.hashed[~free], g.list_of[~free]
-            check_within("hashed", numbers, 0, possible)
-            check_within("list_of", list_of, 0, lists)
-            sizes = sizes[list_of]
+            check_within("hashed", g.hashed, np.iinfo(np.int64).min, possible)
+            check_within("list_of", g.list_of[used], 0, lists)
         else:
             check_lengths(g, possible + 1, "start")
-            numbers = np.flatnonzero(sizes)
-            sizes = sizes[numbers]
         if not g.overlapped[0]:  # else what is found twice is written once
-            most = _most_found(numbers, sizes, kinds, across, down)
+            most = most_candidates(g)
             require(
                 most <= n, f"an event finds {most:,} candidates, and there are {n:,} conjunctions"
             )
@@ -237,25 +230,44 @@ class Rectangles(Laid):
 # ------------------------------------------------------------ what is stored
 
 
-def _alike(g: Layout) -> bool:
-    return len(g.run_x) == len(g.run_y) == len(g.run_first) == len(g.run_size)
+@kernel
+def most_candidates(g: Layout) -> int:
+    """Return how many candidates an event can find at most, in lists that are in range.
 
-
-def _most_found(numbers: np.ndarray, sizes: np.ndarray, kinds: int, across: int, down: int) -> int:
-    """Return the most entries that the constructs around a cell have; `sizes` are of their lists.
-
-    Each construct adds to the cells from its first corner on, and takes away beyond its sides; the
-    sums of that, along both axes, are what each cell finds.
+    Each construct adds its list to the cells from its first corner on, and takes it away beyond its
+    sides; the sums of that, along both axes, are what each cell finds. A box is cut into pieces
+    that do not overlap: so of what was built there are never more than conjunctions.
     """
-    cell, kind = np.divmod(numbers, kinds * kinds)
-    y, x = np.divmod(cell, across)
-    j, i = np.divmod(kind, kinds)
-    right, top = np.minimum(x + (1 << i), across), np.minimum(y + (1 << j), down)
-    change = np.zeros((down + 1) * (across + 1))  # exact: far fewer than 2**53 entries
-    for row, column, sign in ((y, x, 1), (y, right, -1), (top, x, -1), (top, right, 1)):
-        change += sign * np.bincount(row * (across + 1) + column, sizes, len(change))
-    found = change.reshape(down + 1, across + 1).cumsum(axis=0).cumsum(axis=1)
-    return int(found.max())
+    across, down, longest = g.cells[0], g.cells[1], g.longest[0]
+    hashed, list_of, start = g.hashed, g.list_of, g.start
+    direct = hashed.shape[0] == 0
+    kinds = np.int64(0)
+    while longest >> kinds > 0:
+        kinds += 1
+    found = np.zeros((down + 1, across + 1), np.int64)
+    for place in range(start.shape[0] - 1 if direct else hashed.shape[0]):
+        number = np.int64(place) if direct else hashed[place]
+        if number < 0:
+            continue
+        at = np.int64(place) if direct else np.int64(list_of[place])
+        size = np.int64(start[at + 1]) - start[at]
+        if size > 0:
+            cell, kind = number // (kinds * kinds), number % (kinds * kinds)
+            x, y = cell % across, cell // across
+            right = min(x + (np.int64(1) << kind % kinds), across)
+            top = min(y + (np.int64(1) << kind // kinds), down)
+            found[y, x] += size
+            found[y, right] -= size
+            found[top, x] -= size
+            found[top, right] += size
+    most = np.int64(0)
+    for y in range(down):
+        along = np.int64(0)
+        for x in range(across):
+            along += found[y, x]
+            found[y, x] = along + (found[y - 1, x] if y > 0 else 0)
+            most = max(most, found[y, x])
+    return int(most)
 
 
 # ------------------------------------------------------------ ask

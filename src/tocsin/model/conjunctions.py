@@ -83,6 +83,7 @@ class Conjunctions(NamedTuple):
             bool(np.isfinite(self.weight).all()) and self.weight.min(initial=0.0) >= 0,
             "weights must be finite and not negative",
         )
+        check_within("rule", self.rule, 0, 2**31)
         require(bool((self.rule[1:] >= self.rule[:-1]).all()), "'rule' must ascend")
 
 
