@@ -91,9 +91,7 @@ def match(
     from tocsin.model.schema import Schema
 
     declared = read_schema(schema) if schema is not None else Schema({})
-    job = Job(
-        source, events, events_format, declared, out, how, k, keep, output, payload or []
-    )
+    job = Job(source, events, events_format, declared, out, how, k, keep, output, payload or [])
     if spark:
         from tocsin.cli.on_spark import import_spark, match_files
 

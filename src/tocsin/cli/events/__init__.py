@@ -14,6 +14,7 @@ import pyarrow as pa
 from tocsin.cli.events.csv_files import CsvEvents
 from tocsin.cli.events.json_files import JsonEvents
 from tocsin.cli.events.parquet_files import ParquetEvents
+from tocsin.errors import EventError
 from tocsin.model.schema import Schema
 
 _READERS: dict[str, Any] = {"csv": CsvEvents, "json": JsonEvents, "parquet": ParquetEvents}
@@ -38,4 +39,6 @@ def open_events(
     by now, where values have to be looked at to know their types, and in `batches`.
     """
     opened: EventFiles = _READERS[format](files, declared, advance)
+    if not len(opened.schema):
+        raise EventError(f"the events in {files[0]} have no columns")
     return opened

@@ -69,8 +69,9 @@ class CsvEvents:
         if name in self._declared and not fits(texts.drop_null(), type_):
             rows = enumerate(texts, before + 1)
             row, text = next((n, x) for n, x in rows if x.is_valid and not fits(_one(x), type_))
+            declared = type_name(type_)
             raise EventError(
-                f"row {row}: column {name!r} is declared as {type_name(type_)}, got {text.as_py()!r}"
+                f"row {row}: column {name!r} is declared as {declared}, got {text.as_py()!r}"
             )
         return parse(texts, type_)
 

@@ -11,7 +11,13 @@ import pyarrow.parquet
 import pyarrow.types as t
 
 from tocsin.cli.events.text_values import fits, parse
-from tocsin.cli.events.types import check_unique, declared_types, merge_numbers, spark_type, type_name
+from tocsin.cli.events.types import (
+    check_unique,
+    declared_types,
+    merge_numbers,
+    spark_type,
+    type_name,
+)
 from tocsin.cli.files import reading
 from tocsin.cli.spelling import plain_texts
 from tocsin.errors import EventError
