@@ -124,7 +124,7 @@ def write_csv(path, rows, **how):
     return path
 
 
-@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_types_of_csv(both, suffix):
     events = write_csv(both.folder / "events.csv", columns_of_texts())
     assert both(events, suffix=suffix)
@@ -411,3 +411,41 @@ OPTIONS = [
 @pytest.mark.parametrize(("events", "suffix", "options"), OPTIONS)
 def test_options(both, traffic, events, suffix, options):
     both(traffic / events, *options, suffix=suffix, rules=traffic / "rules.jsonl")
+
+
+def test_ids_payload_ranges_and_maps(both):
+    noon = datetime.datetime(2024, 5, 1, 12, tzinfo=datetime.UTC)
+    rules = {
+        "id": pa.array([7, 2**63 - 1, -5, 8]),
+        "where": ["x > 5.5", "z = 1", "at = TIMESTAMP '2024-05-01 12:00:00Z'", "row >= 0"],
+        "whole": pa.array([1, None, -3, 4], pa.int32()),
+        "part": [0.5, None, math.inf, 1e-9],
+        "ok": [True, None, False, True],
+        "day": [noon.date(), None, None, noon.date()],
+        "moment": pa.array([noon, None, None, noon]),
+        "cents": pa.array([decimal.Decimal("1.50"), None] * 2),
+        "long": pa.array(["a", None, "b", "c"], pa.large_string()),
+        "list": [[1, None], None, [], [2]],
+        "record": [{"a": 1, "b": "x"}, None] * 2,
+    }
+    path = both.folder / "rules.parquet"
+    pq.write_table(pa.table(rules), path)
+    hour = datetime.timedelta(hours=1)
+    events = {
+        "row": range(4),
+        "x": [
+            {"low": 1.0, "high": 6.0},
+            {"low": 1.0, "high": 2.0},
+            None,
+            {"low": 9.0, "high": 9.0},
+        ],
+        "at": [{"low": noon - hour, "high": noon + hour}, None, {"low": noon, "high": noon}, None],
+        "m": pa.array(
+            [[("z", 1.0)], [("y", 1.0)], None, [("z", 1.0)]], pa.map_("string", "double")
+        ),
+    }
+    pq.write_table(pa.table(events), both.folder / "events.parquet")
+    payload = ["--payload", ",".join(list(rules)[2:6]), "--payload", ",".join(list(rules)[6:])]
+    options = ["--schema", "z=number", "--how", "top", "--k", "3", *payload]
+    for suffix in ("jsonl", "parquet"):
+        both(both.folder / "events.parquet", *options, suffix=suffix, rules=path)

@@ -196,6 +196,8 @@ def reading(path: Path, kind: type[TocsinError]) -> Iterator[None]:
             yield
     except OSError as error:
         raise kind(f"{path}: cannot be read: {error.strerror or error}") from None
+    except RecursionError:
+        raise kind(f"{path}: cannot be read: values are nested too deeply") from None
     except TocsinError as error:
         raise error.at(str(path)) from None
 

@@ -21,7 +21,7 @@ from tocsin.cli.files import reading
 from tocsin.errors import EventError
 from tocsin.model.schema import Schema
 
-_BLOCK = 1 << 23  # bytes of lines parsed at once
+_BLOCK = 1 << 22  # bytes of lines parsed at once
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 

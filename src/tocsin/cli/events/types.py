@@ -67,6 +67,15 @@ def can_be_written(type_: pa.DataType, format: str) -> bool:
     return bool(t.is_binary(type_))
 
 
+def depth(type_: pa.DataType) -> int:
+    """Return how many levels of lists, maps and structs there are in a type."""
+    level, children = 0, [type_]
+    while children:
+        children = [c.field(i).type for c in children for i in range(c.num_fields)]
+        level += 1
+    return level - 1
+
+
 def list_type(item: pa.DataType) -> pa.DataType:
     """Return the type of lists of a type, with Spark's name for their elements."""
     return pa.list_(pa.field("element", item))
