@@ -24,7 +24,7 @@ def steady(text):
     return [line.rstrip() for line in text.splitlines()]
 
 
-def test_the_document(spark, tmp_path, monkeypatch):
+def test_the_document(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shown = list(transcript())
     assert len(shown) > 15

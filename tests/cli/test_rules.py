@@ -225,8 +225,10 @@ def test_a_schema_from_a_file_of_events(tmp_path, suffix):
     else:
         events.write_text(json.dumps(table.to_pylist()[0]))
     done("rules", "create", store, "--schema", events)
-    wanted = tocsin.Schema({"x": "number", "n": "integer", "tier": "category", "ok": "flag"})
-    assert tocsin.open(store).schema == wanted
+    wanted = {"x": "number", "n": "integer", "tier": "category", "ok": "flag"}
+    if suffix == "jsonl":  # whose fields come in the order of their names
+        wanted = dict(sorted(wanted.items()))
+    assert tocsin.open(store).schema == tocsin.Schema(wanted)
 
 
 # ------------------------------------------------------------ errors

@@ -140,7 +140,9 @@ def read_schema(text: str) -> Schema:
 
     path = Path(text)
     if path.is_file():
-        return Schema(_arrow_schema(path))
+        from tocsin.cli.events import open_events
+
+        return Schema(open_events([path], format_of(path), Schema({}), lambda count: None).schema)
     schema = Schema({})
     for part in text.split(","):
         name, equals, kind = part.partition("=")
@@ -150,20 +152,6 @@ def read_schema(text: str) -> Schema:
             )
         schema.add(name.strip(), kind.strip())  # type: ignore[arg-type]  # it looks
     return schema
-
-
-def _arrow_schema(path: Path) -> pa.Schema:
-    import pyarrow.csv
-    import pyarrow.json
-    import pyarrow.parquet
-
-    read: dict[str, Any] = {
-        "csv": lambda: pyarrow.csv.read_csv(path).schema,
-        "json": lambda: pyarrow.json.read_json(path).schema,
-        "parquet": lambda: pyarrow.parquet.read_schema(path),
-    }
-    with reading(path, SchemaError):
-        return read[format_of(path)]()
 
 
 # ------------------------------------------------------------ rules
@@ -208,6 +196,8 @@ def reading(path: Path, kind: type[TocsinError]) -> Iterator[None]:
             yield
     except OSError as error:
         raise kind(f"{path}: cannot be read: {error.strerror or error}") from None
+    except RecursionError:
+        raise kind(f"{path}: cannot be read: values are nested too deeply") from None
     except TocsinError as error:
         raise error.at(str(path)) from None
 

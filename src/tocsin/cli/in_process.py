@@ -11,12 +11,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.types as t
 
 from tocsin.cli.events import open_events
-from tocsin.cli.events.types import is_atomic, spark_type, type_name
+from tocsin.cli.events.types import can_be_written, spark_type, type_name
 from tocsin.cli.files import data_files
 from tocsin.cli.job import Job, Outcome
 from tocsin.cli.output import FileWriter, Tally
@@ -71,7 +70,8 @@ class _Answers:
         kept = [pa.field(name, events.field(name).type) for name in self._kept]
         self.schema = pa.schema([*kept, *self._added, *self._payload])
         _check_names(self._kept, self.schema.names)
-        job.check_csv({f.name: type_name(f.type) for f in self.schema if not is_atomic(f.type)})
+        unfit = [f for f in self.schema if not can_be_written(f.type, job.out_format)]
+        job.refuse({f.name: type_name(f.type) for f in unfit})
         tested = {name.lower() for name in rules.tested()}
         looked_at = {f.name for f in events if f.name.lower() in tested or is_sparse(f.type)}
         self.needed = {*self._kept, *looked_at}

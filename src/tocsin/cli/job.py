@@ -32,7 +32,7 @@ class Job(NamedTuple):
         return FORMATS[self.out.suffix]
 
     def read_rules(self, columns: Any) -> Rules:
-        """Return the rules of the file over the events' columns, and what their maps are to hold."""
+        """Return the rules of a file, over the events' columns and what their maps are to hold."""
         schema = Schema(columns)
         for name in self.declared:
             if name not in schema:
@@ -41,13 +41,16 @@ class Job(NamedTuple):
         add_file(rules, self.rules)
         return rules
 
-    def check_csv(self, nested: dict[str, str]) -> None:
-        """Raise if there are columns, given with their types, that no CSV file can hold."""
-        for name, type_ in nested.items() if self.out_format == "csv" else ():
+    def refuse(self, columns: dict[str, str]) -> None:
+        """Raise if there are columns, given with their types, that the output cannot hold."""
+        for name, type_ in columns.items():
+            what, instead = ("CSV", ".jsonl or .parquet")
+            if self.out_format == "json":
+                what, instead = "JSON", ".parquet"
             raise EventError(
-                f"{self.out}: CSV cannot hold column {name!r}, which is of type {type_}; write "
-                ".jsonl or .parquet, or leave it out (--keep names the events' columns to keep, "
-                "--output rows gives no lists)"
+                f"{self.out}: {what} cannot hold column {name!r}, which is of type {type_}; write "
+                f"{instead}, or leave it out (--keep names the events' columns to keep, --output "
+                "rows gives no lists)"
             )
 
 

@@ -39,7 +39,8 @@ def match_files(job: Job, folder: Path, bar: Bar) -> Outcome:
             output=job.output,
             payload=job.payload,
         )
-        job.check_csv(tocsin_spark.files.nested(found))
+        if job.out_format == "csv":
+            job.refuse(tocsin_spark.files.nested(found))
         step("matching")
         tocsin_spark.files.write_files(found, parts, job.out_format)
         step(f"writing {job.out.name}")

@@ -29,6 +29,11 @@ class Bar:
         self._drawn = drawn
         self._line = drawn and drawn.add_task("", total=None, tasks="")
 
+    @property
+    def is_drawn(self) -> bool:
+        """Whether anybody sees it."""
+        return self._drawn is not None
+
     def step(self, doing: str, total: int | None = None) -> None:
         """Begin a step; `total` is what there is to advance, None if nobody knows."""
         if self._drawn:
@@ -95,6 +100,9 @@ def following_spark(log: Path, bar: Bar) -> Iterator[Callable[[str], None]]:
 
     `log` is where Spark writes.
     """
+    if not bar.is_drawn:
+        yield bar.step
+        return
     since = 0
     done = threading.Event()
 

@@ -14,9 +14,12 @@ import pyarrow as pa
 from tocsin.cli.events.csv_files import CsvEvents
 from tocsin.cli.events.json_files import JsonEvents
 from tocsin.cli.events.parquet_files import ParquetEvents
+from tocsin.cli.events.types import depth
+from tocsin.errors import EventError
 from tocsin.model.schema import Schema
 
 _READERS: dict[str, Any] = {"csv": CsvEvents, "json": JsonEvents, "parquet": ParquetEvents}
+_DEPTH = 50  # Arrow hands schemas with 64 levels to nobody
 
 
 class EventFiles(Protocol):
@@ -38,4 +41,9 @@ def open_events(
     by now, where values have to be looked at to know their types, and in `batches`.
     """
     opened: EventFiles = _READERS[format](files, declared, advance)
+    if not len(opened.schema):
+        raise EventError(f"the events in {files[0]} have no columns")
+    for field in opened.schema:
+        if depth(field.type) > _DEPTH:
+            raise EventError(f"column {field.name!r} is nested more than {_DEPTH} levels deep")
     return opened

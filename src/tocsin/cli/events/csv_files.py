@@ -6,7 +6,7 @@ values. Nothing is held in memory but a block.
 
 from __future__ import annotations
 
-import csv
+import io
 import os
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -17,12 +17,12 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from tocsin.cli.events.text_values import fits, infer, parse
-from tocsin.cli.events.types import declared_types, type_name
+from tocsin.cli.events.types import check_unique, declared_types, type_name
 from tocsin.cli.files import reading
 from tocsin.errors import EventError
 from tocsin.model.schema import Schema
 
-_BLOCK = 1 << 23  # bytes parsed at once; no row may be longer
+_BLOCK = 1 << 22  # bytes parsed at once; no row may be longer
 _LINE = re.compile(rb"[^\r\n]*[^\s][^\r\n]*(\r\n|\n|\r|$)")  # the first that is not blank
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -37,7 +37,9 @@ class CsvEvents:
         self._files = files
         self._advance = advance
         self._header = common_header(files)
-        self._names = _column_names(self._header)
+        with reading(files[0], EventError):
+            self._names = _column_names(self._header)
+            check_unique(self._names)
         texts = pa.schema([(name, pa.string()) for name in self._names])
         self._declared = declared_types(texts, declared)
         types = self._infer_types() | self._declared
@@ -69,8 +71,9 @@ class CsvEvents:
         if name in self._declared and not fits(texts.drop_null(), type_):
             rows = enumerate(texts, before + 1)
             row, text = next((n, x) for n, x in rows if x.is_valid and not fits(_one(x), type_))
+            declared = type_name(type_)
             raise EventError(
-                f"row {row}: column {name!r} is declared as {type_name(type_)}, got {text.as_py()!r}"
+                f"row {row}: column {name!r} is declared as {declared}, got {text.as_py()!r}"
             )
         return parse(texts, type_)
 
@@ -196,8 +199,7 @@ def common_header(files: Sequence[Path]) -> bytes:
 
 def _column_names(header: bytes) -> list[str]:
     """Return the names in a header, those that are empty or not unique numbered as by Spark."""
-    with reading(Path("the header"), EventError):
-        given = next(csv.reader([header.decode()]))
+    given = pyarrow.csv.read_csv(io.BytesIO(header + b"\n")).column_names
     folded = [name.lower() for name in given]
     return [
         f"_c{i}" if not name else f"{name}{i}" if folded.count(name.lower()) > 1 else name

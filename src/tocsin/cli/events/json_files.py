@@ -9,10 +9,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from tocsin.cli.events.json_arrow import infer_block, read_block
 from tocsin.cli.events.json_types import NULL, arrow_type, infer_type, is_mixed, merge
 from tocsin.cli.events.json_values import column, read_exactly
 from tocsin.cli.events.types import TIME, check_unique, declared_types
@@ -20,8 +21,8 @@ from tocsin.cli.files import reading
 from tocsin.errors import EventError
 from tocsin.model.schema import Schema
 
-_BLOCK = 1 << 23  # bytes of lines parsed at once
-_BYTE_ORDER_MARK = "\ufeff"
+_BLOCK = 1 << 22  # bytes of lines parsed at once
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class JsonEvents:
@@ -37,7 +38,10 @@ class JsonEvents:
         for file in files:
             with reading(file, EventError):
                 for lines in self._blocks(file):
-                    found = merge(found, infer_type(row for _, row in _rows(lines, json.loads)))
+                    block = infer_block(lines.lines, found)
+                    if block is None:
+                        block = infer_type(row for _, row in lines.rows(json.loads))
+                    found = merge(found, block)
         inferred = pa.schema(list(arrow_type(found) or ()))
         check_unique(inferred.names)
         types = declared_types(inferred, declared)
@@ -56,35 +60,44 @@ class JsonEvents:
         for file in self._files:
             with reading(file, EventError):
                 for lines in self._blocks(file):
-                    rows = list(_rows(lines, parse))
-                    yield pa.RecordBatch.from_arrays([_column(rows, f) for f in wanted], names)
+                    batch = None if self._is_mixed else read_block(lines.lines, wanted)
+                    if batch is None:
+                        rows = list(lines.rows(parse))
+                        values = [_column(rows, field) for field in wanted]
+                        batch = pa.RecordBatch.from_arrays(values, names)
+                    yield batch
 
-    def _blocks(self, file: Path) -> Iterator[list[tuple[int, str]]]:
-        """Yield lines that are not blank, with their numbers."""
-        number = 0
+    def _blocks(self, file: Path) -> Iterator[_Lines]:
+        before = 0
         with open(file, "rb") as source:
-            while data := source.readlines(_BLOCK):
-                lines = [line.decode() for line in data]
-                if not number:
+            while lines := source.readlines(_BLOCK):
+                if not before:
                     lines[0] = lines[0].removeprefix(_BYTE_ORDER_MARK)
-                yield [(n, line) for n, line in enumerate(lines, number + 1) if line.strip()]
-                number += len(lines)
-                self._advance(sum(map(len, data)))
+                yield _Lines(lines, before)
+                before += len(lines)
+                self._advance(sum(map(len, lines)))
 
 
-def _rows(
-    lines: list[tuple[int, str]], parse: Callable[[str], Any]
-) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects in lines; a line may also hold a list of them."""
-    for number, line in lines:
-        try:
-            value = parse(line)
-        except (ValueError, RecursionError) as error:
-            raise EventError(f"line {number}: not JSON: {error}") from None
-        for row in value if isinstance(value, list) else [value]:
-            if not isinstance(row, dict):
-                raise EventError(f"line {number}: not a JSON object: {line.strip()[:40]}")
-            yield number, row
+class _Lines(NamedTuple):
+    """Some lines of a file, and how many are before them."""
+
+    lines: list[bytes]
+    before: int
+
+    def rows(self, parse: Callable[[str], Any]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Yield the objects in lines, with the number of the line; it may also hold a list."""
+        for number, data in enumerate(self.lines, self.before + 1):
+            line = data.decode().strip()
+            if not line:
+                continue
+            try:
+                value = parse(line)
+            except (ValueError, RecursionError) as error:
+                raise EventError(f"line {number}: not JSON: {error}") from None
+            for row in value if isinstance(value, list) else [value]:
+                if not isinstance(row, dict):
+                    raise EventError(f"line {number}: not a JSON object: {line[:40]}")
+                yield number, row
 
 
 def _column(rows: list[tuple[int, dict[str, Any]]], field: pa.Field) -> pa.Array:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import json.decoder
 import re
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
@@ -60,7 +59,7 @@ def _misfit(value: Any, type_: pa.DataType) -> EventError:
 def _structs(values: Sequence[Any], type_: pa.StructType) -> pa.Array:
     present = [value or {} for value in values]
     children = [column([p.get(f.name) for p in present], f.type) for f in type_]
-    mask = pa.array([value is None for value in values])
+    mask = pa.array([value is None for value in values], pa.bool_())
     return pa.StructArray.from_arrays(children, fields=list(type_), mask=mask)
 
 
@@ -68,7 +67,7 @@ def _lists(values: Sequence[Any], type_: pa.ListType) -> pa.Array:
     items = column(list(itertools.chain.from_iterable(v or () for v in values)), type_.value_type)
     lengths = [len(value or ()) for value in values]
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
-    mask = pa.array([value is None for value in values])
+    mask = pa.array([value is None for value in values], pa.bool_())
     return pa.ListArray.from_arrays(offsets, items, type_, mask=mask)
 
 
@@ -141,10 +140,10 @@ def _items(line: str, at: int) -> Iterator[int]:
 
 
 def _fields(line: str, at: int) -> Iterator[tuple[str, int]]:
-    """Yield the names of the fields of the object that begins at a place, and where values begin."""
+    """Yield the names in the object that begins at a place, and where their values begin."""
     place = _skip(line, at + 1)
     while line[place] != "}":
-        name, end = json.decoder.scanstring(line, place + 1)
+        name, end = _DECODER.raw_decode(line, place)
         place = _skip(line, _skip(line, end) + 1)
         yield name, place
         place = _next(line, place)

@@ -55,9 +55,25 @@ def type_name(type_: pa.DataType) -> str:
     return str(type_)
 
 
-def is_atomic(type_: pa.DataType) -> bool:
-    """Tell whether a CSV file can hold values of this type."""
-    return type_ in _NAMES or t.is_decimal(type_)
+def can_be_written(type_: pa.DataType, format: str) -> bool:
+    """Tell whether a file can hold values of this type: csv, json or parquet."""
+    if format == "parquet" or type_ in _NAMES or t.is_decimal128(type_):
+        return True
+    if format == "csv":
+        return False
+    children = [type_.field(i).type for i in range(type_.num_fields)]
+    if children:
+        return all(can_be_written(child, format) for child in children)
+    return bool(t.is_binary(type_))
+
+
+def depth(type_: pa.DataType) -> int:
+    """Return how many levels of lists, maps and structs there are in a type."""
+    level, children = 0, [type_]
+    while children:
+        children = [c.field(i).type for c in children for i in range(c.num_fields)]
+        level += 1
+    return level - 1
 
 
 def list_type(item: pa.DataType) -> pa.DataType:
