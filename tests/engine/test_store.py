@@ -297,7 +297,6 @@ def test_a_missing_file_is_refused(store):
 @pytest.mark.parametrize(
     ("format_", "words"),
     [
-        (FORMAT - 1, "an older one wrote it: make the store anew"),
         (FORMAT + 1, "a newer one wrote it: upgrade"),
         (None, "a newer one wrote it: upgrade"),
     ],

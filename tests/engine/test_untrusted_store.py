@@ -178,7 +178,6 @@ def test_a_manifest_that_is_not_ours(changed):
         (["parts"], {"index": "grid"}, "the index of each part"),
         (["parts", 0], "grid", "the index of each part"),
         (["parts", 0, "index"], ["grid"], "the index of each part"),
-        (["parts", 0, "index"], "gird", "its index 'gird' is not one of this Tocsin's"),
         (["parts", 0, "index"], "grid", "part 0 (grid): array 'floats' is missing"),
         (["parts", 0, "why"], 5, "the index of each part"),
         (["arrays"], [], "where the arrays lie"),

@@ -8,6 +8,10 @@
 
 Nothing is ever changed in place: a segment is written under a temporary name, synced to
 disk and renamed. Few files, since every one of them has to be synced.
+
+A store outlives upgrades. Conjunctions, ids and texts are what it keeps; the arrays of an index are
+derived, and built again from the conjunctions where another version of that index wrote them, or
+one that is not here any more. Every format that was ever written can be read.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.engine.ids import IdIndex
-from tocsin.engine.plan import INDEXES
+from tocsin.engine.plan import INDEXES, built_parts
 from tocsin.engine.segment import Indexed, Roster, Segment
 from tocsin.errors import StoreError
 from tocsin.model.arrow import is_text, refusing
@@ -33,7 +37,9 @@ from tocsin.model.conjunctions import Conjunctions, conjunctions
 from tocsin.model.schema import Schema
 from tocsin.model.validation import check_type, require, typed_arrays
 
-FORMAT = 5  # 1 had one index a segment; 2 to 4 other arrays for counting, bestar, keyed
+# 1 had one index a segment; 2 to 4 had other arrays for counting, bestar and keyed; until 5
+# indexes had no versions of their own.
+FORMAT = 6
 _ALIGNMENT = 64
 _FILES = ("arrays.bin", "rules.arrow")
 _DTYPES = ("<i8", "<i4", "|u1", "<u2", "<u8", "<f8")  # of arrays; no other is ever mapped
@@ -79,7 +85,10 @@ def _fill(folder: Path, segment: Segment) -> str:
     manifest = {
         "format": FORMAT,
         "rules": len(roster.positions),
-        "parts": [{"index": part.index.name, "why": part.why} for part in segment.parts],
+        "parts": [
+            {"index": part.index.name, "version": part.index.version, "why": part.why}
+            for part in segment.parts
+        ],
         "arrays": places,
         "files": {n: describe(folder / n) for n in _FILES},
     }
@@ -99,9 +108,10 @@ def is_whole(folder: Path, checksum: str) -> bool:
     return True
 
 
-def read_segment(folder: Path, checksum: str, attributes: int, verify: bool) -> Segment:
-    """Return the segment in a folder, its arrays mapped; the schema has so many `attributes`.
+def read_segment(folder: Path, checksum: str, floats: np.ndarray, verify: bool) -> Segment:
+    """Return the segment in a folder, its arrays mapped.
 
+    `floats` tells of each attribute of the schema whether its keys are the bits of floats.
     Sizes are always checked. If `verify`, so are the contents' checksums, and then all that
     kernels rely on: whoever can change a file can seal it again.
     """
@@ -109,12 +119,14 @@ def read_segment(folder: Path, checksum: str, attributes: int, verify: bool) -> 
         manifest = read_manifest(folder, checksum)
         for name in _FILES:
             check_file(folder / name, manifest["files"][name], verify)
-        return _read_files(folder, manifest, attributes, verify)
+        return _read_files(folder, manifest, floats, verify)
     except OSError as error:
         raise StoreError(f"{folder} cannot be read: {error}") from None
 
 
-def _read_files(folder: Path, manifest: dict[str, Any], attributes: int, verify: bool) -> Segment:
+def _read_files(
+    folder: Path, manifest: dict[str, Any], floats: np.ndarray, verify: bool
+) -> Segment:
     try:
         arrays = _mapped(folder / "arrays.bin", manifest["arrays"])
         require("positions" in arrays, "array 'positions' is missing")
@@ -122,8 +134,9 @@ def _read_files(folder: Path, manifest: dict[str, Any], attributes: int, verify:
         roster = _read_roster(folder / "rules.arrow", arrays["positions"], verify)
         ids = IdIndex.from_arrays(roster.ids, _named(arrays, "ids."))
         parts = [
-            _read_part(number, entry, arrays, attributes, verify)
+            part
             for number, entry in enumerate(manifest["parts"])
+            for part in _read_part(number, entry, arrays, floats, verify)
         ]
         if verify:
             _check_rules(manifest["rules"], roster, parts)
@@ -163,21 +176,33 @@ def _read_roster(path: Path, positions: np.ndarray, verify: bool) -> Roster:
 
 
 def _read_part(
-    number: int, entry: dict[str, str], arrays: dict[str, np.ndarray], attributes: int, verify: bool
-) -> Indexed:
-    name = entry["index"]
-    require(name in INDEXES, f"its index {name!r} is not one of this Tocsin's")
+    number: int,
+    entry: dict[str, Any],
+    arrays: dict[str, np.ndarray],
+    floats: np.ndarray,
+    verify: bool,
+) -> list[Indexed]:
+    """Return the conjunctions of a part under their index, as stored or built again.
+
+    An index that is not here any more may have several in its place.
+    """
+    name, why = entry["index"], entry["why"]
+    index = INDEXES.get(name)
     try:
         fields = typed_arrays(Conjunctions, _named(arrays, f"{number}.conjunctions."))
         made = conjunctions(*fields)
         if verify:
-            made.validate(attributes)
-        index = INDEXES[name].from_arrays(made, _named(arrays, f"{number}.index."))
+            made.validate(len(floats))
+        if index is None:
+            return built_parts("auto", made, floats)
+        if entry["version"] != index.version:
+            return [Indexed(index.build(made, floats), why)]
+        stored = index.from_arrays(made, _named(arrays, f"{number}.index."))
         if verify:
-            index.validate(attributes)
+            stored.validate(len(floats))
     except StoreError as error:
         raise error.at(f"part {number} ({name})") from None
-    return Indexed(index, entry["why"])
+    return [Indexed(stored, why)]
 
 
 def _check_rules(count: int, roster: Roster, parts: list[Indexed]) -> None:
@@ -224,10 +249,37 @@ def read_manifest(folder: Path, checksum: str) -> dict[str, Any]:
     """Return the manifest of a segment; raise if it is damaged or not of the form that we write."""
     manifest = read_json(folder / "manifest.json", checksum)
     try:
+        manifest = _upgraded(manifest)
         _check_manifest(manifest)
     except StoreError as error:
         raise damaged(folder / "manifest.json", error) from None
     return manifest
+
+
+def _upgraded(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return a manifest of any format as it would be written now.
+
+    Indexes had no version until format 5, whose arrays are those of their first; before that, there
+    is nothing to be read of them.
+    """
+    found = manifest["format"]
+    if found == FORMAT:
+        return manifest
+    parts: Any = manifest.get("parts")
+    arrays: Any = manifest.get("arrays")
+    if found == 1:
+        parts = [{"index": manifest.get("index"), "why": manifest.get("why", "it was chosen")}]
+    require(isinstance(parts, list) and isinstance(arrays, dict), "it must tell parts and arrays")
+    if found == 1:
+        arrays = {
+            f"0.{name}" if name.startswith("conjunctions.") else name: place
+            for name, place in arrays.items()
+        }
+    if found < 5:
+        arrays = {name: at for name, at in arrays.items() if "index." not in name}
+    version = 1 if found == 5 else 0
+    parts = [part | {"version": version} if isinstance(part, dict) else part for part in parts]
+    return manifest | {"parts": parts, "arrays": arrays}
 
 
 def _check_manifest(manifest: dict[str, Any]) -> None:
@@ -251,10 +303,11 @@ def _check_manifest(manifest: dict[str, Any]) -> None:
         and all(
             isinstance(part, dict)
             and isinstance(part.get("index"), str)
+            and is_count(part.get("version"))
             and isinstance(part.get("why"), str)
             for part in parts
         ),
-        "it must tell the index of each part, and why",
+        "it must tell the index of each part, its version, and why",
     )
     require(isinstance(arrays, dict), "it must tell where the arrays lie")
     for name, place in arrays.items():
@@ -357,14 +410,12 @@ def read_json(path: Path, checksum: str) -> dict[str, Any]:
 
 
 def check_format(path: Path, content: dict[str, Any]) -> None:
-    """Raise if a file is of a format that another Tocsin writes."""
+    """Raise if a file is of a format that only a newer Tocsin knows."""
     found = content.get("format")
-    if found != FORMAT:
-        older = isinstance(found, int) and found < FORMAT
+    if type(found) is not int or not 1 <= found <= FORMAT:
         raise StoreError(
-            f"{path} is of format {found!r}, and this Tocsin reads format {FORMAT}; "
-            f"{'an older' if older else 'a newer'} one wrote it: "
-            f"{'make the store anew' if older else 'upgrade'}"
+            f"{path} is of format {found!r}, and this Tocsin reads formats 1 to {FORMAT}; a newer "
+            "one wrote it: upgrade"
         )
 
 

@@ -176,7 +176,7 @@ class StoreFolder:
         segments: dict[str, Segment] = {}
         for entry in file.segments:
             folder = self._segments / entry["name"]
-            segment = read_segment(folder, entry["manifest"], len(file.schema), verify)
+            segment = read_segment(folder, entry["manifest"], file.schema.floats(), verify)
             segments[entry["role"]] = segment
         codes: dict[str, int] = {}
         for entry in file.codes:

@@ -97,6 +97,7 @@ class Counting(Laid):
     """An interval index per attribute, and counters."""
 
     name: ClassVar[str] = "counting"
+    version: ClassVar[int] = 1
 
     layout_class = Layout
 

@@ -65,6 +65,7 @@ class Exhaustive(Laid):
     """Looks at every conjunction, in blocks of contiguous bounds."""
 
     name: ClassVar[str] = "exhaustive"
+    version: ClassVar[int] = 1
     takes_ranges: ClassVar[bool] = True
 
     layout_class = Layout

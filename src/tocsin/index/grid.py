@@ -130,6 +130,7 @@ class Grid(Filed):
     """Boxes in the cells of a grid over two attributes."""
 
     name: ClassVar[str] = "grid"
+    version: ClassVar[int] = 1
 
     @classmethod
     def build(cls, conjunctions: Conjunctions, floats: np.ndarray) -> Self:

@@ -108,6 +108,7 @@ class Intervals(Laid):
     """Intervals of one attribute in the lists of virtual constructs."""
 
     name: ClassVar[str] = "intervals"
+    version: ClassVar[int] = 1
 
     layout_class = Layout
 

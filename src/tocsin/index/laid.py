@@ -20,6 +20,7 @@ class Laid:
     """An index over conjunctions, with a layout."""
 
     name: ClassVar[str]
+    version: ClassVar[int]
     takes_ranges: ClassVar[bool] = False
     layout_class: ClassVar[type[Any]]
 

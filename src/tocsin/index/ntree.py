@@ -35,6 +35,7 @@ class NTree(Filed):
     """Boxes in the leaves, and full lists in the nodes, of a tree over two attributes."""
 
     name: ClassVar[str] = "ntree"
+    version: ClassVar[int] = 1
 
     @classmethod
     def build(cls, conjunctions: Conjunctions, floats: np.ndarray, n: int = 32) -> Self:

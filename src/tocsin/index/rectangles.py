@@ -105,6 +105,7 @@ class Rectangles(Laid):
     """Boxes over two attributes in the lists of virtual constructs."""
 
     name: ClassVar[str] = "rectangles"
+    version: ClassVar[int] = 1
 
     layout_class = Layout
 

@@ -56,6 +56,7 @@ class BEStar(Laid):
     """Conjunctions in a tree of p-nodes and buckets that changes in place."""
 
     name: ClassVar[str] = "bestar"
+    version: ClassVar[int] = 1
 
     layout_class = Tree
     takes_ranges = True

@@ -21,6 +21,7 @@ class Keyed(Laid):
     """Conjunctions filed under their most telling predicate."""
 
     name: ClassVar[str] = "keyed"
+    version: ClassVar[int] = 1
 
     layout_class = Layout
     takes_ranges = True
