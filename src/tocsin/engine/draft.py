@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,7 @@ from tocsin.errors import RuleError, UnknownRuleError
 from tocsin.index.exhaustive import Exhaustive
 from tocsin.model.arrow import is_text, refusing
 from tocsin.model.categories import recoded
+from tocsin.model.condition import Bound
 from tocsin.model.conjunctions import Builder, Conjunctions, joined
 from tocsin.model.schema import Schema
 from tocsin.model.tables import RuleTable
@@ -50,6 +51,17 @@ _MOST_POSITIONS = 2**31 - 1
 
 ROLES = ("base", "delta", "recent")
 _PENDING = -1
+
+
+class NewRule(NamedTuple):
+    """One rule to be added, of which everything was checked."""
+
+    id: Any
+    where: str
+    conjunctions: Bound
+    weights: Mapping[int, float]  # by attribute; 1 where there is none
+    payload: Mapping[str, Any]
+    payload_schema: pa.Schema  # the columns of all rules, with this one's
 
 
 class _Pending:
@@ -174,29 +186,22 @@ class Draft:
                 self.codes.popitem()
             raise
 
-    def append(
-        self,
-        id_: Any,
-        where: str,
-        bound: Any,
-        weights: Any,
-        payload: Mapping[str, Any] | None,
-        instead_of: tuple[int, int] | None = None,
-    ) -> None:
-        """Add one rule, checked by the caller, instead of another if one is named (see `find`)."""
+    def append(self, rule: NewRule, instead_of: tuple[int, int] | None = None) -> None:
+        """Add one rule, instead of another if one is named (see `find`)."""
         if instead_of is not None:
-            # No merge in between: it may give codes anew, and `bound` has those of now.
+            # No merge in between: it may give codes anew, and the rule has those of now.
             self._flag([instead_of])
         if self.id_type is None:
-            self.id_type = pa.string() if isinstance(id_, str) else pa.int64()
+            self.id_type = pa.string() if isinstance(rule.id, str) else pa.int64()
+        self.payload_schema = rule.payload_schema
         pending = self._pending
-        pending.builder.add(self.next_position, bound, weights)
-        pending.place_of[id_] = len(pending.ids)
+        pending.builder.add(self.next_position, rule.conjunctions, rule.weights)
+        pending.place_of[rule.id] = len(pending.ids)
         pending.positions.append(self.next_position)
-        pending.ids.append(id_)
-        pending.where.append(where)
-        pending.weights.append(weights or {})
-        pending.payload.append(dict(payload or {}))
+        pending.ids.append(rule.id)
+        pending.where.append(rule.where)
+        pending.weights.append(rule.weights)
+        pending.payload.append(dict(rule.payload))
         self.next_position += 1
         self._merge_if_worth()
         self.sealed = None

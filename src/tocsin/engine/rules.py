@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as t
 
-from tocsin.engine.draft import Draft
+from tocsin.engine.draft import Draft, NewRule
 from tocsin.engine.explain import Explanation
 from tocsin.engine.plan import Plan
 from tocsin.engine.store_folder import Origin, StoreFolder
@@ -99,8 +99,7 @@ class Rules:
             if self._draft.find([id])[0] is not None:
                 raise RuleError(f"rule {id!r} exists already; use replace to change it")
             self._draft.check_room(1)
-            checked = self._checked(id, where, weights, payload)
-            self._draft.append(id, where, *checked)
+            self._draft.append(self._new_rule(id, where, weights, payload))
 
     def replace(
         self,
@@ -120,19 +119,14 @@ class Rules:
             if found is None:
                 raise self._draft.unknown(id)
             self._draft.check_room(1)
-            bound, checked_weights, payload = self._checked(id, where, weights, payload)
+            rule = self._new_rule(id, where, weights, payload)
             old_weights, old_payload = self._draft.weights_and_payload(found)
             if weights is None:
-                tested = {attribute for conjunction in bound for attribute, _ in conjunction}
-                checked_weights = {a: w for a, w in old_weights.items() if a in tested}
-            self._draft.append(
-                id,
-                where,
-                bound,
-                checked_weights,
-                old_payload if payload is None else payload,
-                instead_of=found,
-            )
+                tested = {a for conjunction in rule.conjunctions for a, _ in conjunction}
+                rule = rule._replace(weights={a: w for a, w in old_weights.items() if a in tested})
+            if payload is None:
+                rule = rule._replace(payload=old_payload)
+            self._draft.append(rule, instead_of=found)
 
     def add_many(self, table: Any) -> None:
         """Add the rules of a table: all of them, or none if any is wrong.
@@ -321,19 +315,20 @@ class Rules:
 
     # ------------------------------------------------------------ inside
 
-    def _checked(self, id: Any, where: str, weights: Any, payload: Any) -> tuple[Any, Any, Any]:
-        """Return conjunctions, weights by attribute and payload of a rule, or raise."""
+    def _new_rule(self, id: Any, where: str, weights: Any, payload: Any) -> NewRule:
+        """Return a rule, ready to be appended; raise if something of it is wrong."""
+        draft = self._draft
+        payload_schema = draft.payload_schema
         try:
-            with self._draft.all_or_nothing():
-                bound, attributes = self._conditions.read(where, self._draft.codes)
+            with draft.all_or_nothing():
+                conjunctions, attributes = self._conditions.read(where, draft.codes)
                 if weights is not None:
                     weights = checked_weights(weights, attributes, self.schema)
                 if payload is not None:
-                    given = _payload_table(payload)
-                    self._draft.payload_schema = self._draft.joined_payload_schema(given)
+                    payload_schema = draft.joined_payload_schema(_payload_table(payload))
         except TocsinError as error:
             raise error.at(f"rule {id!r}") from None
-        return bound, weights, payload
+        return NewRule(id, where, conjunctions, weights or {}, payload or {}, payload_schema)
 
     def _checked_id(self, id: Any) -> Any:
         id = plain_id(id)
