@@ -208,3 +208,28 @@ def test_a_signal_in_the_middle_of_a_change(monkeypatch):
     assert rules[0].where == "n = 1000"
     assert len(rules) == len(before)
     rules.remove(0)
+
+
+def test_threads_explain_while_others_mention_new_values():
+    rules = tocsin.Rules(SCHEMA)
+    rules.add_many(pa.table({"id": range(20_000), "where": [f"c = 'v{i}'" for i in range(20_000)]}))
+    rules.add_many(pa.table({"id": [-1], "n_low": [3]}))
+    version = rules.snapshot()
+    stop = threading.Event()
+    failures = []
+
+    def explain():
+        try:
+            while not stop.is_set():
+                version.explain({"n": 3}, -1)
+                version[-1]
+        except Exception as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=explain)
+    thread.start()
+    for i in range(600):
+        rules.add(100_000 + i, f"c = 'w{i}'")
+    stop.set()
+    thread.join()
+    assert failures == []

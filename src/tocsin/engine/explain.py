@@ -114,7 +114,7 @@ def explained(
     `matched` is what `top` says of it; `weights` are the event's by attribute, if it has any.
     """
     c = segment.conjunctions_of(0)
-    texts = {code: text for text, code in codes.items()}
+    texts = _texts(codes)
     keys = events.keys(0, 1)
     held = np.empty(len(c.attribute), np.uint8)
     line, last = np.empty(len(schema), np.int64), np.empty(len(schema), np.int64)
@@ -161,13 +161,18 @@ def condition_text(segment: Segment, place: int, schema: Schema, codes: Mapping[
     c = segment.conjunctions_of(place)
     if not c.size:
         return "FALSE"
-    texts = {code: text for text, code in codes.items()}
+    texts = _texts(codes)
     parts = []
     for row in range(len(c.attribute)):
         attribute = int(c.attribute[row])
         kind, name = schema.kind(attribute), schema.name(attribute)
         parts.append(predicate_text(name, kind, predicate_at(c, row), texts))
     return " AND ".join(parts) or "TRUE"
+
+
+def _texts(codes: Mapping[str, int]) -> dict[int, str]:
+    """Return category values by code; of a copy, since another thread may be adding some."""
+    return {code: text for text, code in dict(codes).items()}
 
 
 def predicate_at(c: Conjunctions, row: int) -> Predicate:
