@@ -2,6 +2,7 @@
 
 import gc
 import signal
+import sys
 import threading
 import weakref
 
@@ -210,6 +211,15 @@ def test_a_signal_in_the_middle_of_a_change(monkeypatch):
     rules.remove(0)
 
 
+@pytest.fixture
+def frequent_switches():
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+@pytest.mark.usefixtures("frequent_switches")
 def test_threads_explain_while_others_mention_new_values():
     rules = tocsin.Rules(SCHEMA)
     rules.add_many(pa.table({"id": range(20_000), "where": [f"c = 'v{i}'" for i in range(20_000)]}))
@@ -228,7 +238,7 @@ def test_threads_explain_while_others_mention_new_values():
 
     thread = threading.Thread(target=explain)
     thread.start()
-    for i in range(600):
+    for i in range(300):
         rules.add(100_000 + i, f"c = 'w{i}'")
     stop.set()
     thread.join()
