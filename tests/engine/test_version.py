@@ -225,7 +225,7 @@ def test_threads_explain_while_others_mention_new_values():
     rules.add_many(pa.table({"id": range(20_000), "where": [f"c = 'v{i}'" for i in range(20_000)]}))
     rules.add_many(pa.table({"id": [-1], "n_low": [3]}))
     version = rules.snapshot()
-    stop = threading.Event()
+    started, stop = threading.Event(), threading.Event()
     failures = []
 
     def explain():
@@ -233,11 +233,13 @@ def test_threads_explain_while_others_mention_new_values():
             while not stop.is_set():
                 version.explain({"n": 3}, -1)
                 version[-1]
+                started.set()
         except Exception as error:
             failures.append(error)
 
     thread = threading.Thread(target=explain)
     thread.start()
+    started.wait()
     for i in range(300):
         rules.add(100_000 + i, f"c = 'w{i}'")
     stop.set()
