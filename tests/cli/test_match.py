@@ -173,7 +173,9 @@ def test_declared_types(tmp_path):
     said = refused("match", *options, "--schema", "prise=number")
     assert "no such column; did you mean 'price'?" in said
     said = refused("match", *options, "--schema", "code=category,price=integer")
-    assert "e [1].csv: row 2: column 'price' is declared as bigint, got '2.5'" in said
+    assert (
+        "e [1].csv: row 2: column 'price' is declared as integer, but has the value '2.5'" in said
+    )
     decimals = tmp_path / "d.parquet"
     price = pa.array([1, 3]).cast(pa.decimal128(21, 2))
     sparse = pa.array([[("z", 1.0)], None], pa.map_(pa.string(), pa.float64()))
@@ -324,7 +326,7 @@ def test_what_is_wrong_with_csv(said_of):
     )
     assert "got 3: 3,4,5" in said_of(b"x,y\n1,2\n3,4,5\n")
     assert "invalid UTF8" in said_of(b"x,y\n1,\xff\n")
-    assert "goes on in the next line" in said_of(b'x,y\n1,"a\nb"\n')
+    assert "contains a line break" in said_of(b'x,y\n1,"a\nb"\n')
     assert "or a quote is not closed: 'abc\\n2,d" in said_of(b'x,y\n1,"abc\n2,d\n', "--keep", "x")
     wrong = {"integer": "2.5", "number": "abc", "flag": "yes", "time": "12:30"}
     for kind, text in wrong.items():
@@ -346,7 +348,7 @@ def test_what_is_wrong_with_json(said_of):
     assert "line 1: not JSON: Expecting property name" in said(b'{\n"x": 1}\n')
     assert "line 1: not JSON: maximum recursion" in said(b'{"x":' + b"[" * 10**5 + b"]" * 10**5)
     assert "e.jsonl: cannot be read: 'utf-8' codec" in said(b'{"x": "\xff"}\n')
-    assert "columns 'X' and 'x', and names are read without case" in said(b'{"x": 1, "X": 2}\n')
+    assert "columns 'X' and 'x', and names are case-insensitive" in said(b'{"x": 1, "X": 2}\n')
     assert "have no columns" in said(b"{}\n")
     assert "CSV cannot hold column 'y', which is of type array<bigint>" in said(
         b'{"x": 1, "y": [1]}\n'
@@ -366,15 +368,19 @@ def test_what_is_wrong_with_parquet(said_of, tmp_path):
 
     assert "e.parquet: cannot be read" in said_of(b"nonsense", suffix="parquet")
     same = pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["x", "X"])
-    assert "the columns 'x' and 'X', and names are read without case" in said(same)
+    assert "the columns 'x' and 'X', and names are case-insensitive" in said(same)
     flags = pa.table({"x": [1], "y": [[True]]})
     assert "type array<boolean> and cannot be read as bigint" in said(
         flags, "--schema", "y=integer"
     )
     texts = pa.table({"x": [1, 2], "y": ["1", "one"]})
-    assert "column 'y' is declared as double, got 'one'" in said(texts, "--schema", "y=number")
+    assert "column 'y' is declared as number, but has the value 'one'" in said(
+        texts, "--schema", "y=number"
+    )
     far = pa.table({"x": [1], "y": [1e300]})
-    assert "column 'y' is declared as bigint, got 1e+300" in said(far, "--schema", "y=integer")
+    assert "column 'y' is declared as integer, but has the value 1e+300" in said(
+        far, "--schema", "y=integer"
+    )
     clock = pa.table({"x": [1], "y": [datetime.time(12, 30)]})
     assert "CSV cannot hold column 'y', which is of type time64[us]" in said(clock)
     folder = tmp_path / "events"
@@ -583,3 +589,23 @@ tocsin(sys.argv[1:])
     assert said.returncode == 1
     assert "pyspark is not installed; pip install 'tocsin[spark]'" in said.stderr
     assert len(said.stderr.splitlines()) == 1
+
+
+def test_the_output_does_not_replace_the_input(tmp_path):
+    rules, events = tmp_path / "rules.csv", tmp_path / "events.csv"
+    rules.write_text("id,where\na,x > 1\n")
+    events.write_text("x\n1\n2\n")
+    for out in (rules, events, tmp_path / "." / "events.csv"):
+        arguments = ["--rules", rules, "--events", events, "--out", out, "--overwrite"]
+        assert "is read from, so it cannot be the output" in refused("match", *arguments)
+    assert events.read_text() == "x\n1\n2\n"
+
+
+def test_missing_values_that_are_written_out(tmp_path):
+    rules, events = tmp_path / "rules.csv", tmp_path / "events.csv"
+    rules.write_text("id,where\na,x > 1\n")
+    events.write_text("x\n1\nNA\n")
+    arguments = ["--rules", rules, "--events", events, "--out", tmp_path / "o.csv"]
+    message = refused("match", *arguments, "--schema", "x=number")
+    assert "row 2: column 'x' is declared as number, but has the value 'NA'" in message
+    assert "leave missing values empty" in message

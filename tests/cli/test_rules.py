@@ -373,7 +373,7 @@ def test_streams(store):
     )
     assert "Give BATCH, or --all." in refused("rules", "unpin", store, "q-1", code=2)
     assert "batch 7 of stream q-1 is not pinned" in refused("rules", "unpin", store, "q-1", 7)
-    assert "no batch of a stream 'q-2'" in refused("rules", "unpin", store, "q-2", "--all")
+    assert "stream 'q-2' has no pinned batches" in refused("rules", "unpin", store, "q-2", "--all")
     assert done("rules", "unpin", store, "q-1", 2) == "released batch 2 of q-1\n"
     assert done("rules", "prune", store, "--keep", 1) == (
         "deleted versions: 4\nkept for streams: 3\n"

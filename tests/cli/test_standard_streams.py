@@ -47,7 +47,7 @@ def test_a_full_disk(folder, line, monkeypatch, capsys):
             command(line.replace("'x > 5'", "x>5").split())
         assert stopped.value.code == 1
     said = capsys.readouterr().err
-    assert said == "error: stdout cannot be written: No space left on device\n"
+    assert said == "error: cannot write to stdout: No space left on device\n"
 
 
 def shell(line, folder):
@@ -60,13 +60,13 @@ def shell(line, folder):
 
 @pytest.mark.skipif(not FULL.exists(), reason="Linux has a device that is always full")
 def test_the_program_on_a_full_disk(folder):
-    said = "error: stdout cannot be written: No space left on device\n"
+    said = "error: cannot write to stdout: No space left on device\n"
     assert shell("tocsin rules list store > /dev/full", folder) == (1, "", said)
     assert shell("tocsin rules list none 2> /dev/full", folder) == (1, "", "")
 
 
 def test_streams_that_are_closed(folder):
-    said = "error: stdout is closed; to drop what is printed send it to /dev/null\n"
+    said = "error: stdout is closed; to discard the output, redirect it to /dev/null\n"
     assert shell("tocsin rules list store >&-", folder) == (1, "", said)
     code, printed, _ = shell("tocsin rules list store 2>&-", folder)
     assert (code, printed.splitlines()[0].split()) == (0, ["id", "condition", "payload"])

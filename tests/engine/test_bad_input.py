@@ -71,7 +71,7 @@ CONDITIONS = {
     "function as value": ("seen > now()", ["NOW() is a function"]),
     "column against column": ("x > 5 OR x > n", ["x > n compares two columns", "column 10"]),
     "column in between": ("x BETWEEN n AND 5", ["compares two columns"]),
-    "column in a list": ("x IN (1, n)", ["is not a condition"]),
+    "column in a list": ("x IN (1, n)", ["compares two columns"]),
     "arithmetic on a column": ("x + 1 > 5", ["x + 1 is arithmetic on an attribute"]),
     "cast of a column": ("CAST(x AS INT) > 5", ["casts an attribute"]),
     "division": ("x > 10 / 4", ["the arithmetic 10 / 4 is not folded"]),
@@ -97,11 +97,11 @@ CONDITIONS = {
     "too many decimal places": ("n > 0.0000000000000000001", ["18 decimal places"]),
     "65 conjunctions": (
         " OR ".join(f"x = {i}" for i in range(65)),
-        ["spells out to 65 conjunctions", "at most 64", "IN"],
+        ["expands to 65 conjunctions", "at most 64", "IN"],
     ),
     "2^7 conjunctions": (
         " AND ".join(f"(x = {i} OR n = {i})" for i in range(7)),
-        ["spells out to 128 conjunctions"],
+        ["expands to 128 conjunctions"],
     ),
     "seam of the integers": ("n = -5819204377310644129", ["share a key"]),
     "nested too deeply": ("(" * 3000 + "x > 5" + ")" * 3000, ["nested too deeply"]),
@@ -223,7 +223,7 @@ def test_boxes(rules):
 
     bad("row 1 (rule 'b')", "x from 9.0 to 3.0", "low bound is above", x_low=[1.0, 9.0, 1.0])
     bad("row 2 (rule 'c')", "a bound of x is NaN", x_high=[2.0, 3.0, math.nan])
-    bad("row 2: id 'a' stands in row 0 already", id=["a", "b", "a"])
+    bad("row 2: duplicate id 'a', already used in row 0", id=["a", "b", "a"])
     bad("row 1: rule 'first' exists already", id=["a", "first", "c"])
     bad("row 1: the id is null", id=["a", None, "c"])
     bad("ids must be integers or texts", id=[1.5, 2.5, 3.5])
@@ -469,7 +469,7 @@ def test_numpy_values_and_ids():
 )
 def test_a_table_of_two_forms(rules, columns, words):
     table = pa.table({"id": ["a"]} | columns)
-    refused(rules, lambda: rules.add_many(table), "two forms at once", words, "payload")
+    refused(rules, lambda: rules.add_many(table), "mixes two forms of rules", words, "payload")
 
 
 def test_columns_that_only_look_like_another_form_are_payload(rules):
@@ -493,7 +493,7 @@ def long_rows(weights, attributes=("x", "x", "n")):
 
 
 def test_long_rows_with_two_weights_for_one_attribute(rules):
-    words = "row 0 (rule 'a'): several rows give this attribute different weights, 0.25 and 0.5"
+    words = "row 0 (rule 'a'): the rows for this attribute have different weights, 0.25 and 0.5"
     refused(rules, lambda: rules.add_many(long_rows([0.5, 0.25, 1])), words)
     refused(rules, lambda: rules.add_many(long_rows([0.5, 0.25, 1], ["x", "X", "n"])), words)
 
@@ -560,11 +560,11 @@ def test_a_number_in_quotes_is_a_number_in_quotes():
     ("where", "words"),
     [
         ("\"tier\" <> 'UA'", "write tier or `tier` for the attribute, 'tier' for the text"),
-        ("\"TIER\" = 'UA'", "an attribute has that name"),
+        ("\"TIER\" = 'UA'", "there is also an attribute"),
         ("x > 5 AND 'UA' = \"tier\"", "column 18"),
-        ('tier = "active"', "an attribute has that name"),
-        ("tier IN ('a', \"x\")", "an attribute has that name"),
-        ("\"tear\" <> 'UA'", "what is in double quotes is a text, in Spark too"),
+        ('tier = "active"', "there is also an attribute"),
+        ("tier IN ('a', \"x\")", "there is also an attribute"),
+        ("\"tear\" <> 'UA'", "what is in double quotes is a text, as in Spark"),
         ("\"tier\" IN ('UA')", "write an attribute's name bare or in backquotes"),
         ('"tier" IS NULL', "write an attribute's name bare or in backquotes"),
         ('"x" BETWEEN 1 AND 2', "write an attribute's name bare or in backquotes"),
@@ -601,7 +601,7 @@ def test_a_condition_that_spells_out_to_very_much(rules):
     for times, words in ((10, "1,024"), (1_000, "over 1,000,000"), (20_000, "over 1,000,000")):
         where = " AND ".join(["(x = 1 OR n = 2)"] * times)
         message = refused(
-            rules, lambda where=where: rules.add("a", where), f"spells out to {words} conjunctions"
+            rules, lambda where=where: rules.add("a", where), f"expands to {words} conjunctions"
         )
         assert len(message) < 1_000
 
@@ -642,3 +642,35 @@ def test_the_trouble_is_shown_in_a_long_line(rules):
     assert len(text) < 200
     assert text[carets.index("^") :].startswith("zz > 5 AND")
     assert carets.strip() == "^^"
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ("tier = gold", "unknown attribute 'gold'; if the text is meant, write 'gold' in quotes"),
+        ("gold = tier", "unknown attribute 'gold'"),
+        ("tier IN (gold, 'black')", "unknown attribute 'gold'; if the text is meant"),
+        ("x BETWEEN lowest AND 5", "unknown attribute 'lowest'"),
+        ("x > n", "x > n compares two columns"),
+        ("n IN (1, x)", "compares two columns"),
+    ],
+)
+def test_texts_without_quotes(rules, where, words):
+    refused(rules, lambda: rules.add("a", where), words)
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ({"x_low": [1.0], "x_hgh": [2.0]}, "a column 'x_low' and none 'x_high', but one 'x_hgh'"),
+        ({"X_HIGH": [1.0], "x_lo": [2.0]}, "'X_HIGH' and none 'x_low', but one 'x_lo'"),
+        ({"z_low": [1.0], "z_high": [2.0]}, "the schema has no attribute 'z'"),
+    ],
+)
+def test_bounds_that_are_misspelled(rules, columns, words):
+    refused(rules, lambda: rules.add_many(pa.table({"id": ["a"]} | columns)), words)
+
+
+def test_one_bound_beside_payload(rules):
+    rules.add_many(pa.table({"id": ["a"], "x_low": [1.0], "team": ["red"]}))
+    assert rules["a"].payload == {"team": "red"}

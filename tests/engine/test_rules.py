@@ -512,7 +512,7 @@ def test_texts_whose_hashes_clash(monkeypatch):
     assert "r50" not in rules
     rules.remove("r13")
     assert "r13" not in rules
-    with pytest.raises(tocsin.RuleError, match="stands in row 3 already"):
+    with pytest.raises(tocsin.RuleError, match="duplicate id 'd', already used in row 3"):
         rules.add_many(pa.table({"id": ["a", "b", "c", "d", "d"], "n_low": [1] * 5}))
     with pytest.raises(tocsin.RuleError, match="row 1: rule 'r7' exists already"):
         rules.add_many(pa.table({"id": ["a", "r7"], "n_low": [1] * 2}))

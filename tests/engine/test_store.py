@@ -66,7 +66,9 @@ def test_old_versions_stay(store):
     assert (diff.added, diff.removed, diff.changed) == ([], ["a"], ["c"])
     assert str(store.diff(1, 2)) == "3 added: a, b, c"
     assert str(store.diff(4)) == "no difference"
-    with pytest.raises(tocsin.StoreError, match="has no version 9; the last ones are 1, 2, 3, 4"):
+    with pytest.raises(
+        tocsin.StoreError, match="has no version 9; the latest versions are 1, 2, 3, 4"
+    ):
         store.rules(9)
 
 
@@ -110,7 +112,9 @@ def test_a_stale_writer_is_told(store):
     mine.add("mine", "x > 1")
     yours.add("yours", "x > 1")
     mine.save(store.path)
-    with pytest.raises(tocsin.StoreConflictError, match=r"is at version 5, .* opened at version 4"):
+    with pytest.raises(
+        tocsin.StoreConflictError, match=r"is now at version 5, .* opened at version 4"
+    ):
         yours.save(store.path)
     assert "yours" not in store.rules()
 
@@ -169,7 +173,7 @@ def test_bad_input(tmp_path, store):
     rules = tocsin.Rules(SCHEMA)
     for call, words in (
         (lambda: tocsin.open(tmp_path / "file"), "there is no rule store at"),
-        (lambda: rules.save(tmp_path / "file"), "cannot be made"),
+        (lambda: rules.save(tmp_path / "file"), "cannot be created"),
         (lambda: tocsin.open(None), "named by its path, got NoneType"),
         (lambda: tocsin.open(store.path, "two"), "a version is a number, got str 'two'"),
         (lambda: store.diff("two"), "a version is a number, got str 'two'"),

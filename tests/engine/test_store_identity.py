@@ -48,7 +48,7 @@ def test_a_stale_writer_is_told_however_the_path_is_spelled(store, monkeypatch, 
     mine = tocsin.open(paths[opened])
     store.add("yours", "x > 2")
     mine.add("mine", "x > 3")
-    with pytest.raises(tocsin.StoreConflictError, match=r"is at version 3, .* at version 2"):
+    with pytest.raises(tocsin.StoreConflictError, match=r"is now at version 3, .* at version 2"):
         mine.save(paths[saved])
     assert ids(store.path) == ["a", "yours"]
     again = tocsin.open(paths[opened])
@@ -71,7 +71,7 @@ def test_a_copy_is_a_store_of_its_own(store, tmp_path):
     with pytest.raises(tocsin.StoreConflictError, match="a copy that has changed since"):
         moved_on.save(copy)
     store.add("d", "x > 5")
-    with pytest.raises(tocsin.StoreConflictError, match=r"is at version 3, .* at version 4"):
+    with pytest.raises(tocsin.StoreConflictError, match=r"is now at version 3, .* at version 4"):
         store.rules().save(copy)
     assert ids(copy) == ["a", "b"]
 
@@ -82,7 +82,7 @@ def test_a_store_made_anew_is_another_store(store):
     other = tocsin.RuleStore.create(store.path, SCHEMA)
     other.add("other", "x > 1")
     rules.add("b", "x > 2")
-    with pytest.raises(tocsin.StoreConflictError, match="made anew"):
+    with pytest.raises(tocsin.StoreConflictError, match="re-created"):
         rules.save(store.path)
     assert ids(store.path) == ["other"]
     # And a writer that has kept the old rules in memory starts from the new ones.
@@ -173,7 +173,7 @@ def test_other_file_systems_are_refused(path, tmp_path, monkeypatch):
         lambda: tocsin.RuleStore.create(path, SCHEMA),
         lambda: tocsin.Rules(SCHEMA).save(path),
     ):
-        with pytest.raises(tocsin.StoreError, match="is not a path: a rule store is a folder"):
+        with pytest.raises(tocsin.StoreError, match="is a URL, but a rule store must be a folder"):
             call()
     assert os.listdir() == []
 

@@ -96,8 +96,8 @@ def test_streams_are_listed(store):
 @pytest.mark.parametrize(
     ("query", "batch", "words"),
     [
-        ("nobody", None, "no batch of a stream 'nobody' is pinned; there are pins of q"),
-        ("q", 5, "batch 5 of stream q is not pinned; pinned are batches 0 to 1"),
+        ("nobody", None, "stream 'nobody' has no pinned batches; streams with pinned batches: q"),
+        ("q", 5, "batch 5 of stream q is not pinned; its pinned batches are 0 to 1"),
         ("../..", None, "is not the name of a stream"),
     ],
 )
@@ -118,6 +118,6 @@ def test_a_damaged_pin_is_told(store):
 
 def test_a_log_that_cannot_be_written(store):
     (store.path / "log").write_text("a file where a folder should be")
-    with pytest.raises(tocsin.StoreError, match="its workers need to read and write there"):
+    with pytest.raises(tocsin.StoreError, match="workers need read and write access"):
         StoreFolder(store.path).pin("q", "0")
     assert StoreFolder(store.path).log.report_missing("q", ["z"]) == []

@@ -196,13 +196,13 @@ def test_a_signal_in_the_middle_of_a_change(monkeypatch):
         refused.append(rules.snapshot() is before)
         refused.append(len(before.match(EVENTS)))
 
-    real = type(rules._draft)._flag
+    real = type(rules._draft)._remove
 
     def interrupted(self, found):
         real(self, found)
         interrupt()
 
-    monkeypatch.setattr(type(rules._draft), "_flag", interrupted)
+    monkeypatch.setattr(type(rules._draft), "_remove", interrupted)
     rules.replace(0, "n = 1000")
     assert refused == [True, len(before.match(EVENTS))]
     monkeypatch.undo()

@@ -245,12 +245,16 @@ def errors(spark, place):
         tocsin.spark.match(frame, awkward_rules(), how="top", k=1, weights="w").collect()
     except Exception as error:
         yield "batch", error
-    store = tocsin.RuleStore.create(place / "store", {"x": "number", "z": "number"})
+    store = tocsin.RuleStore.create(place / "store", {"x": "number"})
+    store.add(1, "x < 0")
     (place / "events").mkdir()
     pq.write_table(pa.table({"x": [1.0]}), place / "events" / "0.parquet")
     frame = spark.readStream.schema("x DOUBLE").parquet(str(place / "events"))
     found = tocsin.spark.match(frame, store.path)
-    store.add("late", "z > 1")
+    with store.change() as rules:
+        rules.remove(1)
+        rules.merge()
+        rules.add("late", "x > 0")  # where integers were planned
     try:
         streamed(spark, found, place)
     except Exception as error:

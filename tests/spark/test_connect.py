@@ -29,7 +29,8 @@ def test_an_error_in_a_worker_is_told(source, classic_errors, connect_folder):
     errors = classic_errors if source == "classic" else connect_errors
     batch = "weights of events: the weight of attribute 'x' must be a finite number, 0 or more; got"
     assert f"EventError: {batch} -1.0" in errors["batch"]
-    assert "EventError: the events have no column 'z', which a rule tests" in errors["stream"]
+    assert "StoreError: " in errors["stream"]
+    assert "the rules' ids are texts, but the query was planned for integers" in errors["stream"]
 
 
 def test_the_zone_of_the_session(spark, connect_folder):

@@ -72,7 +72,7 @@ def _standard_streams() -> Iterator[None]:
     if sys.stdout is None:
         # The next file to be opened would be in its place, and get what is printed.
         sys.stdout = _open_nowhere(1)
-        _fail("stdout is closed; to drop what is printed send it to /dev/null")
+        _fail("stdout is closed; to discard the output, redirect it to /dev/null")
     try:
         try:
             yield
@@ -82,7 +82,7 @@ def _standard_streams() -> Iterator[None]:
         _drop(sys.stdout)
         if error.errno == errno.EPIPE:  # whoever read has read enough
             sys.exit(1)
-        where = "stdout cannot be written: " if _is_print(error) else ""
+        where = "cannot write to stdout: " if _is_print(error) else ""
         _fail(f"{where}{error.strerror or error}")
 
 

@@ -42,7 +42,7 @@ _BUSIEST = 5
     multiple=True,
     callback=names,
     metavar="A,B",
-    help="Which columns of events; all if not.",
+    help="Event columns to keep. Default: all.",
 )
 @click.option(
     "--output",
@@ -58,10 +58,10 @@ _BUSIEST = 5
     "--schema",
     multiple=True,
     callback=joined,
-    help="What columns of events are, where it should not be guessed: x=number,code=category.",
+    help="Kinds of event columns, instead of the inferred ones: x=number,code=category.",
 )
-@click.option("--overwrite", is_flag=True, help="Replace OUT if it is there.")
-@click.option("--spark", is_flag=True, help="Match on Spark: for files too large for one process.")
+@click.option("--overwrite", is_flag=True, help="Replace the output file if it exists.")
+@click.option("--spark", is_flag=True, help="Use a local Spark session with all cores.")
 def match(
     source: Path,
     events: Path,
@@ -86,6 +86,7 @@ def match(
     _check_out(out, overwrite)
     events_format = format_of(events)
     _check_rules(source)
+    _check_apart(out, events, source)
     from tocsin.cli.job import Job
     from tocsin.cli.progress import shown
     from tocsin.model.schema import Schema
@@ -127,6 +128,13 @@ def _check_out(out: Path, overwrite: bool) -> None:
         raise TocsinError(f"{out} exists already; --overwrite replaces it")
     if not out.parent.is_dir():
         raise TocsinError(f"{out}: there is no folder {out.parent}")
+
+
+def _check_apart(out: Path, *inputs: Path) -> None:
+    """Raise if the output would replace what is read."""
+    for each in inputs:
+        if out.exists() and (out.samefile(each) or each in out.parents):
+            raise TocsinError(f"{out} is read from, so it cannot be the output; name another file")
 
 
 def _check_rules(source: Path) -> None:

@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 _STORE = click.argument("store", type=click.Path(path_type=Path))
 _FILE = click.Path(path_type=Path)
-_AT_VERSION = click.option("--version", type=int, help="An older version; the current one if not.")
+_AT_VERSION = click.option("--version", type=int, help="Version to read. Default: the current one.")
 _WEIGHTS = json_option("--weights", help="How much attributes count, as in '{\"x\": 0.4}'.")
 _PAYLOAD = json_option("--payload", help="Columns of your own, likewise.")
 
 
 @click.group()
 def rules() -> None:
-    """Make a rule store, change it, look into it.
+    """Create, change and inspect a rule store.
 
     A store is a folder. Every change publishes a numbered version, which never changes; streams
-    that use the store take it up with their next micro-batch.
+    that use the store pick it up in their next micro-batch.
     """
 
 
@@ -53,7 +53,7 @@ def create(store: Path, schema: str, source: Path | None, index: str) -> None:
     from tocsin.errors import StoreError
 
     if StoreFolder(store).numbers():
-        raise StoreError(f"there is a rule store at {store} already")
+        raise StoreError(f"a rule store already exists at {store}")
     made = Rules(read_schema(schema), index)
     if source is not None:
         add_file(made, source)
@@ -117,7 +117,7 @@ def remove(store: Path, ids: tuple[str, ...]) -> None:
 @rules.command()
 @_STORE
 def merge(store: Path) -> None:
-    """Build one base of all rules; it also happens by itself."""
+    """Merge all rules into one index. This also happens automatically."""
     _publish(store, lambda rules: rules.merge())
 
 
@@ -125,7 +125,7 @@ def merge(store: Path) -> None:
 @_STORE
 @click.option("--keep", type=click.IntRange(min=1), required=True, help="How many to keep.")
 def prune(store: Path, keep: int) -> None:
-    """Delete all versions but the last.
+    """Delete old versions and keep the last --keep.
 
     Versions that a stream may still need stay; `tocsin rules streams` lists them.
     """

@@ -35,7 +35,7 @@ from tocsin.engine.segment import (
     none_removed,
     remove,
 )
-from tocsin.engine.version import Version, find_many, plain_id, unknown
+from tocsin.engine.version import Version, can_be_id, find_many, plain_id, unknown
 from tocsin.errors import RuleError, UnknownRuleError
 from tocsin.index.exhaustive import Exhaustive
 from tocsin.model.arrow import is_text, refusing
@@ -51,6 +51,9 @@ _MOST_POSITIONS = 2**31 - 1
 
 ROLES = ("base", "delta", "recent")
 _PENDING = -1
+# What is replaced as a whole by a change.
+_STATE = ("codes", "next_position", "id_type", "payload_schema", "_before", "_segments", "_own",
+          "_pending")  # fmt: skip
 
 
 class NewRule(NamedTuple):
@@ -73,8 +76,22 @@ class _Pending:
         self.ids: list[Any] = []
         self.where: list[str] = []
         self.weights: list[Mapping[int, float]] = []
-        self.payload: list[dict[str, Any]] = []
+        self.payload: list[Mapping[str, Any]] = []
         self.place_of: dict[Any, int] = {}  # of those that were not removed
+
+    def sizes(self) -> tuple[int, list[int]]:
+        """Return how many rules there are, and how much was built of them; see `cut`."""
+        return len(self.ids), self.builder.sizes()
+
+    def cut(self, sizes: tuple[int, list[int]], undeleted: list[tuple[Any, int]]) -> None:
+        """Forget rules that came since it had these sizes, and let those be that were removed."""
+        count, built = sizes
+        for id_ in self.ids[count:]:
+            self.place_of.pop(id_, None)
+        self.place_of |= dict(undeleted)
+        for each in (self.positions, self.ids, self.where, self.weights, self.payload):
+            del each[count:]
+        self.builder.cut(built)
 
     def live_segment(self, id_type: pa.DataType, payload_schema: pa.Schema) -> LiveSegment:
         columns = {
@@ -111,6 +128,8 @@ class Draft:
         self._segments: dict[str, LiveSegment] = {}  # by role
         self._own: set[str] = set()  # roles of segments whose bits no version has
         self._pending = _Pending()
+        self._undeleted: list[tuple[Any, int]] = []  # pending rules that a change removes
+        self.size = 0  # how many rules there are, changed once a change is complete
 
     @classmethod
     def of(cls, version: Version, codes: dict[str, int]) -> Draft:
@@ -120,10 +139,8 @@ class Draft:
         draft.next_position = version.next_position
         draft.id_type, draft.payload_schema = version.id_type, version.payload_schema
         draft._segments = {live.role: live for live in version.segments}
+        draft.size = len(version)
         return draft
-
-    def __len__(self) -> int:
-        return sum(map(len, self._segments.values())) + len(self._pending.place_of)
 
     def seal(self) -> Version:
         """Return the version that these rules are now."""
@@ -155,9 +172,8 @@ class Draft:
         found = find_many(self._live(), plain, self.id_type)
         if self._pending.place_of:
             for i, id_ in enumerate(plain):
-                with contextlib.suppress(TypeError):  # not hashable
-                    if id_ in self._pending.place_of:
-                        found[i] = _PENDING, self._pending.place_of[id_]
+                if can_be_id(id_, self.id_type) and id_ in self._pending.place_of:
+                    found[i] = _PENDING, self._pending.place_of[id_]
         return found
 
     def weights_and_payload(
@@ -177,34 +193,45 @@ class Draft:
 
     @contextlib.contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """Forget the category codes that were given inside, if what is inside fails."""
-        before = len(self.codes)
+        """Undo what was changed inside, if that fails; otherwise let the next look see it.
+
+        Segments and the like are replaced as a whole, so it is enough to remember them; what grows
+        in place, pending rules and category codes, is cut off again. Bits that are set in place
+        come last (`append`, `remove`), or are a copy where a merge, which may fail, is to follow.
+        """
+        before = {name: getattr(self, name) for name in _STATE}
+        pending, codes = self._pending.sizes(), len(self.codes)
+        self._undeleted = []
         try:
             yield
         except BaseException:
-            while len(self.codes) > before:
+            for name, value in before.items():
+                setattr(self, name, value)
+            self._pending.cut(pending, self._undeleted)
+            while len(self.codes) > codes:
                 self.codes.popitem()
             raise
+        self.size = sum(map(len, self._segments.values())) + len(self._pending.place_of)
+        self.sealed = None
 
     def append(self, rule: NewRule, instead_of: tuple[int, int] | None = None) -> None:
         """Add one rule, instead of another if one is named (see `find`)."""
-        if instead_of is not None:
-            # No merge in between: it may give codes anew, and the rule has those of now.
-            self._flag([instead_of])
-        if self.id_type is None:
+        if self.id_type is None or (t.is_integer(self.id_type) and self.id_type != pa.int64()):
             self.id_type = pa.string() if isinstance(rule.id, str) else pa.int64()
         self.payload_schema = rule.payload_schema
         pending = self._pending
         pending.builder.add(self.next_position, rule.conjunctions, rule.weights)
-        pending.place_of[rule.id] = len(pending.ids)
         pending.positions.append(self.next_position)
         pending.ids.append(rule.id)
         pending.where.append(rule.where)
         pending.weights.append(rule.weights)
-        pending.payload.append(dict(rule.payload))
+        pending.payload.append(rule.payload)
+        if instead_of is not None and instead_of[0] == _PENDING:
+            self._undeleted.append((rule.id, instead_of[1]))
+        pending.place_of[rule.id] = len(pending.ids) - 1
         self.next_position += 1
-        self._merge_if_worth()
-        self.sealed = None
+        gone = [instead_of] if instead_of is not None and instead_of[0] != _PENDING else []
+        self._remove(gone)
 
     def extend(self, read: RuleTable) -> None:
         """Add the rules of a table, or none if an id is taken or a type does not fit."""
@@ -227,29 +254,33 @@ class Draft:
         self._take(added)
         self.id_type, self.payload_schema = id_type, payload_schema
         self.next_position += n
-        if merging:
+        if merging or self._is_merge_due(0):
             self.merge()
-        else:
-            self._merge_if_worth()
-        self.sealed = None
 
     def remove(self, found: Sequence[tuple[int, int]]) -> None:
         """Remove rules by owner and place, as `find` gives them; none of them twice."""
-        self._flag(found)
-        self._merge_if_worth()
-        self.sealed = None
-
-    def _flag(self, found: Sequence[tuple[int, int]]) -> None:
-        for owner, live in enumerate(self._live()):
-            places = np.array([place for who, place in found if who == owner], np.int64)
-            if len(places):
-                own = live.role in self._own
-                removed = remove(live.segment, live.removed, places, in_place=own)
-                self._segments[live.role] = LiveSegment(live.role, live.segment, removed)
-                self._own.add(live.role)
         for owner, place in found:
             if owner == _PENDING:
-                del self._pending.place_of[self._pending.ids[place]]
+                id_ = self._pending.ids[place]
+                self._undeleted.append((id_, self._pending.place_of.pop(id_)))
+        self._remove([each for each in found if each[0] != _PENDING])
+
+    def _remove(self, found: Sequence[tuple[int, int]]) -> None:
+        """Remove rules of segments, and merge if that is due; the last step of a change."""
+        live = self._live()
+        of_base = sum(live[owner].role == "base" for owner, _ in found)
+        merging = self._is_merge_due(of_base)
+        segments = dict(self._segments)
+        for owner, each in enumerate(live):
+            places = np.array([place for who, place in found if who == owner], np.int64)
+            if len(places):
+                in_place = each.role in self._own and not merging
+                removed = remove(each.segment, each.removed, places, in_place)
+                segments[each.role] = LiveSegment(each.role, each.segment, removed)
+                self._own = self._own | {each.role}
+        self._segments = segments
+        if merging or not (len(self._pending.place_of) or any(map(len, segments.values()))):
+            self.merge()
 
     def merge(self) -> None:
         """Make one base of all rules, forgetting what was removed."""
@@ -257,7 +288,7 @@ class Draft:
         live = self._live()
         if [each.role for each in live] == ["base"] and not live[0].removed.size:
             return
-        if not len(self):
+        if not any(map(len, live)):
             self._segments, self._own, self.codes = {}, set(), {}
             self.id_type, self.payload_schema = None, pa.schema([])
         else:
@@ -267,7 +298,7 @@ class Draft:
             segment = Segment(roster, parts)
             base = LiveSegment("base", segment, none_removed(segment))
             self._segments, self._own, self.codes = {"base": base}, set(), codes
-        self.sealed = self._before = None  # with the segments that only they have
+        self._before = None  # with the segments that only it has
 
     def _sizes(self) -> list[int]:
         """Return how many rules base, delta and recent have, also of those that were removed."""
@@ -275,12 +306,12 @@ class Draft:
             len(self._segments[role].segment) if role in self._segments else 0 for role in ROLES
         ]
 
-    def _merge_if_worth(self) -> None:
+    def _is_merge_due(self, removing: int) -> bool:
+        """Tell whether to merge, with so many more rules of the base removed."""
         base, delta, recent = self._sizes()
         added = delta + recent + len(self._pending.ids)
-        removed = self._segments["base"].removed.size if base else 0
-        if added > max(_SMALL, base // _SHARE) or removed > max(_SMALL, base // 2):
-            self.merge()
+        removed = removing + (self._segments["base"].removed.size if base else 0)
+        return added > max(_SMALL, base // _SHARE) or removed > max(_SMALL, base // 2)
 
     def _freeze(self) -> None:
         """Move pending rules into a segment."""
@@ -292,8 +323,8 @@ class Draft:
     def _take(self, segments: list[LiveSegment]) -> None:
         """Let these be delta and recent rules."""
         before = self._segments
-        self._segments = {role: live for role, live in before.items() if role == "base"}
-        self._segments |= {live.role: live for live in segments}
+        base = {role: live for role, live in before.items() if role == "base"}
+        self._segments = base | {live.role: live for live in segments}
         self._own = {role for role in self._own if self._segments.get(role) is before.get(role)}
 
     def _with_recent(self, fresh: LiveSegment, merging: bool = False) -> list[LiveSegment]:
@@ -356,7 +387,7 @@ class Draft:
         if double is not None:
             a, b = (int(read.rows[i]) for i in double)
             id_ = read.ids[double[1]].as_py()
-            raise RuleError(f"row {b}: id {id_!r} stands in row {a} already")
+            raise RuleError(f"row {b}: duplicate id {id_!r}, already used in row {a}")
         taken = [index.find(id_) for id_ in self._pending.place_of]
         for live in self._live():
             places = live.segment.ids.find_many(read.ids)

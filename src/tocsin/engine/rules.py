@@ -1,8 +1,8 @@
 """Rules: the public face of matching in one process.
 
-Rules are a draft and a pointer to the version that it was when someone last looked. One thread may
-change them while others match: whoever looks takes the version, and never waits for a change that
-is under way; a match sees the rules as they were when it began, all of them.
+Rules hold a draft and the last version made from it. One thread may change them while others match:
+a match sees the rules as they were when it began, all of them. It waits for a change that is under
+way only if the one before has not been looked at yet.
 """
 
 from __future__ import annotations
@@ -60,24 +60,21 @@ class Rules:
         self._draft = draft
         self._origin = origin  # the store that these rules come from
         self._conditions = Conditions(self.schema)
-        self._lock = threading.RLock()
-        self._is_changing = False
+        self._lock = threading.Lock()
+        self._owner = 0  # the thread that took the lock last
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
         """Let nobody else change the draft, nor this thread in the middle of a change."""
+        own = threading.get_ident()
+        if self._lock.locked() and self._owner == own:
+            raise RuleError(
+                "these rules are in the middle of a change by the same thread: a signal handler or "
+                "a finalizer that interrupts it can match only what snapshot() returned before"
+            )
         with self._lock:
-            if self._is_changing:
-                raise RuleError(
-                    "these rules are in the middle of a change by the same thread: a signal "
-                    "handler or a finalizer that interrupts it can match only what snapshot() "
-                    "returned before"
-                )
-            self._is_changing = True
-            try:
-                yield
-            finally:
-                self._is_changing = False
+            self._owner = own
+            yield
 
     # ------------------------------------------------------------ change
 
@@ -94,7 +91,7 @@ class Rules:
         say how much each attribute counts in `top` (1 where nothing is said); `payload` is
         yours.
         """
-        with self._changing():
+        with self._changing(), self._draft.all_or_nothing():
             id = self._checked_id(id)
             if self._draft.find([id])[0] is not None:
                 raise RuleError(f"rule {id!r} exists already; use replace to change it")
@@ -113,7 +110,7 @@ class Rules:
         Weights and payload stay as they are unless given, but for weights of attributes that the
         new condition does not test; `{}` removes them.
         """
-        with self._changing():
+        with self._changing(), self._draft.all_or_nothing():
             id = self._checked_id(id)
             found = self._draft.find([id])[0]
             if found is None:
@@ -140,12 +137,11 @@ class Rules:
         * long: `id`, `attribute`, `low`, `high`, optionally `weight`; a row per predicate,
           all rows of an id are one rule
         """
-        with self._changing():
-            draft = self._draft
-            with draft.all_or_nothing():
-                read = read_rules(table, self._conditions, draft.codes, draft.next_position)
-                if len(read.ids):
-                    draft.extend(read)
+        draft = self._draft
+        with self._changing(), draft.all_or_nothing():
+            read = read_rules(table, self._conditions, draft.codes, draft.next_position)
+            if len(read.ids):
+                draft.extend(read)
 
     def remove(self, id: Any) -> None:
         """Remove a rule; it never matches again."""
@@ -155,8 +151,8 @@ class Rules:
         """Remove rules by id: all of them, or none if any is unknown."""
         if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
             raise RuleError(f"remove_many takes several ids, got {ids!r}; use remove for one")
-        with self._changing():
-            asked = list(map(plain_id, ids.to_pylist() if hasattr(ids, "to_pylist") else ids))
+        asked = list(map(plain_id, ids.to_pylist() if hasattr(ids, "to_pylist") else ids))
+        with self._changing(), self._draft.all_or_nothing():
             found = []
             seen: set[Any] = set()
             for id_, at in zip(asked, self._draft.find(asked), strict=True):
@@ -170,7 +166,7 @@ class Rules:
 
     def merge(self) -> None:
         """Build one base of all rules, forgetting what was removed; it also happens by itself."""
-        with self._changing():
+        with self._changing(), self._draft.all_or_nothing():
             self._draft.merge()
 
     # ------------------------------------------------------------ look
@@ -187,10 +183,10 @@ class Rules:
         return version
 
     def __len__(self) -> int:
-        return len(self._draft)
+        return self._draft.size
 
     def __contains__(self, id: object) -> bool:
-        with self._lock:
+        with self._changing():
             return self._draft.find([id])[0] is not None
 
     def __iter__(self) -> Iterator[Any]:
@@ -220,7 +216,8 @@ class Rules:
 
     def copy(self) -> Rules:
         """Return the same rules, to be changed apart; what is large and immutable is shared."""
-        version, origin = self.snapshot(), self._origin
+        with self._changing():
+            version, origin = self._draft.seal(), self._origin
         codes = dict(version.codes)
         if origin is not None and origin.codes is version.codes:
             origin = replace(origin, codes=codes)
@@ -294,8 +291,8 @@ class Rules:
         nothing is written and a `StoreConflictError` says so. Rules that come from elsewhere take
         the place of those that the store has.
         """
-        with self._lock:
-            self._origin = StoreFolder(path).publish(self.snapshot(), self._origin)
+        with self._changing():
+            self._origin = StoreFolder(path).publish(self._draft.seal(), self._origin)
             return self._origin.version
 
     @classmethod
@@ -317,18 +314,20 @@ class Rules:
 
     def _new_rule(self, id: Any, where: str, weights: Any, payload: Any) -> NewRule:
         """Return a rule, ready to be appended; raise if something of it is wrong."""
-        draft = self._draft
-        payload_schema = draft.payload_schema
+        payload_schema = self._draft.payload_schema
         try:
-            with draft.all_or_nothing():
-                conjunctions, attributes = self._conditions.read(where, draft.codes)
-                if weights is not None:
-                    weights = checked_weights(weights, attributes, self.schema)
-                if payload is not None:
-                    payload_schema = draft.joined_payload_schema(_payload_table(payload))
+            conjunctions, attributes = self._conditions.read(where, self._draft.codes)
+            if weights is not None:
+                weights = checked_weights(weights, attributes, self.schema)
+            if payload is not None:
+                given = _payload_table(payload)
+                payload_schema = self._draft.joined_payload_schema(given)
+                payload = _payload_row(given, payload_schema)
         except TocsinError as error:
             raise error.at(f"rule {id!r}") from None
-        return NewRule(id, where, conjunctions, weights or {}, payload or {}, payload_schema)
+        tested = {attribute for conjunction in conjunctions for attribute, _ in conjunction}
+        counting = {a: w for a, w in (weights or {}).items() if a in tested}
+        return NewRule(id, where, conjunctions, counting, payload or {}, payload_schema)
 
     def _checked_id(self, id: Any) -> Any:
         id = plain_id(id)
@@ -344,6 +343,19 @@ class Rules:
         if known is not None and (type(id) is int) != t.is_integer(known):
             raise RuleError(f"{self._draft.id_words()}, got {type(id).__name__} {id!r}")
         return id
+
+
+def _payload_row(given: pa.Table, schema: pa.Schema) -> dict[str, Any]:
+    """Return the only row of a table in the types that all rules' payload has.
+
+    Values of its own, not the caller's: what is checked now is converted later.
+    """
+    with refusing(RuleError, "payload has a value that cannot be kept"):
+        columns = {n: given.column(n).cast(schema.field(n).type) for n in given.column_names}
+        rows: list[dict[str, Any]] = pa.table(columns).to_pylist()
+        for name, value in rows[0].items() if rows else ():
+            pa.array([value], schema.field(name).type)
+    return rows[0] if rows else {}
 
 
 def _payload_table(payload: Any) -> pa.Table:

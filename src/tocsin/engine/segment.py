@@ -187,21 +187,22 @@ def remove(segment: Segment, removed: Removed, places: np.ndarray, in_place: boo
     """
     if not removed.size:
         bits = [np.zeros((n + 7) // 8, np.uint8) for n in _sizes(segment)]
-        tests = np.zeros(len(segment.tests), np.int64)
     elif in_place:
-        bits, tests = [removed.rules, *removed.parts], removed.tests
+        bits = [removed.rules, *removed.parts]
     else:
         bits = [each.copy() for each in (removed.rules, *removed.parts)]
-        tests = removed.tests.copy()
-    _set_bits(bits[0], places)
     positions = segment.roster.positions[places]
-    for part, of_part in zip(segment.parts, bits[1:], strict=True):
-        numbers = part.numbers_of(positions)
-        _set_bits(of_part, numbers)
+    numbers = [places, *(part.numbers_of(positions) for part in segment.parts)]
+    tests = removed.tests if removed.size else np.zeros(len(segment.tests), np.int64)
+    for part, of_part in zip(segment.parts, numbers[1:], strict=True):
         c = part.conjunctions
-        rows = ranges(c.offsets[numbers], c.offsets[numbers + 1])
-        tests += np.bincount(c.attribute[rows], minlength=len(tests))
-    return Removed(bits[0], tuple(bits[1:]), tests, removed.size + len(places))
+        rows = ranges(c.offsets[of_part], c.offsets[of_part + 1])
+        tests = tests + np.bincount(c.attribute[rows], minlength=len(tests))
+    result = Removed(bits[0], tuple(bits[1:]), tests, removed.size + len(places))
+    # Last, since whatever fails before has changed nothing.
+    for each, own in zip(bits, numbers, strict=True):
+        _set_bits(each, own)
+    return result
 
 
 def _sizes(segment: Segment) -> list[int]:

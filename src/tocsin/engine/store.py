@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,13 +59,14 @@ class RuleStore:
     def __init__(self, path: str | os.PathLike[str]):
         self._folder = StoreFolder(path)
         self._folder.latest()
-        self._rules: Rules | None = None
+        self._rules: Rules | None = None  # those of the last publish, to go on from
+        self._lock = threading.Lock()
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], schema: Any, index: str = "auto") -> RuleStore:
         """Make a store without rules; raise if there is one already."""
         if StoreFolder(path).numbers():
-            raise StoreError(f"there is a rule store at {path} already")
+            raise StoreError(f"a rule store already exists at {path}")
         Rules(schema, index).save(path)
         return cls(path)
 
@@ -131,10 +133,8 @@ class RuleStore:
         Nothing is published if what is inside fails, or if someone else publishes meanwhile.
         """
         rules = self._current()
-        self._rules = None
         yield rules
         rules.save(self.path)
-        self._rules = rules
 
     def add(
         self,
@@ -181,8 +181,6 @@ class RuleStore:
         """
         for _ in range(_TRIES):
             rules = self._current()
-            # Forgotten until it is published: what failed half-way must not be built upon.
-            self._rules = None
             change(rules)
             try:
                 number = rules.save(self.path)
@@ -195,7 +193,9 @@ class RuleStore:
         )
 
     def _current(self) -> Rules:
-        rules = self._rules
+        """Return the current rules, which nobody else has; what fails half-way is forgotten."""
+        with self._lock:
+            rules, self._rules = self._rules, None
         if rules is None or rules.version != self.version:
             rules = self.rules()
         return rules

@@ -102,9 +102,9 @@ class StoreFolder:
             raise StoreError(f"a rule store is named by its path, got {path!r}")
         if _SCHEME.match(text):
             raise StoreError(
-                f"{text!r} is not a path: a rule store is a folder that this machine and Spark's "
-                "workers can open by its path, such as a mounted disk; no other file system is "
-                "supported" + ("; leave out 'file:'" if text.startswith("file:") else "")
+                f"{text!r} is a URL, but a rule store must be a folder on a local or mounted file "
+                "system that this machine and Spark's workers can reach"
+                + ("; leave out 'file:'" if text.startswith("file:") else "")
             )
         # As it is now: whoever changes the working directory later still means this folder.
         self.path = Path(os.path.abspath(text))
@@ -158,7 +158,7 @@ class StoreFolder:
         except (FileNotFoundError, NotADirectoryError):
             known = ", ".join(map(str, self.numbers()[-5:])) or "none"
             raise StoreError(
-                f"{self.path} has no version {number}; the last ones are {known}"
+                f"{self.path} has no version {number}; the latest versions are {known}"
             ) from None
         except OSError as error:
             raise self._unreadable(error) from None
@@ -256,7 +256,7 @@ class StoreFolder:
         try:
             yield
         except OSError as error:
-            what = "cannot be written" if existed else "cannot be made"
+            what = "cannot be written" if existed else "cannot be created"
             raise StoreError(
                 f"the rule store at {self.path} {what}: {error.strerror or error}"
                 + (f" ({error.filename})" if error.filename else "")
@@ -274,18 +274,18 @@ class StoreFolder:
             return False
         if (origin.version, origin.checksum) == (parent.number, parent.checksum):
             return True
-        if origin.version != parent.number:
+        if origin.version != parent.number and origin.store in ("", parent.store):
             raise self._conflict(origin.version, parent.number)
         raise StoreConflictError(
-            f"version {parent.number} of {self.path} is not the one that these rules were opened "
-            "at: the store was made anew, or is a copy that has changed since; open it again and "
-            "repeat the change"
+            f"version {parent.number} of {self.path} does not follow the version that these rules "
+            "were opened at: the store was re-created, or is a copy that has changed since; open "
+            "the store again and repeat the change"
         )
 
     def _conflict(self, known: int, now: int) -> StoreConflictError:
         return StoreConflictError(
-            f"{self.path} is at version {now}, and these rules were opened at version {known}; "
-            "open it again and repeat the change"
+            f"{self.path} is now at version {now}, but these rules were opened at version {known}; "
+            "open the store again and repeat the change"
         )
 
     def _write_segment(self, live: LiveSegment, origin: Origin | None) -> dict[str, Any]:

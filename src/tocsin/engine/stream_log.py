@@ -70,8 +70,8 @@ class StreamLog:
             return _version_in(entry)
         except OSError as error:
             raise StoreError(
-                f"a stream notes in {self.folder} which version each micro-batch uses, and cannot: "
-                f"{error}; its workers need to read and write there"
+                f"cannot record in {self.folder} which version this micro-batch uses: {error}; "
+                "workers need read and write access to it"
             ) from None
 
     def report_missing(self, query: str, names: list[str]) -> list[str]:
@@ -120,8 +120,8 @@ class StreamLog:
         known = [each.query for each in self.streams()]
         if query not in known:
             raise StoreError(
-                f"no batch of a stream {query!r} is pinned; "
-                f"there are pins of {', '.join(known[:5]) or 'no stream'}"
+                f"stream {query!r} has no pinned batches; "
+                + (f"streams with pinned batches: {', '.join(known[:5])}" if known else "none has")
             )
         if batch is None:
             shutil.rmtree(stream)
@@ -131,8 +131,8 @@ class StreamLog:
         except FileNotFoundError:
             batches = sorted(int(entry.name) for entry in _entries(stream))
             raise StoreError(
-                f"batch {batch} of stream {query} is not pinned; "
-                f"pinned are batches {batches[0]} to {batches[-1]}"
+                f"batch {batch} of stream {query} is not pinned; its pinned batches are "
+                f"{batches[0]} to {batches[-1]}"
             ) from None
 
     def _stream(self, query: str) -> Path:

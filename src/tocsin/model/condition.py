@@ -139,7 +139,7 @@ class Conditions:
             if count > MOST_CONJUNCTIONS:
                 spelled = f"{count:,}" if count < _UNCOUNTED else f"over {_UNCOUNTED:,}"
                 raise ConditionError(
-                    f"the condition spells out to {spelled} conjunctions, and a rule has at most "
+                    f"the condition expands to {spelled} conjunctions, but a rule can have at most "
                     f"{MOST_CONJUNCTIONS}; use IN for several values of one attribute, or "
                     "split it into several rules"
                 )

@@ -190,6 +190,16 @@ class Builder:
                 self._high.append(high)
                 self._weight.append(weights.get(attribute, 1.0) if weights else 1.0)
 
+    def sizes(self) -> list[int]:
+        """Return how much was added; see `cut`."""
+        return [len(each) for each in vars(self).values() if isinstance(each, list)]
+
+    def cut(self, sizes: list[int]) -> None:
+        """Forget what was added since it had these sizes."""
+        lists = [each for each in vars(self).values() if isinstance(each, list)]
+        for each, size in zip(lists, sizes, strict=True):
+            del each[size:]
+
     def build(self) -> Conjunctions:
         """Return what was added."""
         return conjunctions(

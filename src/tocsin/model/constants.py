@@ -115,8 +115,9 @@ class Constants:
         if node.is_string:
             if self.in_double_quotes(node) and text in self._schema:
                 raise refuse(
-                    f'"{text}" in double quotes is a text, in Spark too, but an attribute has that '
-                    f"name; write {text} or `{text}` for the attribute, '{text}' for the text",
+                    f'"{text}" in double quotes is a text, as in Spark, but there is also an '
+                    f"attribute {text}; write {text} or `{text}` for the attribute, '{text}' for "
+                    "the text",
                     node,
                 )
             return Constant("text", (lambda _: text) if slot is None else lambda s: s[slot], node)
@@ -243,8 +244,7 @@ class Constants:
             whole_days = to == exp.DType.DATE
             return Constant("time", time, node)
         raise refuse(
-            f"a cast of {_shown(inner)} to {sql(node.to)} is not folded; "
-            "write the value as a literal of that type",
+            f"{sql(node)} is not supported; write the value itself",
             node,
         )
 

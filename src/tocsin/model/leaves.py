@@ -140,7 +140,7 @@ class Compiler:
         left, right = _unwrapped(node.this), _unwrapped(node.expression)
         columns = isinstance(left, exp.Column), isinstance(right, exp.Column)
         if all(columns):
-            raise _two_columns(node)
+            raise self._two_columns(node)
         if columns[1]:
             attribute = self._attribute(right)
             return self._comparison(
@@ -154,11 +154,26 @@ class Compiler:
                 raise _refused(side)
         return self._constants_compared(node, left, right, negated)
 
+    def _two_columns(self, node: exp.Expr, *columns: exp.Expr) -> ConditionError:
+        """Return the error for columns compared; a name that none has is a text without quotes."""
+        for column in columns or node.find_all(exp.Column):
+            if self.schema.find(column.name) is None:
+                return refuse(
+                    f"unknown attribute {column.name!r}; if the text is meant, write "
+                    f"'{column.name}' in quotes",
+                    column,
+                )
+        return refuse(
+            f"{sql(node)} compares two columns; a condition tests attributes against "
+            "constants. Compute the difference as a column of the events",
+            node,
+        )
+
     def _comparison(
         self, attribute: int, operator: str, value: exp.Expr, negated: bool, node: Any
     ) -> int:
         if isinstance(_unwrapped(value), exp.Column):
-            raise _two_columns(node)
+            raise self._two_columns(node)
         if value.find(exp.Column, exp.Query):
             raise _refused(_unwrapped(value))
         if negated:
@@ -194,8 +209,8 @@ class Compiler:
         for side in (left, right):
             if self.constants.in_double_quotes(side):
                 raise refuse(
-                    f"{sql(node)} compares two constants: what is in double quotes is a text, in "
-                    "Spark too; write an attribute's name bare or in backquotes",
+                    f"{sql(node)} compares two constants: what is in double quotes is a text, as "
+                    "in Spark; write an attribute's name bare or in backquotes",
                     side,
                 )
         as_doubles = "double" in (a.type, b.type)
@@ -242,7 +257,7 @@ class Compiler:
         attribute = self._attribute(node.this)
         if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
             raise refuse(
-                f"{sql(node)} asks a subquery; a condition tests attributes against "
+                f"{sql(node)} contains a subquery; a condition tests attributes against "
                 "constants. Write the values out, or keep them as rules of their own",
                 node,
             )
@@ -250,6 +265,8 @@ class Compiler:
         if not values:
             raise refuse("syntax error: IN needs at least one value", node)
         for value in values:
+            if isinstance(_unwrapped(value), exp.Column):
+                raise self._two_columns(node, _unwrapped(value))
             if value.find(exp.Column, exp.Query):
                 raise _refused(_unwrapped(value))
         constants = [self.constants.compile(value) for value in values]
@@ -370,14 +387,6 @@ def _unwrapped(node: exp.Expr) -> exp.Expr:
     while isinstance(node, exp.Paren):
         node = node.this
     return node
-
-
-def _two_columns(node: exp.Expr) -> ConditionError:
-    return refuse(
-        f"{sql(node)} compares two columns; a condition tests attributes against "
-        "constants. Compute the difference as a column of the events",
-        node,
-    )
 
 
 def _refused(node: exp.Expr) -> ConditionError:

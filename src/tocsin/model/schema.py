@@ -125,7 +125,7 @@ class Schema:
         folded = name.lower()
         if folded in self._index:
             other = self._names[self._index[folded]]
-            why = "twice" if other == name else f"beside {other!r}, and names are read without case"
+            why = "twice" if other == name else f"beside {other!r}, and names are case-insensitive"
             raise SchemaError(f"attribute {name!r} is declared {why}")
         self._index[folded] = len(self._names)
         self._names.append(name)

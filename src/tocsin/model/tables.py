@@ -82,12 +82,14 @@ def _form(names: list[str], boxes: dict[int, tuple[str | None, str | None]]) -> 
     }
     found = {form: own for form, own in columns.items() if own}
     if not found:
-        raise RuleError(_forms(names))
+        stems = [n[: n.rindex("_")] for n in names if n.lower().endswith(("_low", "_high"))]
+        unknown = f"; the schema has no attribute {stems[0]!r}" if stems else ""
+        raise RuleError(_forms(names) + unknown)
     if len(found) > 1:
         what = " and ".join(f"{', '.join(map(repr, own))} ({form})" for form, own in found.items())
         raise RuleError(
-            f"the table of rules has two forms at once: {what}; give a rule's condition in one of "
-            "them, and rename columns that are payload"
+            f"the table mixes two forms of rules: {what}; use one of them, and rename payload "
+            "columns that have these names"
         )
     return next(iter(found))
 
@@ -133,7 +135,9 @@ def _payload(table: pa.Table, taken: set[str]) -> pa.Table:
         with refusing(RuleError, f"payload column {name!r} cannot be kept"):
             # What a merge will do to it: rows are picked, and rows without it are null.
             pa.concat_arrays([column.filter(pa.nulls(len(column), pa.bool_())), column.slice(0, 1)])
-            pa.array([None], column.type)
+            for nothing in (pa.array([None], column.type), pa.nulls(1, column.type)):
+                together = pa.concat_arrays([nothing, column.slice(0, 1)]).cast(column.type)
+                together.validate(full=True)
     return pa.table(columns)
 
 
@@ -210,13 +214,7 @@ def _read_boxes(
     n = len(ids)
     taken = {"id", "weights"} | {name for ends in boxes.values() for name in ends if name}
     given_weights = _weights_column(table)
-    for name in table.column_names:
-        stem, _, end = name.rpartition("_")
-        if name not in taken and end in ("low", "high"):
-            raise RuleError(
-                f"column {name!r} looks like a box's bound, but the schema has no attribute "
-                f"{stem!r}{near(stem, schema)}"
-            )
+    _check_bound_columns([n for n in table.column_names if n not in taken], boxes, schema)
     low = np.empty((n, len(boxes)), np.int64)
     high = np.empty((n, len(boxes)), np.int64)
     tested = np.empty((n, len(boxes)), bool)
@@ -247,6 +245,30 @@ def _read_boxes(
     )
     where = pa.nulls(n, pa.large_string())
     return RuleTable(ids, ids.type, np.arange(n), where, made, _payload(table, taken))
+
+
+def _check_bound_columns(
+    others: list[str], boxes: dict[int, tuple[str | None, str | None]], schema: Schema
+) -> None:
+    """Raise if one of the other columns looks like a bound that is misspelled."""
+    for name in others:
+        stem, _, end = name.rpartition("_")
+        if end.lower() in ("low", "high"):
+            raise RuleError(
+                f"column {name!r} looks like a box's bound, but the schema has no attribute "
+                f"{stem!r}{near(stem, schema)}"
+            )
+    for attribute, ends in boxes.items():
+        if None not in ends:
+            continue
+        wanted = f"{schema.name(attribute)}_{'high' if ends[0] else 'low'}"
+        for name in others:
+            if near(name, [wanted]):
+                raise RuleError(
+                    f"there is a column {ends[0] or ends[1]!r} and none {wanted!r}, but one "
+                    f"{name!r}; if it is the other bound, rename it, and if it is payload, add an "
+                    f"empty column {wanted!r}"
+                )
 
 
 def _box_weights(
@@ -392,8 +414,8 @@ def _one_weight(
         if not np.isnan(least[group]):
             row = int(order[heads[group]])
             raise RuleError(
-                f"row {row} (rule {ids[row].as_py()!r}): several rows give this attribute "
-                f"different weights, {least[group]:g} and {most[group]:g}; give one"
+                f"row {row} (rule {ids[row].as_py()!r}): the rows for this attribute have "
+                f"different weights, {least[group]:g} and {most[group]:g}; use the same in all"
             )
     return least
 

@@ -40,7 +40,7 @@ def weights_of_pairs(
         if attribute in by_attribute:
             raise RuleError(
                 f"attribute {schema.name(attribute)!r} has two weights, "
-                f"{by_attribute[attribute]:g} and {weight}; names are read without case"
+                f"{by_attribute[attribute]:g} and {weight}; names are case-insensitive"
             )
         by_attribute[attribute] = checked_weight(name, weight)
     return by_attribute

@@ -42,7 +42,7 @@ class EventColumns:
             raise EventError(
                 f"the events have {len(found)} columns {name!r}; rename or drop all but one"
                 if len({f.name for f in found}) == 1
-                else f"the events have the columns {names}, and names are read without case; "
+                else f"the events have the columns {names}, and names are case-insensitive; "
                 "rename or drop all but one"
             )
         if found and not name:
@@ -108,12 +108,13 @@ def needed_columns(
     nowhere = [] if maps else [name for name in missing if name in tested]
     if nowhere:
         known = [f.name for f in columns.fields]
-        message = f"the events have no column {nowhere[0]!r}, which a rule tests" + (
+        missing_names = ", ".join(map(repr, nowhere[:8])) + ", ..." * (len(nowhere) > 8)
+        message = f"the events have no column {missing_names}, which a rule tests" + (
             near(nowhere[0], known) or f"; they have {', '.join(known[:8])}"
         )
         if not live:
             raise EventError(message)
-        warnings.warn(f"{message}. In this stream it is null", stacklevel=3)
+        warnings.warn(f"{message}. In this stream its value is always null", stacklevel=3)
     return [*found, *maps]
 
 
@@ -164,7 +165,7 @@ def check_names(kept: Sequence[str], added: Sequence[str], payload: Sequence[str
             other = seen.setdefault(name.lower(), origin)
             if other != origin:
                 raise EventError(
-                    f"the result would have two columns {name!r} (names are read without case): "
+                    f"the result would have two columns {name!r} (names are case-insensitive): "
                     f"one is {other}, one is {origin}; rename it, or leave it out of "
                     f"{'payload' if origin == 'payload' else 'keep'}"
                 )

@@ -286,7 +286,7 @@ def _payload_schema(rules: Rules, names: Iterable[str]) -> pa.Schema:
         if name not in known.names:
             raise RuleError(f"the rules have no payload column {name!r}{near(name, known.names)}")
         if name.lower() in fields:
-            raise RuleError(f"payload names the column {name!r} twice; names are read without case")
+            raise RuleError(f"payload names the column {name!r} twice; names are case-insensitive")
         fields[name.lower()] = _as_spark_has_it(known.field(name))
     return pa.schema(list(fields.values()))
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from tocsin.cli.events.text_values import fits, infer, parse
-from tocsin.cli.events.types import check_unique, declared_types, type_name
+from tocsin.cli.events.types import check_unique, declared_types, misfit
 from tocsin.cli.files import reading
 from tocsin.errors import EventError
 from tocsin.model.schema import Schema
@@ -71,10 +71,7 @@ class CsvEvents:
         if name in self._declared and not fits(texts.drop_null(), type_):
             rows = enumerate(texts, before + 1)
             row, text = next((n, x) for n, x in rows if x.is_valid and not fits(_one(x), type_))
-            declared = type_name(type_)
-            raise EventError(
-                f"row {row}: column {name!r} is declared as {declared}, got {text.as_py()!r}"
-            )
+            raise misfit(name, type_, text.as_py()).at(f"row {row}")
         return parse(texts, type_)
 
     def _texts(self, file: Path, names: list[str]) -> Iterator[pa.RecordBatch]:
@@ -112,8 +109,8 @@ class CsvEvents:
                     if len(broken):
                         start = repr(broken[0].as_py()[:40])
                         raise EventError(
-                            f"column {name!r}: a text in quotes goes on in the next line, which is "
-                            f"not supported, or a quote is not closed: {start}"
+                            f"column {name!r}: a quoted value contains a line break, which is not "
+                            f"supported, or its closing quote is missing: {start}"
                         )
 
 

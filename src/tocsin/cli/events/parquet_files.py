@@ -15,6 +15,7 @@ from tocsin.cli.events.types import (
     check_unique,
     declared_types,
     merge_numbers,
+    misfit,
     spark_type,
     type_name,
 )
@@ -137,7 +138,7 @@ def _parsed(texts: pa.Array, type_: pa.DataType, name: str) -> pa.Array:
     if not fits(texts.drop_null(), type_):
         distinct = texts.drop_null().unique()
         text = next(x.as_py() for x in distinct if not fits(pa.array([x.as_py()]), type_))
-        raise EventError(f"column {name!r} is declared as {type_name(type_)}, got {text!r}")
+        raise misfit(name, type_, text)
     return parse(texts, type_)
 
 
@@ -149,5 +150,5 @@ def _whole(array: pa.Array, name: str) -> pa.Array:
     outside = pc.invert(pc.less(pc.abs(numbers), 2.0**63))
     if pc.any(outside).as_py():
         value = array.filter(outside)[0].as_py()
-        raise EventError(f"column {name!r} is declared as bigint, got {value}")
+        raise misfit(name, pa.int64(), value)
     return array.cast(pa.int64(), safe=False)

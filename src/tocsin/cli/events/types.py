@@ -25,6 +25,8 @@ _OF_KIND = {
     "time": TIME,
 }
 
+_MISSING = {"NA", "N/A", "NULL", "NONE", "NIL", "-", "?"}  # as people write what they do not know
+
 _NAMES = {
     pa.int8(): "tinyint",
     pa.int16(): "smallint",
@@ -38,6 +40,16 @@ _NAMES = {
     TIME: "timestamp",
     LOCAL_TIME: "timestamp_ntz",
 }
+
+
+def misfit(name: str, type_: pa.DataType, value: object) -> EventError:
+    """Return the error for a value that is not of the kind that a column is declared as."""
+    kind = next((kind for kind, own in _OF_KIND.items() if own == type_), type_name(type_))
+    missing = isinstance(value, str) and value.strip().upper() in _MISSING
+    return EventError(
+        f"column {name!r} is declared as {kind}, but has the value {value!r}"
+        + ("; leave missing values empty" if missing else "")
+    )
 
 
 def type_name(type_: pa.DataType) -> str:
@@ -98,7 +110,7 @@ def _digits(type_: pa.DataType) -> int:
 
 
 def check_unique(names: Iterable[str]) -> None:
-    """Raise if two columns have one name; names are read without case."""
+    """Raise if two columns have one name; names are case-insensitive."""
     seen: dict[str, str] = {}
     for name in names:
         if name.lower() in seen:
