@@ -43,7 +43,9 @@ class Conjunctions(NamedTuple):
 
     def of_rule(self, position: int) -> tuple[int, int]:
         """Return the first conjunction of a rule and the one after its last."""
-        first, last = np.searchsorted(self.rule, [position, position + 1])
+        # Of the same type: otherwise NumPy would convert all of `rule` first.
+        ends = np.array([position, position + 1], self.rule.dtype)
+        first, last = np.searchsorted(self.rule, ends)
         return int(first), int(last)
 
     def validate(self, attributes: int) -> None:
