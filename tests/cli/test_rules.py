@@ -273,7 +273,9 @@ def test_what_is_wrong_with_a_file(store, tmp_path):
         file.write_bytes(content)
         return refused("rules", "add", store, "--from", file)
 
-    assert "there is no file" in refused("rules", "add", store, "--from", tmp_path / "none.csv")
+    assert "there is no file or folder" in refused(
+        "rules", "add", store, "--from", tmp_path / "none.csv"
+    )
     assert "ends in .csv, .jsonl (JSON lines) or .parquet" in said("rules.txt", b"id\n")
     assert "did you mean '.csv'?" in said("rules.cvs", b"id\n")
     assert "rules.csv: cannot be read" in said("rules.csv", b"")

@@ -92,6 +92,16 @@ def test_what_replace_is_not_given_stays(rules, state):
     assert rules["gold"] == tocsin.Rule("gold", "tier = 'gold'")
 
 
+def test_an_explanation_does_not_depend_on_other_rules():
+    rules = tocsin.Rules(SCHEMA)
+    rules.add("plain", "x > 5")
+    before = str(rules.explain({"x": 7}, "plain"))
+    rules.add("weighted", "x > 5", weights={"x": 2.0})
+    rules.merge()
+    assert str(rules.explain({"x": 7}, "plain")) == before
+    assert "with score 2" in str(rules.explain({"x": 7}, "weighted"))
+
+
 def test_payload_that_stays_keeps_its_type():
     rules = tocsin.Rules(SCHEMA)
     moment = datetime.datetime(2024, 5, 1, tzinfo=datetime.UTC)

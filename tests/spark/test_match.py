@@ -282,13 +282,13 @@ def test_a_second_batch_costs_nothing_for_the_store(tmp_path, monkeypatch):
     rules.add("high", "x > 5")
     rules.save(tmp_path / "store")
     opened = []
-    open_ = tocsin.Rules.open
+    open_ = worker.StoreFolder.open
 
     def counted(*arguments, **options):
         opened.append(arguments)
         return open_(*arguments, **options)
 
-    monkeypatch.setattr(tocsin.Rules, "open", counted)
+    monkeypatch.setattr(worker.StoreFolder, "open", counted)
     source = worker.RuleSource(str(tmp_path / "store"), 1, False)
     options = worker.MatchOptions(
         "all", None, ["x"], 1, [], "rows", None, pa.string(), pa.schema([]), False
@@ -298,6 +298,16 @@ def test_a_second_batch_costs_nothing_for_the_store(tmp_path, monkeypatch):
         (first, second) = worker.match_batches(source, options, [batch, batch])
         assert first.to_pydict() == second.to_pydict() == {"x": [7.0], "rule": ["high"]}
     assert len(opened) == 1
+
+
+def test_a_version_stays_what_it_was(spark):
+    rules = tocsin.Rules({"id": "integer"})
+    rules.add("one", "id < 3")
+    version = rules.snapshot()
+    rules.replace("one", "id > 7")
+    for source, expected in ((version, [0, 1, 2]), (rules, [8, 9])):
+        found = tocsin.spark.match(spark.range(10), source)
+        assert sorted(row.id for row in found.collect()) == expected
 
 
 def test_arguments_of_the_wrong_kind_are_told(spark, tmp_path):

@@ -79,7 +79,7 @@ def _object(text: str) -> dict[str, Any]:
 def format_of(path: Path) -> str:
     """Return what is in a file, or in all files of a folder, by suffix: csv, json or parquet."""
     if not path.exists():
-        raise TocsinError(f"there is no file {path}")
+        raise TocsinError(f"there is no file or folder {path}")
     if path.is_dir():
         found = {format_of(file) for file in _files_below(path)}
         if len(found) == 1:

@@ -120,8 +120,8 @@ def explained(
     line, last = np.empty(len(schema), np.int64), np.empty(len(schema), np.int64)
     line_of(keys, 0, line, last)
     truths(c, 0, c.size, line, last, held)
-    # Where nothing matched and nobody asked, weights say nothing.
-    weighted = weights is not None or (c.weight.shape[0] > 0 and len(matched) > 0)
+    # Where nothing matched and nobody asked, weights say nothing; nor where the rule has none.
+    weighted = weights is not None or (bool((c.weight != 1).any()) and len(matched) > 0)
     tests = []
     for number in range(c.size):
         for row in range(int(c.offsets[number]), int(c.offsets[number + 1])):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from pyspark.sql import types as st
 
-from tocsin.engine.rules import Rules
+from tocsin.engine.version import Version
 from tocsin.errors import EventError, RuleError, near
 from tocsin.model.schema import ARTICLE, Schema
 
@@ -84,7 +84,7 @@ class EventColumns:
 
 
 def needed_columns(
-    rules: Rules, columns: EventColumns, live: bool, weights: str | None = None
+    rules: Version, columns: EventColumns, live: bool, weights: str | None = None
 ) -> list[str]:
     """Return the columns that rules look at, those of sparse attributes included.
 

@@ -5,8 +5,8 @@ and a version; each worker process maps the rules once and keeps them, so that i
 batch costs nothing for them and all workers of a machine share one copy of the pages
 (`worker.py`).
 
-A `Rules` object is frozen at the call and travels as an archive. A store's path is taken
-as it is: the folder must be reachable from the caller and from the workers. A DataFrame of
+A `Rules` object travels as an archive of the version that it is at the call. A store's path is
+taken as it is: the folder must be reachable from the caller and from the workers. A DataFrame of
 rules is read, checked and frozen at the call.
 
 Nothing here asks whether the session is Classic or Connect, and only what both have is used.
@@ -36,6 +36,7 @@ from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 from tocsin.engine.rules import Rules
 from tocsin.engine.store import RuleStore
 from tocsin.engine.store_folder import StoreFolder
+from tocsin.engine.version import Version
 from tocsin.errors import EventError, RuleError, near
 from tocsin.spark.columns import EventColumns, check_names, is_collated, needed_columns
 from tocsin.spark.kernels import compile_kernels
@@ -64,10 +65,10 @@ def match(
         A DataFrame. A column of map type (text to value) holds sparse attributes by name. A
         struct of `low` and `high` is a range, of which some value must satisfy a predicate.
     rules
-        A `Rules`, the path of a rule store, or a DataFrame of rules in one of the three forms
-        of `Rules.add_many`; times without a zone in it are in the session's zone. Of a store a
-        batch query uses the version that is current at the call, a stream in each micro-batch
-        the one that is current then.
+        A `Rules` or a `Version`, the path of a rule store, or a DataFrame of rules in one of the
+        three forms of `Rules.add_many`; times without a zone in it are in the session's zone.
+        Of a store, a batch query uses the version that is current at the call, and a stream uses
+        in each micro-batch the one that is current then.
     how
         "all" matches, the "top" ones with their scores, or the "count" of matches.
     k
@@ -163,15 +164,14 @@ def _kind_of(thing: Any) -> str:
 # ------------------------------------------------------------ the rules
 
 
-def _source(rules: Any, events: Any, columns: EventColumns) -> tuple[RuleSource, Rules]:
+def _source(rules: Any, events: Any, columns: EventColumns) -> tuple[RuleSource, Version]:
     if isinstance(rules, str | os.PathLike):
         folder = StoreFolder(rules)
-        current = Rules.open(rules)
+        current, origin = folder.open()
         live = getattr(events, "isStreaming", False)
-        version = None if live else current.version
-        return RuleSource(str(folder.path.absolute()), version, False), current
+        return RuleSource(str(folder.path), None if live else origin.version, False), current
     is_frame = hasattr(rules, "mapInArrow")
-    if not is_frame and not isinstance(rules, Rules):
+    if not is_frame and not isinstance(rules, Rules | Version):
         raise RuleError(
             "rules must be a tocsin.Rules, the path of a rule store, or a Spark DataFrame of "
             f"rules; got {_kind_of(rules)}{_rules_advice(rules)}"
@@ -183,7 +183,8 @@ def _source(rules: Any, events: Any, columns: EventColumns) -> tuple[RuleSource,
         )
     if is_frame:
         rules = _rules_of_frame(rules, events, columns)
-    return _frozen(rules, events.sparkSession), rules
+    version = rules.snapshot() if isinstance(rules, Rules) else rules
+    return _sent(version, events.sparkSession), version
 
 
 def _rules_advice(rules: Any) -> str:
@@ -234,12 +235,12 @@ def _named_zone(zone: str) -> str | None:
         return None
 
 
-def _frozen(rules: Rules, spark: Any) -> RuleSource:
-    """Send rules, as they are now, to the workers as an archive of a store of one version."""
+def _sent(version: Version, spark: Any) -> RuleSource:
+    """Send a version to the workers, as an archive of a store that has no other."""
     name = f"tocsin-{uuid.uuid4().hex}"
     archive = _archives() / f"{name}.zip"
     with tempfile.TemporaryDirectory() as folder:
-        rules.copy().save(folder)
+        StoreFolder(folder).publish(version, None)
         # Not compressed: that would take longer than all the rest.
         with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as file:
             for each in sorted(Path(folder).rglob("*")):
@@ -259,13 +260,13 @@ def _archives() -> Path:
 # ------------------------------------------------------------ the result
 
 
-def _id_type(rules: Rules) -> pa.DataType:
+def _id_type(rules: Version) -> pa.DataType:
     """Return the type of the ids as Spark has it; text while there are none."""
     whole = rules.id_type is not None and pa.types.is_integer(rules.id_type)
     return pa.int64() if whole else pa.string()
 
 
-def _added_columns(rules: Rules, how: str, output: str) -> list[st.StructField]:
+def _added_columns(rules: Version, how: str, output: str) -> list[st.StructField]:
     if how == "count":
         return [st.StructField("matches", st.LongType(), False)]
     rule = from_arrow_type(_id_type(rules))
@@ -279,7 +280,7 @@ def _added_columns(rules: Rules, how: str, output: str) -> list[st.StructField]:
     return [st.StructField(n, t, False) for n, t in columns[: 2 if how == "top" else 1]]
 
 
-def _payload_schema(rules: Rules, names: Iterable[str]) -> pa.Schema:
+def _payload_schema(rules: Version, names: Iterable[str]) -> pa.Schema:
     known = rules.payload_schema
     fields: dict[str, pa.Field] = {}
     for name in names:

@@ -31,8 +31,8 @@ import pyarrow.types as t
 from pyspark import TaskContext
 from pyspark.sql.pandas.types import from_arrow_type
 
-from tocsin.engine.rules import Rules
 from tocsin.engine.store_folder import StoreFolder
+from tocsin.engine.version import Version
 from tocsin.errors import StoreError
 from tocsin.model.arrow import plain
 from tocsin.model.events import is_sparse
@@ -106,7 +106,7 @@ def match_batches(
 # ------------------------------------------------------------ which rules
 
 
-def _opened(source: RuleSource) -> Rules:
+def _opened(source: RuleSource) -> Version:
     """Map the rules, once in the life of a worker process; checked when they were sent."""
     # A store may have been deleted and made anew at the same path: its version is another file.
     made = None
@@ -116,11 +116,11 @@ def _opened(source: RuleSource) -> Rules:
 
 
 @functools.lru_cache(maxsize=4)
-def _mapped(source: RuleSource, made: tuple[int, int] | None) -> Rules:
+def _mapped(source: RuleSource, made: tuple[int, int] | None) -> Version:
     if source.archive:
         return _unpacked(source)
     try:
-        return Rules.open(source.path, source.version, verify=False)
+        return StoreFolder(source.path).open(source.version, verify=False)[0]
     except StoreError as error:
         query, batch = _micro_batch()
         if query and batch:
@@ -128,7 +128,7 @@ def _mapped(source: RuleSource, made: tuple[int, int] | None) -> Rules:
         raise
 
 
-def _unpacked(source: RuleSource) -> Rules:
+def _unpacked(source: RuleSource) -> Version:
     """Map the rules of an archive that Spark has fetched and unpacked for this task.
 
     On Classic it lies in the root of Spark's files, on Connect in the folder of the session
@@ -144,7 +144,7 @@ def _unpacked(source: RuleSource) -> Rules:
     for folder in [root / source.path, *root.glob(f"*/{source.path}")]:
         if folder.is_dir():
             try:
-                return Rules.open(folder, source.version, verify=False)
+                return StoreFolder(folder).open(source.version, verify=False)[0]
             except StoreError as error:
                 trouble = error
     raise trouble
@@ -175,7 +175,7 @@ def _micro_batch() -> tuple[str | None, str | None]:
 
 
 def _with_all_attributes(
-    rules: Rules, events: pa.RecordBatch, source: RuleSource
+    rules: Version, events: pa.RecordBatch, source: RuleSource
 ) -> pa.RecordBatch:
     """Return events that have a column for each attribute that is tested, null where they had none.
 
@@ -204,7 +204,7 @@ def _report_missing(path: str, query: str | None, missing: tuple[str, ...]) -> N
 
 
 def _result(
-    rules: Rules,
+    rules: Version,
     source: RuleSource,
     options: MatchOptions,
     events: pa.RecordBatch,
@@ -234,7 +234,7 @@ def _result(
         columns = [column.take(places) for column in columns]
     if options.rules_version:
         count = events.num_rows if rows is None else len(rows)
-        added["rules_version"] = pa.array(np.full(count, rules.version, np.int64))
+        added["rules_version"] = pa.array(np.full(count, source.version, np.int64))
     names = [*options.columns[: options.kept], *added]
     return pa.RecordBatch.from_arrays([*columns, *added.values()], names)
 
@@ -247,7 +247,7 @@ def _lists(offsets: np.ndarray, values: pa.Array) -> pa.Array:
 # ------------------------------------------------------------ as planned
 
 
-def _ids(rules: Rules, found: Matches, source: RuleSource, planned: pa.DataType) -> pa.Array:
+def _ids(rules: Version, found: Matches, source: RuleSource, planned: pa.DataType) -> pa.Array:
     """Return the ids; integers become texts where texts were planned."""
     ids = found.ids()
     # Without rules there is no telling what ids are.
@@ -257,7 +257,7 @@ def _ids(rules: Rules, found: Matches, source: RuleSource, planned: pa.DataType)
 
 
 def _payload(
-    rules: Rules, found: Matches, source: RuleSource, planned: pa.Schema
+    rules: Version, found: Matches, source: RuleSource, planned: pa.Schema
 ) -> dict[str, pa.Array]:
     """Return the planned columns of the payload, null where the rules have no such column."""
     known = rules.payload_schema
