@@ -57,7 +57,9 @@ def test_columns_that_cannot_be_selected_matter_only_where_needed(spark, rules):
         assert rows(tocsin.spark.match(frame, given, keep=[])) == [("a",)]
     refused(r"the events have 2 columns 'a'; .*keep=\[", frame, rules)
     refused("keep: the events have 2 columns 'A'; rename", frame, rules, keep=["A"])
-    refused("have the columns 'b' and 'B', and names are read", frame, rules, keep=["b"])
+    refused(
+        "have the columns 'b' and 'B', and names are case-insensitive", frame, rules, keep=["b"]
+    )
     refused("column 5 of the events has no name", frame, rules, keep=[""])
     refused(r"column 1 of the events has no name.*keep=\[", frame.select("x", "``"), rules)
     weights = {"how": "top", "k": 1, "weights": "a"}

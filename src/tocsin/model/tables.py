@@ -196,8 +196,8 @@ def _box_columns(names: list[str], schema: Schema) -> dict[int, tuple[str | None
                     ends = found.setdefault(attribute, [None, None])
                     if ends[end] is not None:
                         raise RuleError(
-                            f"columns {ends[end]!r} and {name!r} are one bound: names are read "
-                            "without case; drop one"
+                            f"columns {ends[end]!r} and {name!r} are one bound: names are "
+                            "case-insensitive; drop one"
                         )
                     ends[end] = name
     return {a: (ends[0], ends[1]) for a, ends in sorted(found.items())}

@@ -116,7 +116,7 @@ def check_unique(names: Iterable[str]) -> None:
         if name.lower() in seen:
             raise EventError(
                 f"the events have the columns {seen[name.lower()]!r} and {name!r}, and names are "
-                "read without case; rename one of them"
+                "case-insensitive; rename one of them"
             )
         seen[name.lower()] = name
 
