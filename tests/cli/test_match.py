@@ -327,7 +327,8 @@ def test_what_is_wrong_with_csv(said_of):
     assert "got 3: 3,4,5" in said_of(b"x,y\n1,2\n3,4,5\n")
     assert "invalid UTF8" in said_of(b"x,y\n1,\xff\n")
     assert "contains a line break" in said_of(b'x,y\n1,"a\nb"\n')
-    assert "or its closing quote is missing: 'abc\\n2,d" in said_of(b'x,y\n1,"abc\n2,d\n', "--keep", "x")
+    unclosed = said_of(b'x,y\n1,"abc\n2,d\n', "--keep", "x")
+    assert "or its closing quote is missing: 'abc\\n2,d" in unclosed
     wrong = {"integer": "2.5", "number": "abc", "flag": "yes", "time": "12:30"}
     for kind, text in wrong.items():
         content = f"x,y\n1,\n2,{text}\n".encode()

@@ -279,7 +279,7 @@ class Draft:
                 segments[each.role] = LiveSegment(each.role, each.segment, removed)
                 self._own = self._own | {each.role}
         self._segments = segments
-        if merging or not (len(self._pending.place_of) or any(map(len, segments.values()))):
+        if merging:
             self.merge()
 
     def merge(self) -> None:

@@ -202,7 +202,7 @@ class Rules:
 
     @property
     def id_type(self) -> pa.DataType | None:
-        """The Arrow type of the ids, None while there are no rules."""
+        """The Arrow type of the ids; None if there are no rules since the last merge."""
         return self._draft.id_type
 
     @property
