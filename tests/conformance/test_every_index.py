@@ -134,3 +134,4 @@ def test_properties(name, rng):
     checks.check_accepts_exactly(index, work)
     checks.check_small_buffers(index, work)
     checks.check_counts(index, work)
+    checks.check_what_was_built_is_valid(index, work)

@@ -65,7 +65,7 @@ def outcomes(stores, scratch, seeds, **environment):
 
 
 def test_whatever_is_changed_a_store_is_refused_or_harmless(stores, tmp_path):
-    counts, failures = outcomes(stores, tmp_path / "changed", range(400 if LONG else 8))
+    counts, failures = outcomes(stores, tmp_path / "changed", range(200 if LONG else 6))
     assert not failures, "\n".join(failures)
     assert min(counts["refused"], counts["accepted"]) > sum(counts.values()) / 10
 
@@ -76,7 +76,7 @@ def test_no_kernel_leaves_its_arrays(stores, tmp_path, tmp_path_factory):
     counts, failures = outcomes(
         stores,
         tmp_path / "changed",
-        range(1000, 1200),
+        range(1000, 1100),
         NUMBA_BOUNDSCHECK="1",
         TOCSIN_BOUNDS_CHECK="1",
         TOCSIN_CACHE_DIR=str(tmp_path_factory.mktemp("checked kernels")),

@@ -23,9 +23,12 @@ import numpy as np
 import pyarrow as pa
 
 import tocsin
+from tocsin.engine import matching
 from tocsin.engine.plan import INDEXES
 from tocsin.engine.segment_files import _ALIGNMENT
+from tocsin.index import laid
 from tocsin.index.keyed import building
+from tocsin.model.conjunctions import Conjunctions, conjunctions
 
 SCHEMA = {
     "x": "number",
@@ -229,7 +232,8 @@ class ChangedAtRandom(Changed):
         super().__init__(source, target, 0 if rng.random() < 0.9 else -1)
         self.rng = rng
         change = rng.choices(
-            (self.elements, self.places, self.values, self.bytes, self.columns), (16, 2, 2, 1, 1)
+            (self.elements, self.drift, self.places, self.values, self.bytes, self.columns),
+            (12, 8, 2, 2, 1, 1),
         )[0]
         self.told = f"{change.__name__}: {change()}"
         if change != self.values:
@@ -254,6 +258,37 @@ class ChangedAtRandom(Changed):
                     array[at] = self.value(array, at)
                 told.append(f"{name}[{at}] from {old} to {array[at]}")
         return ", ".join(told)
+
+    def drift(self):
+        """Change elements of an index one after the other, and keep what is not seen to be wrong.
+
+        So many changes add up that, made at once, would be refused for one of them.
+        """
+        part = self.rng.randrange(len(self.manifest["parts"]))
+        kind, kept = INDEXES[self.manifest["parts"][part]["index"]], []
+        with self.arrays() as arrays:
+            made = conjunctions(
+                *(arrays(f"{part}.conjunctions.{field}") for field in Conjunctions._fields)
+            )
+            fields = kind.layout_class._fields
+            index = {field: arrays(f"{part}.index.{field}") for field in fields}
+            for _ in range(80):
+                # Where keys become cells arrays are short; once they are wrong, nothing is found.
+                least = 8 if self.rng.random() < 0.99 else 0
+                field = self.rng.choice([field for field in fields if len(index[field]) > least])
+                array = index[field]
+                before = array.copy()
+                at, other = sorted(self.rng.choices(range(len(array)), k=2))
+                if self.rng.random() < 0.3:  # offsets still ascend: one list gets what others had
+                    array[at : other + 1] = array[self.rng.choice([at, other, at - 1])]
+                else:
+                    array[at] = self.value(array, at)
+                try:
+                    kind.from_arrays(made, index).validate(len(SCHEMA))
+                    kept.append(f"{field}[{at}]")
+                except tocsin.StoreError:
+                    array[:] = before
+        return f"part {part}, {len(kept)} elements: {' '.join(kept)}"
 
     def value(self, array, at):
         old, size = array[at].item(), len(array)
@@ -388,9 +423,19 @@ def random_events(rng, count):
 
 def ask_everything(rules, rng, merging):
     """Put every question to rules; what they answer does not matter."""
-    events = random_events(rng, 70)
-    dense = pa.Table.from_pylist([dict.fromkeys(SCHEMA) | e for e in events[:40]])
-    dense = dense.set_column(6, "at", pa.nulls(len(dense), pa.timestamp("us", "UTC")))
+    events = random_events(rng, 30)
+    many = np.random.default_rng(rng.randrange(2**32))  # so many that some come to most cells
+    dense = pa.table(
+        {
+            "x": many.random(400) * 1.1,
+            "y": many.random(400) * 1.1,
+            "n": many.integers(-3, 110, 400),
+            "m": many.integers(-3, 70, 400),
+            "tier": many.choice(TIERS, 400),
+            "live": many.random(400) < 0.5,
+            "at": pa.nulls(400, pa.timestamp("us", "UTC")),
+        }
+    )
     ranges = [{"x": {"low": 0.2, "high": 0.4}, "n": {"low": 3, "high": 90}}, {"m": 3}]
 
     def questions():
@@ -440,6 +485,8 @@ def run(source, scratch, name, seed):
 
 def main(stores, scratch):
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
+    # Buffers with room for one event alone: one candidate more than there may be is one too many.
+    matching._ROOM = laid._ROOM = matching._MOST_KEPT = 0
     warnings.simplefilter("ignore", RuntimeWarning)
     for line in sys.stdin:
         seed, name = line.rstrip("\n").split(" ", 1)
