@@ -334,7 +334,7 @@ def test_what_is_wrong_with_csv(said_of):
         content = f"x,y\n1,\n2,{text}\n".encode()
         message = said_of(content, "--schema", f"y={kind}")
         assert "e.csv: row 2: column 'y' is declared as " in message
-        assert message.endswith(f", got {text!r}\n")
+        assert message.endswith(f"declared as {kind}, but has the value {text!r}\n")
 
 
 def test_what_is_wrong_with_json(said_of):

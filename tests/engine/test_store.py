@@ -385,6 +385,13 @@ def test_a_version_file_that_was_sealed_again_is_refused(store, change, words):
     assert str(store.path) in str(caught.value)
 
 
+def test_what_is_no_file_is_not_read(store):
+    """A pipe would be waited for, for ever."""
+    os.mkfifo(store.path / "versions" / "00000009.json")
+    with pytest.raises(tocsin.StoreError, match="has no version 9"):
+        tocsin.open(store.path)
+
+
 def test_workers_check_sizes_only(store):
     rules = tocsin.Rules.open(store.path, verify=False)
     assert answers(rules) == EXPECTED

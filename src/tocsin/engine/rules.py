@@ -299,8 +299,8 @@ class Rules:
     def open(cls, path: Any, version: int | None = None, verify: bool = True) -> Rules:
         """Return the rules of a rule store, at its current version or an older one.
 
-        Everything is checked against its checksums, unless `verify` is false. What is returned
-        is yours to change; nobody else sees that until it is saved.
+        Checksums, and all that compiled code relies on, are verified unless `verify` is false. What
+        is returned is yours to change; nobody else sees that until it is saved.
         """
         opened, origin = StoreFolder(path).open(version, verify)
         return cls._of(Draft.of(opened, opened.codes), origin)

@@ -154,6 +154,8 @@ class StoreFolder:
             raise StoreError(f"a version is a number, got {type(number).__name__} {number!r}")
         path = self._version_path(number)
         try:
+            if not path.is_file():  # nor anything else, such as a pipe, which would be waited for
+                raise FileNotFoundError
             data = path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
             known = ", ".join(map(str, self.numbers()[-5:])) or "none"
