@@ -1,7 +1,7 @@
 """`tocsin match`: files of events against rules, into one file.
 
-In this process, or on Spark if that is asked for. What can be known to be wrong is told before
-anything is read, or Spark starts, which takes seconds.
+In this process, or on Spark with `--spark`. Whatever can be checked beforehand is checked before
+anything is read or Spark starts, which takes seconds.
 """
 
 from __future__ import annotations

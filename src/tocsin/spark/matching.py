@@ -304,7 +304,7 @@ def _as_spark_has_it(field: pa.Field) -> pa.Field:
     return pa.field(field.name, type_)
 
 
-# What Spark 4.3 has to be told, 4.0 takes for granted.
+# Spark 4.3 requires an argument that 4.0 does not have.
 _to_arrow_type = (
     functools.partial(to_arrow_type, timezone="UTC")
     if "timezone" in inspect.signature(to_arrow_type).parameters

@@ -250,7 +250,7 @@ def _lists(offsets: np.ndarray, values: pa.Array) -> pa.Array:
 def _ids(rules: Version, found: Matches, source: RuleSource, planned: pa.DataType) -> pa.Array:
     """Return the ids; integers become texts where texts were planned."""
     ids = found.ids()
-    # Without rules there is no telling what ids are.
+    # Without rules the type of the ids is unknown.
     if len(rules) and t.is_integer(planned) and not t.is_integer(ids.type):
         raise _unplanned(source, "the rules' ids are texts, but the query was planned for integers")
     return ids.cast(planned)

@@ -37,7 +37,7 @@ def open_events(
 ) -> EventFiles:
     """Find the columns and types of files; `format` is csv, json or parquet.
 
-    Columns that are declared have the declared kind. `advance` is told how many bytes were read:
+    Columns that are declared have the declared kind. `advance` receives the number of bytes read:
     by now, where values have to be looked at to know their types, and in `batches`.
     """
     opened: EventFiles = _READERS[format](files, declared, advance)

@@ -30,7 +30,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 class CsvEvents:
     """The events of CSV files, whose headers are the same.
 
-    `advance` is told how many bytes were read, in each pass.
+    `advance` receives the number of bytes read, in each pass.
     """
 
     def __init__(self, files: Sequence[Path], declared: Schema, advance: Callable[[int], object]):

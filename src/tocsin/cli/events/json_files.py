@@ -28,7 +28,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 class JsonEvents:
     """The events of files of JSON lines.
 
-    `advance` is told how many bytes were read, in each pass.
+    `advance` receives the number of bytes read, in each pass.
     """
 
     def __init__(self, files: Sequence[Path], declared: Schema, advance: Callable[[int], object]):

@@ -31,7 +31,7 @@ class ParquetEvents:
     """The events of Parquet files; the columns are those of the first file.
 
     As on Spark, columns are found by name, one that another file lacks is null there, and what
-    the first file lacks is left out. `advance` is told how many bytes were read.
+    the first file lacks is left out. `advance` receives the number of bytes read.
     """
 
     def __init__(self, files: Sequence[Path], declared: Schema, advance: Callable[[int], object]):
