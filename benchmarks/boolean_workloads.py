@@ -299,7 +299,7 @@ def _below(rng: np.random.Generator, bound: np.ndarray) -> np.ndarray:
 
 def met(c: Conjunctions, floats: np.ndarray, keys: Keys) -> np.ndarray:
     """Return how many rules each event meets."""
-    from tocsin.index.counting import Counting
+    from tocsin.index.counting.index import Counting
 
     counts = np.zeros(keys.size, np.int64)
     Counting.build(c, floats).count(keys, len(floats), counts)

@@ -11,8 +11,8 @@ from experiments import drawing
 from experiments.measuring import Indexed, boxes, check_equal, search_times
 from experiments.rivals import ShapelyTree, grown, packed
 from experiments.verdicts import Finding, at_least, at_most
-from tocsin.index.grid import Grid, GridFiling
-from tocsin.index.ntree import NTree, TreeFiling
+from tocsin.index.cells.grid import Grid, GridFiling
+from tocsin.index.cells.ntree import NTree, TreeFiling
 from tocsin.index.plane import boxes_over
 
 SIZES = {

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.index.constructs import too_short
-from tocsin.index.rectangles import distribute
+from tocsin.index.constructs.decomposition import too_short
+from tocsin.index.constructs.rectangles import distribute
 from tocsin.jit import Float64s, Int32Out, Int32s, Int64Out, Int64s, frozen, kernel
 
 _FANOUT = 16

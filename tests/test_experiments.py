@@ -14,7 +14,7 @@ from experiments.kindex import KIndex
 from experiments.measuring import check_equal
 from experiments.rivals import Constructs, SegmentTree, grown, packed
 from experiments.verdicts import Check, Finding, at_least, at_most, near_power, verdict
-from tocsin.index.exhaustive import Exhaustive
+from tocsin.index.exhaustive.index import Exhaustive
 
 
 @pytest.fixture(scope="module")

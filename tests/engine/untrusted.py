@@ -26,7 +26,7 @@ import tocsin
 from tocsin.engine import matching
 from tocsin.engine.plan import INDEXES
 from tocsin.engine.segment_files import _ALIGNMENT
-from tocsin.index import laid
+from tocsin.index import array_index
 from tocsin.index.keyed import building
 from tocsin.model.conjunctions import Conjunctions, conjunctions
 
@@ -486,7 +486,7 @@ def run(source, scratch, name, seed):
 def main(stores, scratch):
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
     # Buffers with room for one event alone: one candidate more than there may be is one too many.
-    matching._ROOM = laid._ROOM = matching._MOST_KEPT = 0
+    matching._ROOM = array_index._ROOM = matching._MOST_KEPT = 0
     warnings.simplefilter("ignore", RuntimeWarning)
     for line in sys.stdin:
         seed, name = line.rstrip("\n").split(" ", 1)

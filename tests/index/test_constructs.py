@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 import tocsin
 from tests.conformance import boxes as shapes
 from tocsin.errors import RuleError
-from tocsin.index import constructs, lists
-from tocsin.index.intervals import Intervals
-from tocsin.index.rectangles import Rectangles
+from tocsin.index import posting_lists
+from tocsin.index.constructs import decomposition as constructs
+from tocsin.index.constructs.intervals import Intervals
+from tocsin.index.constructs.rectangles import Rectangles
 
 LENGTHS = [1, 2, 4, 8, 16]
 
@@ -257,7 +258,7 @@ def test_integers_that_no_float_tells_apart():
 
 
 def test_more_entries_than_offsets_can_count(monkeypatch):
-    monkeypatch.setattr(lists, "_MOST", 50)
+    monkeypatch.setattr(posting_lists, "_MOST", 50)
     rules = tocsin.Rules({"x": "integer", "y": "integer"}, index="rectangles")
     bands = [f"x BETWEEN {i} AND {i + 20} AND y BETWEEN {i} AND {i + 9}" for i in range(99)]
     with pytest.raises(tocsin.TocsinError, match="split them over several Rules"):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tocsin
-from tocsin.index import counting
+from tocsin.index.counting import index as counting
 
 
 def rules_and_events():

@@ -31,8 +31,8 @@ from tests.index.extremes import (
 from tests.index.test_in_place import KINDS
 from tocsin.engine.plan import INDEXES
 from tocsin.index.accept import accept, accept_ranges
-from tocsin.index.cells import BITS, code
-from tocsin.index.filing import _axis
+from tocsin.index.cells.building import _axis
+from tocsin.index.cells.layout import BITS, code
 from tocsin.model.keys import FAR, FAR_INTEGER
 
 LONG = os.environ.get("TOCSIN_PROFILE") == "long"
@@ -57,7 +57,7 @@ def check_index(index_class, options, case):
     truth, keys, width = case.truth(case.events), case.keys(case.events), len(case.schema)
     index = index_class.build(case.conjunctions(range(case.size)), case.floats(), **options)
     np.testing.assert_array_equal(answers(index, case, case.events), truth)
-    if index.takes_ranges:
+    if index.supports_ranges:
         found = answers(index, case, case.ranges)
         np.testing.assert_array_equal(found, case.truth(case.ranges))
     if index.proven:

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from tests.conformance import boxes as shapes
-from tocsin.index.grid import Grid, cell_side, resolution
-from tocsin.index.ntree import NTree
+from tocsin.index.cells.grid import Grid, cell_side, resolution
+from tocsin.index.cells.ntree import NTree
 
 
 def built(index, shape, **options):

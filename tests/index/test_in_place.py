@@ -5,10 +5,10 @@ import pytest
 
 from tests.conformance import boxes as shapes
 from tocsin.index.bestar.index import BEStar
-from tocsin.index.grid import Grid
-from tocsin.index.intervals import Intervals
-from tocsin.index.ntree import NTree
-from tocsin.index.rectangles import Rectangles
+from tocsin.index.cells.grid import Grid
+from tocsin.index.cells.ntree import NTree
+from tocsin.index.constructs.intervals import Intervals
+from tocsin.index.constructs.rectangles import Rectangles
 
 KINDS = {
     "grid": (Grid, {}),

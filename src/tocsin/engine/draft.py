@@ -37,7 +37,7 @@ from tocsin.engine.segment import (
 )
 from tocsin.engine.version import Version, can_be_id, find_many, plain_id, unknown
 from tocsin.errors import RuleError, UnknownRuleError
-from tocsin.index.exhaustive import Exhaustive
+from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.model.arrow import is_text, refusing
 from tocsin.model.categories import recoded
 from tocsin.model.condition import Bound

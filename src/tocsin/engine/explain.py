@@ -15,7 +15,7 @@ import numpy as np
 
 from tocsin.engine.segment import Indexed, Segment
 from tocsin.index.accept import truths
-from tocsin.index.exhaustive import Exhaustive
+from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.events import Events
 from tocsin.model.keys import line_of

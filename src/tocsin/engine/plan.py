@@ -12,13 +12,14 @@ import numpy as np
 from tocsin.engine.segment import Indexed
 from tocsin.errors import RuleError, near
 from tocsin.index.bestar.index import BEStar
-from tocsin.index.counting import Counting
-from tocsin.index.exhaustive import Exhaustive
-from tocsin.index.grid import Grid, levels
-from tocsin.index.intervals import Intervals
+from tocsin.index.cells.grid import Grid, levels
+from tocsin.index.cells.ntree import NTree
+from tocsin.index.constructs.intervals import Intervals
+from tocsin.index.constructs.rectangles import Rectangles, runs_if_whole
+from tocsin.index.counting.index import Counting
+from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.keyed.building import expected
 from tocsin.index.keyed.index import Keyed
-from tocsin.index.ntree import NTree
 from tocsin.index.plane import (
     boxes_over,
     by_what_they_rule_out,
@@ -26,7 +27,6 @@ from tocsin.index.plane import (
     padded_axes,
     sides,
 )
-from tocsin.index.rectangles import Rectangles, runs_if_whole
 from tocsin.model.conjunctions import Conjunctions, kept
 from tocsin.model.line import HIGHEST, NULL
 from tocsin.model.predicates import INTERVAL

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.engine.ids import IdIndex
-from tocsin.index.exhaustive import Exhaustive
+from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.protocol import Index
 from tocsin.jit import frozen
 from tocsin.model.conjunctions import Conjunctions, joined, kept, ranges, taken
@@ -88,7 +88,7 @@ class Indexed:
 
     def index_for(self, keys: Keys) -> Index:
         """Return the index to ask: exhaustive search if it does not support the events' ranges."""
-        return self.index if self.index.takes_ranges or not keys.ranged else self._fallback
+        return self.index if self.index.supports_ranges or not keys.ranged else self._fallback
 
     def numbers_of(self, positions: np.ndarray) -> np.ndarray:
         """Return the numbers of the conjunctions of the rules at these positions."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tocsin.index.cells import Boxes, boxes_of
+from tocsin.index.cells.layout import Boxes, boxes_of
 from tocsin.jit import laid
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import FAR, FAR_INTEGER, NARROW

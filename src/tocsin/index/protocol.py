@@ -24,7 +24,7 @@ class Index(Protocol):
 
     name: ClassVar[str]
     version: ClassVar[int]  # of its arrays: raised when they change, and stored ones are rebuilt
-    takes_ranges: ClassVar[bool]  # whether it may be asked with events that have ranges
+    supports_ranges: ClassVar[bool]  # whether it may be asked with events that have ranges
     conjunctions: Conjunctions
     proven: bool  # no candidate is ever left for accept to evaluate
 

@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from tocsin.errors import RuleError
+from tocsin.index.array_index import ArrayIndex
 from tocsin.index.bestar.insertion import heap_up, insert, note
 from tocsin.index.bestar.invariants import check
 from tocsin.index.bestar.layout import (
@@ -34,7 +35,6 @@ from tocsin.index.bestar.topk import find_best
 from tocsin.index.bestar.tuning import charge, mark_fallen
 from tocsin.index.bestar.validation import check_tree
 from tocsin.index.finish import EventWeights
-from tocsin.index.laid import Laid
 from tocsin.jit import frozen
 from tocsin.model.conjunctions import Conjunctions, joined
 from tocsin.model.keys import Keys
@@ -52,14 +52,14 @@ _SPARSE = 4  # times as many members as there are: then the tree is packed
 _SPLITTING = ("approximate", "exhaustive")
 
 
-class BEStar(Laid):
+class BEStar(ArrayIndex):
     """Conjunctions in a tree of p-nodes and buckets that changes in place."""
 
     name: ClassVar[str] = "bestar"
     version: ClassVar[int] = 1
 
     layout_class = Tree
-    takes_ranges = True
+    supports_ranges = True
 
     def proves_all(self) -> bool:
         """Tell that leaves are evaluated on the spot."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from tocsin.index.keyed.lanes import HEAD, LANES, ROW
 from tocsin.index.keyed.layout import CODES, Layout
-from tocsin.index.lists import check_entries
+from tocsin.index.posting_lists import check_entries
 from tocsin.jit import (
     Float64s,
     Int32Out,

@@ -6,25 +6,25 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from tocsin.index.array_index import ArrayIndex
 from tocsin.index.finish import EventWeights
 from tocsin.index.keyed.building import filed
 from tocsin.index.keyed.layout import Layout
 from tocsin.index.keyed.matching import propose
 from tocsin.index.keyed.topk import rank
 from tocsin.index.keyed.validation import check_layout
-from tocsin.index.laid import Laid
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import Keys
 
 
-class Keyed(Laid):
+class Keyed(ArrayIndex):
     """Conjunctions filed under their most telling predicate."""
 
     name: ClassVar[str] = "keyed"
     version: ClassVar[int] = 1
 
     layout_class = Layout
-    takes_ranges = True
+    supports_ranges = True
 
     def proves_all(self) -> bool:
         """Tell whether no predicate is left to accept."""

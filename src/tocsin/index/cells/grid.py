@@ -31,8 +31,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from tocsin.index.cells import Boxes, Nodes
-from tocsin.index.filing import Filed, Filing
+from tocsin.index.cells.building import Filed, Filing
+from tocsin.index.cells.layout import Boxes, Nodes
 from tocsin.index.plane import boxes_over, chosen_axes, sides
 from tocsin.model.conjunctions import Conjunctions
 

@@ -19,8 +19,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from tocsin.errors import RuleError
-from tocsin.index.cells import BITS, Nodes
-from tocsin.index.filing import Filed, Filing
+from tocsin.index.cells.building import Filed, Filing
+from tocsin.index.cells.layout import BITS, Nodes
 from tocsin.index.plane import boxes_over, chosen_axes, sides
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import NARROW

@@ -34,8 +34,15 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from tocsin.index.intervals import at_most, cell_of, check_lists, filed, less_than, levels_of
-from tocsin.index.laid import Laid
+from tocsin.index.array_index import ArrayIndex
+from tocsin.index.constructs.intervals import (
+    at_most,
+    cell_of,
+    check_lists,
+    filed,
+    less_than,
+    levels_of,
+)
 from tocsin.jit import (
     Float64s,
     Int32Out,
@@ -93,7 +100,7 @@ class Layout(NamedTuple):
     always: Int32s  # conjunctions with nothing to count, as they are proposed
 
 
-class Counting(Laid):
+class Counting(ArrayIndex):
     """An interval index per attribute, and counters."""
 
     name: ClassVar[str] = "counting"

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tocsin.index.cells import (
+from tocsin.index.array_index import ArrayIndex
+from tocsin.index.cells.layout import (
     BITS,
     CODES,
     EXTENT,
@@ -29,9 +30,8 @@ from tocsin.index.cells import (
     propose,
     tally,
 )
-from tocsin.index.laid import Laid
-from tocsin.index.lists import check_entries, left_out, places_of, put_in
 from tocsin.index.plane import EXACT, boxes_over, keys_of, scale_of, values
+from tocsin.index.posting_lists import check_entries, left_out, places_of, put_in
 from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, UInt64Out, frozen, kernel, laid
 from tocsin.model.conjunctions import Conjunctions, joined
 from tocsin.model.keys import FAR_INTEGER, NARROW, Keys, key_column
@@ -48,7 +48,7 @@ _FEW_FULL = 16  # boxes that cover a cell are tested along with the others if th
 _NEAR = 4.0  # mean deviations from the mean within which bounds are cut into cells
 
 
-class Filed(Laid):
+class Filed(ArrayIndex):
     """An index whose conjunctions are filed in cells."""
 
     layout_class = Cells

@@ -21,7 +21,7 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from tocsin.index.laid import Laid
+from tocsin.index.array_index import ArrayIndex
 from tocsin.jit import (
     Int32Out,
     Int32s,
@@ -61,12 +61,12 @@ class Layout(NamedTuple):
     candidate: Int32s  # [n] what to propose: c if its tests prove it, ~c otherwise
 
 
-class Exhaustive(Laid):
+class Exhaustive(ArrayIndex):
     """Looks at every conjunction, in blocks of contiguous bounds."""
 
     name: ClassVar[str] = "exhaustive"
     version: ClassVar[int] = 1
-    takes_ranges: ClassVar[bool] = True
+    supports_ranges: ClassVar[bool] = True
 
     layout_class = Layout
 

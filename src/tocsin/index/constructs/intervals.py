@@ -38,10 +38,10 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from tocsin.index.constructs import check_length, too_short
-from tocsin.index.laid import Laid
-from tocsin.index.lists import left_out, less_left_out, places_of, put_in
+from tocsin.index.array_index import ArrayIndex
+from tocsin.index.constructs.decomposition import check_length, too_short
 from tocsin.index.plane import chosen_axes, domain, keys_of, scale_of, values
+from tocsin.index.posting_lists import left_out, less_left_out, places_of, put_in
 from tocsin.jit import (
     Float64s,
     Int32Out,
@@ -104,7 +104,7 @@ class Layout(NamedTuple):
     piece_id: Int32s
 
 
-class Intervals(Laid):
+class Intervals(ArrayIndex):
     """Intervals of one attribute in the lists of virtual constructs."""
 
     name: ClassVar[str] = "intervals"

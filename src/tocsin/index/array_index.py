@@ -16,12 +16,12 @@ from tocsin.model.validation import typed_arrays
 _ROOM = 1 << 20  # candidates that are counted together
 
 
-class Laid:
+class ArrayIndex:
     """An index over conjunctions, with a layout."""
 
     name: ClassVar[str]
     version: ClassVar[int]
-    takes_ranges: ClassVar[bool] = False
+    supports_ranges: ClassVar[bool] = False
     layout_class: ClassVar[type[Any]]
 
     def __init__(self, conjunctions: Conjunctions, layout: Any):
@@ -71,4 +71,4 @@ class Laid:
     def become(self, conjunctions: Conjunctions, arrays: dict[str, np.ndarray]) -> None:
         """Take other conjunctions, and other arrays in place of those named."""
         layout = laid(self.layout_class, (self.arrays() | arrays).values())
-        Laid.__init__(self, conjunctions, layout)
+        ArrayIndex.__init__(self, conjunctions, layout)

@@ -40,12 +40,12 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from tocsin.index.cells import Boxes
-from tocsin.index.constructs import check_length, runs
-from tocsin.index.intervals import cell_of
-from tocsin.index.laid import Laid
-from tocsin.index.lists import check_entries, left_out, less_left_out, places_of, put_in
+from tocsin.index.array_index import ArrayIndex
+from tocsin.index.cells.layout import Boxes
+from tocsin.index.constructs.decomposition import check_length, runs
+from tocsin.index.constructs.intervals import cell_of
 from tocsin.index.plane import EXACT, boxes_over, chosen_axes, keys_of, scale_of, sides
+from tocsin.index.posting_lists import check_entries, left_out, less_left_out, places_of, put_in
 from tocsin.jit import (
     Float64s,
     Int32Out,
@@ -101,7 +101,7 @@ class Layout(NamedTuple):
     ids: Int32s  # c of a conjunction, ~c where it is not proven
 
 
-class Rectangles(Laid):
+class Rectangles(ArrayIndex):
     """Boxes over two attributes in the lists of virtual constructs."""
 
     name: ClassVar[str] = "rectangles"

@@ -1,0 +1,1 @@
+"""Boxes in the cells of a plane: the grid and the n-tree."""

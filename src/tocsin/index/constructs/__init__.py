@@ -1,0 +1,1 @@
+"""Virtual constructs: prepared intervals and rectangles that rules are cut into."""

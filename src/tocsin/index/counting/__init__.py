@@ -1,0 +1,1 @@
+"""Counting: an interval index per attribute, and a counter per conjunction."""

@@ -1,0 +1,1 @@
+"""Exhaustive search, in blocks of contiguous bounds."""
