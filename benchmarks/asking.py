@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tocsin.engine.plan import INDEXES
 from tocsin.index.accept import accept
-from tocsin.index.finish import EventWeights, keep_best
+from tocsin.index.finish import BestRules, EventWeights, keep_best
+from tocsin.index.registry import INDEXES
 from tocsin.jit import frozen
 from tocsin.model.conjunctions import Conjunctions, kept
-from tocsin.model.keys import Keys
+from tocsin.model.keys import EventBatch, Keys
 
 _ROOM = 1 << 20  # candidates that a block has room for, besides those of one event
 _AT_ONCE = 1 << 16  # events whose lists of the best are held together
@@ -40,12 +40,10 @@ class Asked:
 
     def ask(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
         """Write the rules that hold, not only candidates; else as `Index.candidates`."""
-        stop = self.index.candidates(self.keys, self.width, first, stop, offsets, out)
+        stop = self.index.candidates(EventBatch(self.keys, self.width, first, stop), offsets, out)
         if not self.index.proven:
-            accept(
-                self.index.conjunctions, self.keys, self.width, first, stop - first,
-                offsets, out,
-            )  # fmt: skip
+            batch = EventBatch(self.keys, self.width, first, stop)
+            accept(self.index.conjunctions, batch, offsets, out)
         return stop
 
     def blocks(self, events: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
@@ -69,10 +67,9 @@ class Asked:
         kept = _lists(k, events)
         for first in range(0, events, _AT_ONCE):
             stop = min(first + _AT_ONCE, events)
-            self.index.best(
-                self.keys, self.width, first, stop - first, first, _NONE_REMOVED, True,
-                self.weights, k, *_part(kept, k, first, stop),
-            )  # fmt: skip
+            batch = EventBatch(self.keys, self.width, first, stop)
+            best = BestRules(k, True, *kept).of_events(first, stop)
+            self.index.best(batch, self.weights, _NONE_REMOVED, best)
         return kept
 
     def scan(self, k: int, events: int) -> Best:
@@ -80,10 +77,9 @@ class Asked:
         kept = _lists(k, events)
         for first, offsets, rules in self.blocks(events):
             stop = first + len(offsets) - 1
-            keep_best(
-                self.index.conjunctions, _NONE_REMOVED, True, self.weights, first, stop - first,
-                offsets, rules, k, *_part(kept, k, first, stop),
-            )  # fmt: skip
+            best = BestRules(k, True, *kept).of_events(first, stop)
+            c = self.index.conjunctions
+            keep_best(c, _NONE_REMOVED, self.weights, offsets, rules, best)
         return kept
 
 
@@ -96,11 +92,6 @@ def grown(c: Conjunctions, floats: np.ndarray, **options: Any) -> Any:
 
 def _lists(k: int, events: int) -> Best:
     return np.zeros(events, np.int64), np.zeros(events * k, np.int32), np.zeros(events * k)
-
-
-def _part(kept: Best, k: int, first: int, stop: int) -> Best:
-    sizes, rules, scores = kept
-    return sizes[first:stop], rules[first * k : stop * k], scores[first * k : stop * k]
 
 
 def check_same(what: str, one: Best, other: Best) -> None:

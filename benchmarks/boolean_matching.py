@@ -41,7 +41,7 @@ from benchmarks.timing import (
     versions,
 )
 from tocsin import jit
-from tocsin.engine.plan import INDEXES
+from tocsin.index.registry import INDEXES
 from tocsin.model.conjunctions import Conjunctions
 
 NAMES = [name for name in ("keyed", "counting", "bestar", "exhaustive") if name in INDEXES]

@@ -59,6 +59,7 @@ from benchmarks.timing import (
 from tocsin import jit
 from tocsin.model.conjunctions import kept
 from tocsin.model.events import Events
+from tocsin.model.keys import EventBatch
 
 LIMIT = 60.0  # seconds: what would take longer is estimated
 ROOM = 4 << 30  # bytes that a peer may take for its pairs; more comes in batches
@@ -389,7 +390,7 @@ def measure_in_place(document: Document, name: str, workload: Workload, batch: i
         index.insert(batch_of)
         inserting.append(clock() - start)
     found = np.zeros(len(events), np.int64)
-    index.count(events.keys(0, len(events)), len(rules.schema), found)
+    index.count(EventBatch.whole(events.keys(0, len(events)), len(rules.schema)), found)
     check(f"{name}, removed and inserted", found.tolist(), expected.tolist())
     what = f"{name} in place, {workload.rules:,} rules, batches of {batch:,}"
     for verb, took in (("insert", inserting), ("remove", removing)):

@@ -24,7 +24,7 @@ from experiments import drawing
 from experiments.kindex import KIndex
 from experiments.measuring import Structure, best, check_equal, search_times
 from experiments.verdicts import Check, Finding, at_least, at_most
-from tocsin.engine.plan import INDEXES
+from tocsin.index.registry import INDEXES
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import Keys
 

@@ -32,9 +32,9 @@ from tocsin.jit import (
     Int64Out,
     Int64s,
     UInt8s,
+    freeze_fields,
     frozen,
     kernel,
-    laid,
     step,
 )
 from tocsin.model.conjunctions import Conjunctions
@@ -84,9 +84,13 @@ class KIndex:
         slots = 1 << max(4, int(np.ceil(np.log2(2 * len(known)))))
         slot_key, slot_pair = np.full(slots, -1, np.int64), np.zeros(slots, np.int32)
         place_pairs(frozen(known, np.int64), slot_key, slot_pair)
-        self.lists = laid(
+        self.lists = freeze_fields(
             Lists,
-            [slot_key, slot_pair, np.concatenate([[0], np.cumsum(counts)]), owner[order], bound],
+            slot_key=slot_key,
+            slot_pair=slot_pair,
+            start=np.concatenate([[0], np.cumsum(counts)]),
+            entry=owner[order],
+            bound=bound,
         )
         self.nbytes = sum(array.nbytes for array in self.lists)
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from tocsin.model.conjunctions import Conjunctions, conjunctions
-from tocsin.model.keys import dense
+from tocsin.model.keys import EventBatch, dense
 from tocsin.model.line import NULL
 
 _ROOM = 1 << 18  # ids that a block has room for, besides those of one event
@@ -45,7 +45,7 @@ class Indexed:
         self.nbytes = index.nbytes
 
     def ask(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
-        return self.index.candidates(self.keys, self.width, first, stop, offsets, out)
+        return self.index.candidates(EventBatch(self.keys, self.width, first, stop), offsets, out)
 
 
 def keys(values: np.ndarray, is_float: bool) -> np.ndarray:

@@ -40,7 +40,7 @@ import sys
 import tempfile
 import threading
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
@@ -104,10 +104,10 @@ def frozen(array: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
     return view
 
 
-def laid(kind: type[_Tuple], parts: Iterable[Any]) -> _Tuple:
+def freeze_fields(layout: type[_Tuple], /, **arrays: Any) -> _Tuple:
     """Return a named tuple of arrays, each frozen in the type that its field is annotated with."""
-    types_ = field_types(kind).values()
-    return kind(*(frozen(np.asarray(p), t) for p, t in zip(parts, types_, strict=True)))
+    types_ = field_types(layout)
+    return layout(**{name: frozen(np.asarray(a), types_[name]) for name, a in arrays.items()})
 
 
 @functools.cache

@@ -4,7 +4,7 @@ import numpy as np
 
 from tocsin.index.accept import accept
 from tocsin.model.conjunctions import conjunctions
-from tocsin.model.keys import dense
+from tocsin.model.keys import EventBatch, dense
 
 NULL, LOWEST, HIGHEST = -(2**63), -(2**63) + 1, 2**63 - 1
 NAN = 0x7FF8 << 48
@@ -241,13 +241,13 @@ def check_equal_to_numpy(index, work):
     out, offsets = np.empty(size * n, np.int32), np.zeros(n + 1, np.int64)
     first, found = 0, []
     while first < n:
-        stop = index.candidates(work.keys, width, first, n, offsets, out)
-        accept(work.conjunctions, work.keys, width, first, stop - first, offsets, out)
+        stop = index.candidates(EventBatch(work.keys, width, first, n), offsets, out)
+        accept(work.conjunctions, EventBatch(work.keys, width, first, stop), offsets, out)
         found += [out[offsets[i] : offsets[i + 1]].copy() for i in range(stop - first)]
         first = stop
     for event, numbers in enumerate(found):
         assert sorted(numbers.tolist()) == np.flatnonzero(truth[event]).tolist()
-    if index.proven:
+    if index.proven and index.counts:
         counts = np.zeros(n, np.int64)
-        index.count(work.keys, width, counts)
+        index.count(EventBatch.whole(work.keys, width), counts)
         assert counts.tolist() == truth.sum(axis=1).tolist()

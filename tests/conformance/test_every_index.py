@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests import generate, naive
 from tests.conformance import checks
-from tocsin.engine.plan import INDEXES
 from tocsin.index.keyed import building
+from tocsin.index.registry import INDEXES
 
 CHECKS = [getattr(checks, name) for name in dir(checks) if name.startswith("check_")]
 

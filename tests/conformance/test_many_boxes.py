@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.conformance.boxes import SHAPES, check_equal_to_numpy
-from tocsin.engine.plan import INDEXES
+from tocsin.index.registry import INDEXES
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda s: s.__name__)

@@ -10,6 +10,7 @@ import pytest
 
 import tocsin
 from tocsin.engine import draft, segment
+from tocsin.index import posting_lists
 
 SCHEMA = {"x": "number", "n": "integer", "c": "category"}
 EVENTS = [{"x": x, "n": n, "c": c} for x in (0.5, 7.0) for n in (1, 4) for c in ("k", "new", "m")]

@@ -13,8 +13,8 @@ import pytest
 
 import tocsin
 from tests.engine.test_store import used_files
-from tocsin.engine.plan import INDEXES
 from tocsin.engine.segment_files import FORMAT
+from tocsin.index.registry import INDEXES
 
 STORES = sorted((Path(__file__).parent / "stores").iterdir())
 NAMES = {1: "exhaustive", 2: "grid", 3: "counting", 4: "bestar", 5: "keyed"}

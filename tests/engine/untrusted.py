@@ -24,10 +24,9 @@ import pyarrow as pa
 
 import tocsin
 from tocsin.engine import matching
-from tocsin.engine.plan import INDEXES
 from tocsin.engine.segment_files import _ALIGNMENT
-from tocsin.index import array_index
 from tocsin.index.keyed import building
+from tocsin.index.registry import INDEXES
 from tocsin.model.conjunctions import Conjunctions, conjunctions
 
 SCHEMA = {
@@ -486,7 +485,7 @@ def run(source, scratch, name, seed):
 def main(stores, scratch):
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
     # Buffers with room for one event alone: one candidate more than there may be is one too many.
-    matching._ROOM = array_index._ROOM = matching._MOST_KEPT = 0
+    matching._ROOM = matching._MOST_KEPT = 0
     warnings.simplefilter("ignore", RuntimeWarning)
     for line in sys.stdin:
         seed, name = line.rstrip("\n").split(" ", 1)

@@ -48,9 +48,11 @@ from tocsin.index.bestar.layout import (
     SIZE,
 )
 from tocsin.index.bestar.matching import watch
+from tocsin.index.finish import BestRules
 from tocsin.jit import frozen
 from tocsin.model.condition import Conditions
 from tocsin.model.conjunctions import Builder
+from tocsin.model.keys import EventBatch
 from tocsin.model.schema import Schema
 
 # ------------------------------------------------------------ long sequences
@@ -86,7 +88,9 @@ def test_any_sequence_of_changes(options, seed):
             index.remove(np.array(gone + gone[:2], np.int32))
             alive -= set(gone)
         elif what == "tune":
-            index.tune(keys_of([random_event(rng, width) for _ in range(20)]), width)
+            index.tune(
+                EventBatch.whole(keys_of([random_event(rng, width) for _ in range(20)]), width)
+            )
         else:
             index = BEStar.from_arrays(index.conjunctions, index.arrays())
         index.check()
@@ -95,9 +99,6 @@ def test_any_sequence_of_changes(options, seed):
         lists = found(index, events, width)
         assert list(map(sorted, lists)) == truth
         assert list(map(sorted, found(index, events, width, columns_of(events, width)))) == truth
-        counts = np.zeros(len(events), np.int64)
-        index.count(keys_of(events), width, counts)
-        assert counts.tolist() == list(map(len, truth))
         k = rng.choice((1, 3, 1000))
         weights = [
             {a: rng.choice((0.0, 0.2, 1.0, 3.5)) for a in rng.sample(range(width), 3)}
@@ -408,10 +409,8 @@ def test_flags_earlier_lists_and_rules_of_several_conjunctions():
     sizes, best, scores = np.array([0, 2]), np.zeros(8, np.int32), np.zeros(8)
     best[4:6], scores[4:6] = [900, 20], [6.5, 1.0]
     none = weights_of([{}, {}, {}], 1)
-    index.best(
-        keys_of([{0: 0}, {0: 40}, {0: 60}]), 1, 1, 2, 1, removed, False, none, 4,
-        sizes, best, scores,
-    )  # fmt: skip
+    batch = EventBatch(keys_of([{0: 0}, {0: 40}, {0: 60}]), 1, 1, 3)
+    index.best(batch, none.of_events(1, 3), removed, BestRules(4, False, sizes, best, scores))
     assert sizes.tolist() == [4, 4]
     # The event at 40 has the rules 0 to 20, that at 60 the rules 5 to 50; weight 7 is removed.
     assert best[:4].tolist() == [2, 6, 9, 13]
@@ -426,7 +425,7 @@ def test_flags_earlier_lists_and_rules_of_several_conjunctions():
 def in_vain(index, events, width):
     """Return how many predicates an event evaluates in vain, on average."""
     discarded = np.zeros(int(index.layout.state[BUCKETS]), np.int64)
-    watch(index.layout, index.conjunctions, keys_of(events), width, discarded)
+    watch(index.layout, index.conjunctions, EventBatch.whole(keys_of(events), width), discarded)
     return discarded.sum() / len(events)
 
 
@@ -445,12 +444,12 @@ def test_a_key_that_tells_nothing_apart_is_given_up():
     assert not index.layout.rate.any(), "nothing is learnt while matching"
 
     without = [{a: key for a, key in event.items() if a > 0} for event in events]
-    index.tune(keys_of(without), width)
+    index.tune(EventBatch.whole(keys_of(without), width))
     index.check()
     assert index.layout.bucket[NODES] == 1, "it costs nothing where events have it not"
 
     # Now every member costs two predicates, and most fail.
-    index.tune(keys_of(events), width)
+    index.tune(EventBatch.whole(keys_of(events), width))
     index.check()
     assert index.layout.rate[0] > 1
     assert index.layout.bucket[NODES] == 0, "the p-node is recycled"
@@ -463,7 +462,7 @@ def test_a_key_that_tells_nothing_apart_is_given_up():
 
 def test_events_that_none_are_teach_nothing():
     index = BEStar.build(made([[between(0, 1, 2)]]), np.zeros(1, np.uint8))
-    index.tune(keys_of([]), 1)
+    index.tune(EventBatch.whole(keys_of([]), 1))
     assert index.layout.rate.tolist() == [0]
 
 

@@ -29,11 +29,11 @@ from tests.index.extremes import (
     plane_case,
 )
 from tests.index.test_in_place import KINDS
-from tocsin.engine.plan import INDEXES
 from tocsin.index.accept import accept, accept_ranges
 from tocsin.index.cells.building import _axis
 from tocsin.index.cells.layout import BITS, code
-from tocsin.model.keys import FAR, FAR_INTEGER
+from tocsin.index.registry import INDEXES
+from tocsin.model.keys import FAR, FAR_INTEGER, EventBatch
 
 LONG = os.environ.get("TOCSIN_PROFILE") == "long"
 ROOT = Path(__file__).parents[2]
@@ -43,9 +43,9 @@ def answers(index, case, columns):
     """Return the pairs that an index finds, as a matrix."""
     keys, width, size = case.keys(columns), len(case.schema), index.conjunctions.size
     out, offsets = np.empty(size * EVENTS + size, np.int32), np.zeros(EVENTS + 1, np.int64)
-    assert index.candidates(keys, width, 0, EVENTS, offsets, out) == EVENTS
+    assert index.candidates(EventBatch(keys, width, 0, EVENTS), offsets, out) == EVENTS
     (accept_ranges if keys.ranged else accept)(
-        index.conjunctions, keys, width, 0, EVENTS, offsets, out
+        index.conjunctions, EventBatch(keys, width, 0, EVENTS), offsets, out
     )
     found = np.zeros((EVENTS, size), int)
     np.add.at(found, (np.repeat(np.arange(EVENTS), np.diff(offsets)), out[: offsets[-1]]), 1)
@@ -60,14 +60,14 @@ def check_index(index_class, options, case):
     if index.supports_ranges:
         found = answers(index, case, case.ranges)
         np.testing.assert_array_equal(found, case.truth(case.ranges))
-    if index.proven:
+    if index.proven and index.counts:
         counts = np.zeros(EVENTS, np.int64)
-        index.count(keys, width, counts)
+        index.count(EventBatch.whole(keys, width), counts)
         np.testing.assert_array_equal(counts, truth.sum(axis=1))
     # No more room than a single event may need.
     out, offsets = np.empty(case.size, np.int32), np.zeros(2, np.int64)
     for event in range(0, EVENTS, 7):
-        index.candidates(keys, width, event, event + 1, offsets, out)
+        index.candidates(EventBatch(keys, width, event, event + 1), offsets, out)
         found = out[: offsets[1]]
         assert set(np.flatnonzero(truth[event])) <= set(np.maximum(found, ~found))
     if not hasattr(index, "insert"):

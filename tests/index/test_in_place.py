@@ -9,6 +9,7 @@ from tocsin.index.cells.grid import Grid
 from tocsin.index.cells.ntree import NTree
 from tocsin.index.constructs.intervals import Intervals
 from tocsin.index.constructs.rectangles import Rectangles
+from tocsin.model.keys import EventBatch
 
 KINDS = {
     "grid": (Grid, {}),
@@ -37,8 +38,8 @@ def answers(index, work):
     width, n = work.events.shape
     size = index.conjunctions.size
     out, offsets = np.empty(size * n + size, np.int32), np.zeros(n + 1, np.int64)
-    assert index.candidates(work.keys, width, 0, n, offsets, out) == n
-    accept(index.conjunctions, work.keys, width, 0, n, offsets, out)
+    assert index.candidates(EventBatch(work.keys, width, 0, n), offsets, out) == n
+    accept(index.conjunctions, EventBatch(work.keys, width, 0, n), offsets, out)
     found = np.zeros((n, size), int)
     np.add.at(found, (np.repeat(np.arange(n), np.diff(offsets)), out[: offsets[-1]]), 1)
     assert found.max(initial=0) <= 1, "found twice"
@@ -69,9 +70,9 @@ def test_inserted_and_removed(kind, shape):
             index.validate(len(work.floats))
     again = type(index).from_arrays(index.conjunctions, index.arrays())
     np.testing.assert_array_equal(answers(again, work), truth & alive)
-    if index.proven:
+    if index.proven and index.counts:
         counts = np.zeros(work.events.shape[1], np.int64)
-        index.count(work.keys, work.events.shape[0], counts)
+        index.count(EventBatch.whole(work.keys, work.events.shape[0]), counts)
         assert counts.tolist() == (truth & alive).sum(axis=1).tolist()
 
 

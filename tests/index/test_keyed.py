@@ -5,13 +5,13 @@ import pytest
 
 import tocsin
 from tocsin.index import posting_lists
-from tocsin.index.finish import EventWeights
+from tocsin.index.finish import BestRules, EventWeights
 from tocsin.index.keyed import building
 from tocsin.index.keyed.index import Keyed
 from tocsin.index.keyed.lanes import HEAD, LANES
 from tocsin.jit import frozen
 from tocsin.model.conjunctions import Builder, conjunctions
-from tocsin.model.keys import sparse
+from tocsin.model.keys import EventBatch, sparse
 from tocsin.model.predicates import INTERVAL, NOT_SET, SET, Predicate
 
 NULL = -(2**63)
@@ -20,7 +20,7 @@ NULL = -(2**63)
 def ask(index, keys, width):
     out = np.empty(index.conjunctions.size + (1 << 20), np.int32)
     offsets = np.zeros(keys.size + 1, np.int64)
-    assert index.candidates(keys, width, 0, keys.size, offsets, out) == keys.size
+    assert index.candidates(EventBatch(keys, width, 0, keys.size), offsets, out) == keys.size
     return [out[offsets[i] : offsets[i + 1]].tolist() for i in range(keys.size)]
 
 
@@ -159,9 +159,8 @@ def best_of(index, keys, width, k, weights=None):
     )
     sizes = np.zeros(keys.size, np.int64)
     rules, scores = np.empty(keys.size * k, np.int32), np.empty(keys.size * k)
-    seen = index.best(
-        keys, width, 0, keys.size, 0, np.empty(0, np.uint8), True, weights, k, sizes, rules, scores
-    )
+    best = BestRules(k, True, sizes, rules, scores)
+    seen = index.best(EventBatch.whole(keys, width), weights, np.empty(0, np.uint8), best)
     return [rules[i * k : i * k + sizes[i]].tolist() for i in range(keys.size)], seen
 
 
@@ -282,7 +281,7 @@ def test_room_for_no_more_than_there_are():
     keys = sparse(np.arange(2), np.array([0]), np.array([10]))
     out, offsets = np.full(14, 99, np.int32), np.zeros(2, np.int64)
     truth = true_of(c, keys, 1)[0]
-    assert index.candidates(keys, 1, 0, 1, offsets, out[:13]) == 1
+    assert index.candidates(EventBatch(keys, 1, 0, 1), offsets, out[:13]) == 1
     assert sorted(out[: offsets[1]]) == truth
     assert (out[offsets[1] :] == 99).all()
 

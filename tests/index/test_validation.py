@@ -8,7 +8,6 @@ import pytest
 from tests.conformance import boxes as shapes
 from tests.conformance.checks import Workload
 from tests.conformance.test_every_index import WORKLOADS
-from tocsin.engine.plan import INDEXES
 from tocsin.errors import StoreError
 from tocsin.index.bestar.layout import (
     ATTRIBUTE,
@@ -23,6 +22,7 @@ from tocsin.index.bestar.layout import (
 )
 from tocsin.index.keyed import building
 from tocsin.index.keyed.lanes import HEAD, LANES
+from tocsin.index.registry import INDEXES
 from tocsin.model.conjunctions import conjunctions
 from tocsin.model.predicates import INTERVAL
 

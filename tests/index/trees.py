@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from tocsin.index.finish import EventWeights
+from tocsin.index.finish import BestRules, EventWeights
 from tocsin.jit import frozen
 from tocsin.model.conjunctions import conjunctions
-from tocsin.model.keys import dense, sparse
+from tocsin.model.keys import EventBatch, dense, sparse
 
 NULL, LOWEST, HIGHEST = -(2**63), -(2**63) + 1, 2**63 - 1
 INTERVAL, SET, NOT_SET = 0, 1, 2
@@ -71,7 +71,7 @@ def found(index, events, width, keys=None):
     keys = keys_of(events) if keys is None else keys
     out = np.empty(index.conjunctions.size * (len(events) + 1), np.int32)
     offsets = np.zeros(len(events) + 1, np.int64)
-    assert index.candidates(keys, width, 0, len(events), offsets, out) == len(events)
+    assert index.candidates(EventBatch(keys, width, 0, len(events)), offsets, out) == len(events)
     return [out[offsets[i] : offsets[i + 1]].tolist() for i in range(len(events))]
 
 
@@ -88,10 +88,9 @@ def weights_of(weights, width):
 def best_of(index, events, width, k, weights, removed=NO_BITS):
     n = len(events)
     sizes, rules, scores = np.zeros(n, np.int64), np.zeros(n * k, np.int32), np.zeros(n * k)
-    counted = index.best(
-        keys_of(events), width, 0, n, 0, removed, True, weights_of(weights, width), k,
-        sizes, rules, scores,
-    )  # fmt: skip
+    batch = EventBatch.whole(keys_of(events), width)
+    best = BestRules(k, True, sizes, rules, scores)
+    counted = index.best(batch, weights_of(weights, width), removed, best)
     lists = [
         list(zip(rules[i * k :][: sizes[i]].tolist(), scores[i * k :][: sizes[i]], strict=True))
         for i in range(n)

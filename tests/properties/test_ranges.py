@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import tocsin
 from tests import generate, naive
 from tests.properties.test_meaning import pairs, some_rules
-from tocsin.engine.plan import INDEXES
+from tocsin.index.registry import INDEXES
 
 RANDOMS = st.randoms(use_true_random=False)
 KINDS = ("integer", "number", "time")

@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.types as t
 
 from tocsin.engine.ids import IdIndex
-from tocsin.engine.plan import built_parts, check_index
+from tocsin.engine.plan import built_parts
 from tocsin.engine.segment import (
     Indexed,
     LiveSegment,
@@ -38,6 +38,7 @@ from tocsin.engine.segment import (
 from tocsin.engine.version import Version, can_be_id, find_many, plain_id, unknown
 from tocsin.errors import RuleError, UnknownRuleError
 from tocsin.index.exhaustive.index import Exhaustive
+from tocsin.index.registry import check_index
 from tocsin.model.arrow import is_text, refusing
 from tocsin.model.categories import recoded
 from tocsin.model.condition import Bound

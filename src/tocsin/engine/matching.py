@@ -20,12 +20,12 @@ import pyarrow as pa
 from tocsin.engine.segment import LivePart, Rosters
 from tocsin.errors import EventError, TocsinError
 from tocsin.index.accept import accept, accept_ranges
-from tocsin.index.finish import EventWeights, fold, keep_best, to_rules
-from tocsin.index.protocol import Ranked
+from tocsin.index.finish import BestRules, EventWeights, fold, keep_best, to_rules
+from tocsin.index.protocol import PruningIndex
 from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, frozen, kernel
 from tocsin.model.arrow import refusing
 from tocsin.model.events import Events, is_sparse, map_entries
-from tocsin.model.keys import Keys
+from tocsin.model.keys import EventBatch
 from tocsin.model.matches import Counters, Matches
 from tocsin.model.schema import Schema
 from tocsin.model.weights import checked_weight
@@ -71,71 +71,56 @@ class _Buffer:
         self.candidates = 0
         self.evaluated = 0
 
-    def propose(self, keys: Keys, width: int, first: int, stop: int) -> int:
-        if len(self.offsets) < keys.size + 1:
-            self.offsets = np.empty(keys.size + 1, np.int64)
+    def propose(self, batch: EventBatch) -> int:
+        """Propose candidates for the events of a batch; return the first event not answered."""
+        if len(self.offsets) < batch.size + 1:
+            self.offsets = np.empty(batch.size + 1, np.int64)
         self.offsets[0] = 0
-        index = self.part.index_for(keys)
-        return index.candidates(keys, width, first, stop, self.offsets, self.out)
+        return self.part.index_for(batch.keys).candidates(batch, self.offsets, self.out)
 
-    def accept(self, keys: Keys, width: int, first: int, events: int) -> None:
+    def accept(self, batch: EventBatch) -> None:
+        """Keep the candidates that hold for the events of a batch."""
         part = self.part
-        self.candidates += int(self.offsets[events] - self.offsets[0])
-        if part.index_for(keys).proven:
+        self.candidates += int(self.offsets[batch.size] - self.offsets[0])
+        if part.index_for(batch.keys).proven:
             return
-        self.evaluated += (accept_ranges if keys.ranged else accept)(
-            part.conjunctions,
-            keys,
-            width,
-            first,
-            events,
-            self.offsets,
-            self.out,
-        )
+        of_values = accept_ranges if batch.keys.ranged else accept
+        self.evaluated += of_values(part.conjunctions, batch, self.offsets, self.out)
 
-    def rank(
-        self,
-        keys: Keys,
-        width: int,
-        first: int,
-        events: int,
-        before: int,
-        weights: EventWeights,
-        k: int,
-        sizes: np.ndarray,
-        rules: np.ndarray,
-        scores: np.ndarray,
-    ) -> None:
-        """Merge the part's matches into the lists of the k best; see `Ranked.best`."""
+    def keep_best(self, batch: EventBatch, weights: EventWeights, best: BestRules) -> None:
+        """Merge the part's matches into the lists of the k best of a batch's events."""
         part = self.part
-        asked = part.index_for(keys)
-        if hasattr(asked, "best"):
-            index = cast(Ranked, asked)
-            seen = index.best(
-                keys, width, first, events, before, self.removed, part.single, weights, k,
-                sizes, rules, scores,
-            )  # fmt: skip
+        best = best._replace(unique=part.single)
+        index = part.index_for(batch.keys)
+        if index.prunes:
+            seen = cast(PruningIndex, index).best(batch, weights, self.removed, best)
             self.candidates += seen[0]
             self.evaluated += seen[1]
             return
-        done = 0
-        while done < events:
-            several = self.propose(keys, width, first + done, first + events) - first - done
-            self.accept(keys, width, first + done, several)
+        done = batch.first
+        while done < batch.stop:
+            stop = self.propose(batch._replace(first=done))
+            self.accept(batch._replace(first=done, stop=stop))
+            events = done - batch.first, stop - batch.first
             keep_best(
-                part.conjunctions, self.removed, part.single, weights, before + done, several,
-                self.offsets, self.out, k, sizes[done:], rules[done * k :], scores[done * k :],
-            )  # fmt: skip
-            done += several
+                part.conjunctions,
+                self.removed,
+                weights.of_events(*events),
+                self.offsets[: stop - done + 1],
+                self.out,
+                best.of_events(*events),
+            )
+            done = stop
 
-    def settle(self, keys: Keys, width: int, first: int, events: int) -> None:
+    def to_rules(self, batch: EventBatch) -> None:
         """Make rules of the candidates: those that hold and were not removed, each once."""
         part, removed = self.part, self.removed
-        self.accept(keys, width, first, events)
+        self.accept(batch)
+        offsets = self.offsets[: batch.size + 1]
         if not part.single:
-            fold(part.conjunctions, removed, events, self.offsets, self.out)
+            fold(part.conjunctions, removed, offsets, self.out)
         elif len(removed) or not part.numbered:
-            to_rules(part.conjunctions.rule, removed, events, self.offsets, self.out)
+            to_rules(part.conjunctions.rule, removed, offsets, self.out)
 
 
 @dataclass(frozen=True)
@@ -152,18 +137,17 @@ class Run:
 
     def _rounds(self, buffers: list[_Buffer]) -> Iterator[tuple[int, int]]:
         """Yield (first event, number of events) with what they match in the buffers."""
-        width = self.width
         before = 0
         for keys in self.events.blocks():
             first = 0
             while first < keys.size:
-                stop = keys.size
+                batch = EventBatch(keys, self.width, first, keys.size)
                 for buffer in buffers:  # none goes further than the one before
-                    stop = buffer.propose(keys, width, first, stop)
+                    batch = batch._replace(stop=buffer.propose(batch))
                 for buffer in buffers:
-                    buffer.settle(keys, width, first, stop - first)
-                yield before + first, stop - first
-                first = stop
+                    buffer.to_rules(batch)
+                yield before + first, batch.size
+                first = batch.stop
             before += keys.size
 
     def blocks(self) -> Iterator[Matches]:
@@ -226,10 +210,9 @@ class Run:
             first = 0
             while first < keys.size:
                 buffer.out, buffer.offsets = rules, offsets[done:]
-                stop = part.index_for(keys).candidates(
-                    keys, width, first, keys.size, buffer.offsets, rules
-                )
-                buffer.settle(keys, width, first, stop - first)
+                batch = EventBatch(keys, width, first, keys.size)
+                stop = part.index_for(keys).candidates(batch, buffer.offsets, rules)
+                buffer.to_rules(batch._replace(stop=stop))
                 done += stop - first
                 first = stop
                 size = int(offsets[done])
@@ -256,16 +239,18 @@ class Run:
             # A rule is in one part, so their counts add up.
             for number, live in enumerate(self.parts):
                 part = live.part
-                plain = part.single and part.index.proven and not len(live.removed)
-                if plain and not keys.ranged:
-                    part.index.count(keys, width, some)
+                index = part.index
+                plain = part.single and index.proven and not len(live.removed)
+                if plain and index.counts and not keys.ranged:
+                    index.count(EventBatch.whole(keys, width), some)
                     continue
                 if number not in buffers:
                     buffers[number] = _Buffer(live, len(self.events), True)
                 buffer, first = buffers[number], 0
                 while first < keys.size:
-                    stop = buffer.propose(keys, width, first, keys.size)
-                    buffer.settle(keys, width, first, stop - first)
+                    batch = EventBatch(keys, width, first, keys.size)
+                    stop = buffer.propose(batch)
+                    buffer.to_rules(batch._replace(stop=stop))
                     some[first:stop] += np.diff(buffer.offsets[: stop - first + 1])
                     first = stop
             before += keys.size
@@ -283,17 +268,19 @@ class Run:
         for keys in self.events.blocks():
             for first in range(0, keys.size, at_once):
                 events = min(at_once, keys.size - first)
+                batch = EventBatch(keys, width, first, first + events)
+                own = weights.of_events(before + first, before + first + events)
                 sizes = np.zeros(events, np.int64)
-                best, values = np.empty(events * k, np.int32), np.empty(events * k)
+                best = BestRules(
+                    k, False, sizes, np.empty(events * k, np.int32), np.empty(events * k)
+                )
                 for buffer in buffers:
-                    buffer.rank(
-                        keys, width, first, events, before + first, weights, k, sizes, best, values
-                    )
+                    buffer.keep_best(batch, own, best)
                 filled: Any = slice(int(sizes[0]))  # cheaper than a mask
                 if events > 1:
                     filled = (np.arange(k) < sizes[:, None]).reshape(-1)
-                rules.append(best[filled])
-                scores.append(values[filled])
+                rules.append(best.rules[filled])
+                scores.append(best.scores[filled])
                 offsets[before + first + 1 : before + first + events + 1] = sizes
             before += keys.size
         _kept.give_back(buffers)

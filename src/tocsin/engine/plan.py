@@ -10,13 +10,9 @@ from typing import Any
 import numpy as np
 
 from tocsin.engine.segment import Indexed
-from tocsin.errors import RuleError, near
-from tocsin.index.bestar.index import BEStar
 from tocsin.index.cells.grid import Grid, levels
-from tocsin.index.cells.ntree import NTree
 from tocsin.index.constructs.intervals import Intervals
 from tocsin.index.constructs.rectangles import Rectangles, runs_if_whole
-from tocsin.index.counting.index import Counting
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.keyed.building import expected
 from tocsin.index.keyed.index import Keyed
@@ -27,23 +23,10 @@ from tocsin.index.plane import (
     padded_axes,
     sides,
 )
+from tocsin.index.registry import INDEXES
 from tocsin.model.conjunctions import Conjunctions, kept
 from tocsin.model.line import HIGHEST, NULL
 from tocsin.model.predicates import INTERVAL
-
-INDEXES: dict[str, Any] = {
-    each.name: each
-    for each in (Exhaustive, Grid, NTree, Intervals, Rectangles, Counting, Keyed, BEStar)
-}
-
-
-def check_index(name: Any) -> None:
-    """Raise if there is no such index."""
-    if name != "auto" and (not isinstance(name, str) or name not in INDEXES):
-        raise RuleError(
-            f"there is no index {name!r}{near(name, INDEXES)} (auto, {', '.join(INDEXES)})"
-        )
-
 
 # What an event costs, in nanoseconds: roughly, measured on one core, and only to choose by.
 _LOOK = 0.4  # at one conjunction, exhaustively,

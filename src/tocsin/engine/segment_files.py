@@ -28,12 +28,14 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.engine.ids import IdIndex
-from tocsin.engine.plan import INDEXES, built_parts
+from tocsin.engine.plan import built_parts
 from tocsin.engine.segment import Indexed, Roster, Segment
 from tocsin.errors import StoreError
+from tocsin.index.registry import INDEXES
+from tocsin.jit import freeze_fields
 from tocsin.model.arrow import is_text, refusing
 from tocsin.model.categories import check_codes
-from tocsin.model.conjunctions import Conjunctions, conjunctions
+from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.schema import Schema
 from tocsin.model.validation import check_type, require, typed_arrays
 
@@ -190,7 +192,7 @@ def _read_part(
     index = INDEXES.get(name)
     try:
         fields = typed_arrays(Conjunctions, _named(arrays, f"{number}.conjunctions."))
-        made = conjunctions(*fields)
+        made = freeze_fields(Conjunctions, **fields)
         if verify:
             made.validate(len(floats))
         if index is None:

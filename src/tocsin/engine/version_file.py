@@ -19,9 +19,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as t
 
-from tocsin.engine.plan import check_index
 from tocsin.engine.segment_files import FORMAT, check_format, damaged, is_count
 from tocsin.errors import StoreError, TocsinError
+from tocsin.index.registry import check_index
 from tocsin.model.arrow import is_text
 from tocsin.model.schema import Schema
 from tocsin.model.validation import require

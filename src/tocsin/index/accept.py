@@ -17,7 +17,7 @@ import numpy as np
 
 from tocsin.jit import Int32Out, Int64Out, Int64s, UInt8Out, kernel, prefetch, step
 from tocsin.model.conjunctions import Conjunctions
-from tocsin.model.keys import Keys, blank, load, unload
+from tocsin.model.keys import EventBatch, blank, load, unload
 from tocsin.model.predicates import INTERVAL, SET
 
 _AHEAD = 8  # candidates whose rows are asked of memory before they are tested
@@ -42,24 +42,17 @@ def holds(kind, low, high, points, key):
 
 
 @kernel
-def accept(
-    c: Conjunctions,
-    keys: Keys,
-    width: int,
-    first: int,
-    events: int,
-    offsets: Int64Out,
-    candidates: Int32Out,
-) -> int:
+def accept(c: Conjunctions, batch: EventBatch, offsets: Int64Out, candidates: Int32Out) -> int:
     """Compact candidates in place to those that hold; return how many were evaluated."""
     rows, of, kind, low, high, points = c.offsets, c.attribute, c.kind, c.low, c.high, c.points
+    keys = batch.keys
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
     attribute, key = keys.attribute, keys.key
-    line = blank(width)
+    first, line = batch.first, blank(batch.width)
     evaluated = 0
     start = offsets[0]
     kept = start
-    for i in range(events):
+    for i in range(batch.stop - first):
         stop = offsets[i + 1]
         loaded = False
         for at in range(start, stop):
@@ -121,24 +114,19 @@ def holds_within(kind, low, high, points, key, last):
 
 @kernel
 def accept_ranges(
-    c: Conjunctions,
-    keys: Keys,
-    width: int,
-    first: int,
-    events: int,
-    offsets: Int64Out,
-    candidates: Int32Out,
+    c: Conjunctions, batch: EventBatch, offsets: Int64Out, candidates: Int32Out
 ) -> int:
     """Do as `accept` does, for events that have ranges."""
     rows, of, kind, low, high, points = c.offsets, c.attribute, c.kind, c.low, c.high, c.points
+    keys = batch.keys
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
     attribute, key, key_high = keys.attribute, keys.key, keys.key_high
     columns_high = keys.columns_high
-    line, last = blank(width), blank(width)
+    first, line, last = batch.first, blank(batch.width), blank(batch.width)
     evaluated = 0
     start = offsets[0]
     kept = start
-    for i in range(events):
+    for i in range(batch.stop - first):
         stop = offsets[i + 1]
         load(columns, column_attribute, sparse, attribute, key, first + i, line)
         load(columns_high, column_attribute, sparse, attribute, key_high, first + i, last)

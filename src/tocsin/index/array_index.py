@@ -8,12 +8,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from tocsin.jit import laid
+from tocsin.jit import freeze_fields
 from tocsin.model.conjunctions import Conjunctions
-from tocsin.model.keys import Keys
+from tocsin.model.keys import EventBatch
 from tocsin.model.validation import typed_arrays
-
-_ROOM = 1 << 20  # candidates that are counted together
 
 
 class ArrayIndex:
@@ -22,6 +20,9 @@ class ArrayIndex:
     name: ClassVar[str]
     version: ClassVar[int]
     supports_ranges: ClassVar[bool] = False
+    counts: ClassVar[bool] = False
+    prunes: ClassVar[bool] = False
+    changes_in_place: ClassVar[bool] = False
     layout_class: ClassVar[type[Any]]
 
     def __init__(self, conjunctions: Conjunctions, layout: Any):
@@ -34,20 +35,12 @@ class ArrayIndex:
         """Tell whether no candidate is left for accept to evaluate."""
 
     @abstractmethod
-    def candidates(
-        self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
-    ) -> int:
+    def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
         """Propose candidates; see `Index.candidates`."""
 
-    def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
-        """Add the number of candidates, all proven; for an index that has no faster way."""
-        offsets = np.zeros(keys.size + 1, np.int64)
-        out = np.empty(self.conjunctions.size + _ROOM, np.int32)
-        first = 0
-        while first < keys.size:
-            stop = self.candidates(keys, width, first, keys.size, offsets, out)
-            counts[first:stop] += np.diff(offsets[: stop - first + 1])
-            first = stop
+    def count(self, batch: EventBatch, counts: np.ndarray) -> None:
+        """Add the number of matches; for an index that declares `counts`."""
+        raise NotImplementedError
 
     @property
     def nbytes(self) -> int:
@@ -62,7 +55,7 @@ class ArrayIndex:
     def from_arrays(cls, conjunctions: Conjunctions, arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the index whose arrays these are."""
         layout = cls.layout_class
-        return cls(conjunctions, laid(layout, typed_arrays(layout, arrays)))
+        return cls(conjunctions, freeze_fields(layout, **typed_arrays(layout, arrays)))
 
     @abstractmethod
     def validate(self, attributes: int) -> None:
@@ -70,5 +63,5 @@ class ArrayIndex:
 
     def become(self, conjunctions: Conjunctions, arrays: dict[str, np.ndarray]) -> None:
         """Take other conjunctions, and other arrays in place of those named."""
-        layout = laid(self.layout_class, (self.arrays() | arrays).values())
+        layout = freeze_fields(self.layout_class, **(self.arrays() | arrays))
         ArrayIndex.__init__(self, conjunctions, layout)

@@ -27,20 +27,39 @@ from tocsin.jit import (
     step,
 )
 from tocsin.model.conjunctions import Conjunctions
-from tocsin.model.line import NULL
-from tocsin.model.predicates import INTERVAL
+from tocsin.model.facts import adds_to_score
 
 _AHEAD = 8  # conjunctions whose rules are prefetched
 _FAR_AHEAD = 16  # the same, where there is nothing else to do
 
 
 class EventWeights(NamedTuple):
-    """How much each attribute counts for an event: for all events alike, or each its own."""
+    """How much each attribute counts for events: for all of them alike, or for each its own."""
 
     common: Float64s  # [attributes of the schema]
-    offsets: Int64s  # [n_events + 1], or [0] where no event has its own
+    offsets: Int64s  # [events + 1] where the own weights of each lie; [0] where none has any
     attribute: Int32s
     weight: Float64s
+
+    def of_events(self, first: int, stop: int) -> EventWeights:
+        """Return the weights of the events from `first` up to `stop`."""
+        return self._replace(offsets=self.offsets[first : stop + 1]) if len(self.offsets) else self
+
+
+class BestRules(NamedTuple):
+    """The k best rules of each event: those of event i lie at i * k, best first."""
+
+    k: int
+    unique: bool  # no rule is offered twice for an event: each is a single conjunction
+    sizes: Int64Out  # [events] how many there are so far
+    rules: Int32Out  # [events * k] positions
+    scores: Float64Out  # [events * k]
+
+    def of_events(self, first: int, stop: int) -> BestRules:
+        """Return the lists of the events from `first` up to `stop`."""
+        begin, end = first * self.k, stop * self.k
+        lists = self.sizes[first:stop], self.rules[begin:end], self.scores[begin:end]
+        return BestRules(self.k, self.unique, *lists)
 
 
 @step
@@ -51,13 +70,11 @@ def is_removed(removed, conjunction):
 
 
 @kernel
-def to_rules(
-    rule: Int32s, removed: UInt8s, events: int, offsets: Int64Out, accepted: Int32Out
-) -> None:
+def to_rules(rule: Int32s, removed: UInt8s, offsets: Int64Out, accepted: Int32Out) -> None:
     """Turn accepted conjunctions in place into positions of rules, each rule one conjunction."""
     some_removed = removed.shape[0] > 0
     start = kept = np.uint64(offsets[0])
-    for i in range(events):
+    for i in range(offsets.shape[0] - 1):
         stop = np.uint64(offsets[i + 1])
         for at in range(start, stop):
             if at + np.uint64(_FAR_AHEAD) < stop:
@@ -73,9 +90,7 @@ def to_rules(
 
 
 @kernel
-def fold(
-    c: Conjunctions, removed: UInt8s, events: int, offsets: Int64Out, accepted: Int32Out
-) -> None:
+def fold(c: Conjunctions, removed: UInt8s, offsets: Int64Out, accepted: Int32Out) -> None:
     """Turn accepted conjunctions in place into positions of rules, each once per event.
 
     An event that meets several conjunctions of one rule has its rules sorted to find
@@ -84,7 +99,7 @@ def fold(
     rule_of, some_removed = c.rule, removed.shape[0] > 0
     start = offsets[0]
     kept = start
-    for i in range(events):
+    for i in range(offsets.shape[0] - 1):
         stop = offsets[i + 1]
         doubled = False
         count = 0
@@ -116,11 +131,8 @@ def score(attribute, kind, high, weight, begin, stop, weights):
     """Return the relevance to an event with these weights of a conjunction, rows begin to stop."""
     total = 0.0
     for row in range(begin, stop):
-        if kind[row] == INTERVAL and high[row] == NULL:
-            continue
-        if row > begin and attribute[row] == attribute[row - 1]:
-            continue  # an interval and a complement on one attribute: it counts once
-        total += (weight[row] if weight.shape[0] > 0 else 1.0) * weights[attribute[row]]
+        if adds_to_score(attribute, kind, high, begin, row):
+            total += (weight[row] if weight.shape[0] > 0 else 1.0) * weights[attribute[row]]
     return total
 
 
@@ -131,10 +143,10 @@ def better(score, rule, other_score, other_rule):
 
 
 @step
-def keep(rule, value, single, k, base, size, rules, scores):
+def keep(rule, value, unique, k, base, size, rules, scores):
     """Put a match into an event's list of its k best, which lies at `base`; return its size.
 
-    If every rule is a single conjunction (`single`), the rule cannot be there already.
+    If no rule is offered twice (`unique`), the rule cannot be there already.
     """
     if size == k and not better(value, rule, scores[base + k - 1], rules[base + k - 1]):
         return size
@@ -147,7 +159,7 @@ def keep(rule, value, single, k, base, size, rules, scores):
             low = middle + 1
     end = base + min(size, k - 1)  # the place that falls out, or is new
     present = False
-    if not single:
+    if not unique:
         for j in range(base, base + size):
             if rules[j] == rule:
                 present, end = True, j
@@ -165,31 +177,23 @@ def keep(rule, value, single, k, base, size, rules, scores):
 def keep_best(
     c: Conjunctions,
     removed: UInt8s,
-    single: bool,
     event_weights: EventWeights,
-    first: int,
-    events: int,
     offsets: Int64s,
     accepted: Int32s,
-    k: int,
-    sizes: Int64Out,
-    rules: Int32Out,
-    scores: Float64Out,
+    best: BestRules,
 ) -> None:
     """Merge accepted conjunctions into each event's list of its k best rules.
 
-    The list of event i lies at i * k, best first, `sizes[i]` long; it may already hold
-    rules of another segment. `first` is the row number of the first event. If every rule
-    is a single conjunction, no rule can be there already.
+    A list may already hold rules of another segment.
     """
     weights = event_weights.common.copy()
     rows, attribute_of, kind, high_of, weight = c.offsets, c.attribute, c.kind, c.high, c.weight
     rule_of, some_removed = c.rule, removed.shape[0] > 0
-    for i in range(events):
-        own = event_weights.offsets.shape[0] > 0
+    k, unique, sizes, rules, scores = best.k, best.unique, best.sizes, best.rules, best.scores
+    own = event_weights.offsets.shape[0] > 0
+    for i in range(offsets.shape[0] - 1):
         if own:
-            event = first + i
-            for j in range(event_weights.offsets[event], event_weights.offsets[event + 1]):
+            for j in range(event_weights.offsets[i], event_weights.offsets[i + 1]):
                 weights[event_weights.attribute[j]] = event_weights.weight[j]
         base, size = i * k, sizes[i]
         for at in range(offsets[i], offsets[i + 1]):
@@ -199,9 +203,9 @@ def keep_best(
             rule = rule_of[conjunction]
             begin, stop = rows[conjunction], rows[conjunction + 1]
             value = score(attribute_of, kind, high_of, weight, begin, stop, weights)
-            size = keep(rule, value, single, k, base, size, rules, scores)
+            size = keep(rule, value, unique, k, base, size, rules, scores)
         sizes[i] = size
         if own:
-            for j in range(event_weights.offsets[event], event_weights.offsets[event + 1]):
+            for j in range(event_weights.offsets[i], event_weights.offsets[i + 1]):
                 attribute = event_weights.attribute[j]
                 weights[attribute] = event_weights.common[attribute]

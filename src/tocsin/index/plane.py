@@ -7,17 +7,31 @@ well, in floats and roughly; what is right is decided elsewhere, by keys.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.index.cells.layout import Boxes, boxes_of
-from tocsin.jit import laid
+from tocsin.jit import Int64Out, Int64s, UInt8Out, UInt8s, freeze_fields, kernel
 from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.facts import EXACT, NOTHING, Facts, facts_of
 from tocsin.model.keys import FAR, FAR_INTEGER, NARROW
 from tocsin.model.line import HIGHEST, LOWEST, NULL
-from tocsin.model.predicates import NOT_SET, SET
 
-EXACT = 2.0**53  # integers below are exact as floats
+EXACT_INTEGERS = 2.0**53  # integers below are exact as floats
+
+
+class Boxes(NamedTuple):
+    """n conjunctions as boxes of keys."""
+
+    low: Int64s  # [2 n] the x axis, then the y axis
+    high: Int64s  # [2 n]
+    settled: UInt8s  # [n] whether the box is all that the conjunction says
+    floats: UInt8s  # [2] whether an axis has the keys of floats
+
+    @property
+    def size(self) -> int:
+        """How many boxes there are."""
+        return self.settled.shape[0]
 
 
 def chosen_axes(c: Conjunctions, floats: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -38,15 +52,13 @@ def by_what_they_rule_out(c: Conjunctions, floats: np.ndarray) -> list[int]:
 
     An interval counts by the share of the attribute's domain that it rules out.
     """
-    rows = np.flatnonzero(c.kind != NOT_SET)
+    facts = facts_of(c)
+    rows = np.flatnonzero(facts.worth != NOTHING)
     rows = rows[np.argsort(c.attribute[rows], kind="stable")]
     attributes, first = np.unique(c.attribute[rows], return_index=True)
     ruled_out: list[tuple[float, int]] = []
     for attribute, mine in zip(attributes.tolist(), np.split(rows, first[1:])):
-        low, high = c.low[mine].copy(), c.high[mine].copy()
-        sets = c.kind[mine] == SET
-        low[sets], high[sets] = c.points[low[sets]], c.points[high[sets] - 1]
-        share = shares(low, high, bool(floats[attribute]))[2]
+        share = shares(facts.low[mine], facts.high[mine], bool(floats[attribute]))[2]
         ruled_out.append((float((1 - share).sum()), attribute))
     return [attribute for _, attribute in sorted(ruled_out, reverse=True)]
 
@@ -55,8 +67,27 @@ def boxes_over(c: Conjunctions, axes: np.ndarray, is_float: np.ndarray) -> Boxes
     """Return all conjunctions as boxes over two attributes, as `chosen_axes` gives them."""
     low, high = np.empty(2 * c.size, np.int64), np.empty(2 * c.size, np.int64)
     settled = np.empty(c.size, np.uint8)
-    boxes_of(c, int(axes[0]), int(axes[1]), low, high, settled)
-    return laid(Boxes, (low, high, settled, is_float))
+    bound_boxes(c, facts_of(c), int(axes[0]), int(axes[1]), low, high, settled)
+    return freeze_fields(Boxes, low=low, high=high, settled=settled, floats=is_float)
+
+
+@kernel
+def bound_boxes(
+    c: Conjunctions, f: Facts, x: int, y: int, low: Int64Out, high: Int64Out, settled: UInt8Out
+) -> None:
+    """Write each conjunction's box over the attributes x and y (-1: none)."""
+    offsets, attribute, lows, highs, worth = c.offsets, c.attribute, f.low, f.high, f.worth
+    n = settled.shape[0]
+    for i in range(n):
+        settled[i] = 1
+        for axis in range(2):
+            low[axis * n + i], high[axis * n + i] = NULL, HIGHEST
+        for row in range(offsets[i], offsets[i + 1]):
+            axis = 0 if attribute[row] == x else 1 if attribute[row] == y else -1
+            if axis < 0 or worth[row] != EXACT:
+                settled[i] = 0
+            if axis >= 0 and worth[row] != NOTHING:
+                low[axis * n + i], high[axis * n + i] = lows[row], highs[row]
 
 
 def sides(boxes: Boxes, axis: int) -> tuple[float, float, np.ndarray]:

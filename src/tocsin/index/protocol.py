@@ -1,10 +1,12 @@
 """What every index promises.
 
-An index is built over conjunctions, and the engine never changes one. (Some offer `insert(more)`
-and `remove(numbers)` besides.) Asked with the keys of events, it *proposes* candidates:
-conjunctions that may hold. It may miss none. A candidate is written as its number c where the index
-has proven every predicate of it, and as ~c (negative) where it has not. No conjunction is proposed
-twice for one event. Negation, OR, removal and ids are no index's business.
+An index is built over conjunctions, and the engine never changes one. Given the keys of events, it
+*proposes* candidates: conjunctions that may hold. It may miss none. A candidate is written as its
+number c where the index has proven every predicate of it, and as ~c (negative) where it has not. No
+conjunction is proposed twice for one event. Negation, OR, removal and ids are no index's business.
+
+What an index can do besides is declared by its class: `supports_ranges`, `counts`, `prunes`
+(then it is a `PruningIndex`) and `changes_in_place` (a `ChangingIndex`).
 """
 
 from __future__ import annotations
@@ -14,9 +16,9 @@ from typing import ClassVar, Protocol, Self
 
 import numpy as np
 
-from tocsin.index.finish import EventWeights
+from tocsin.index.finish import BestRules, EventWeights
 from tocsin.model.conjunctions import Conjunctions
-from tocsin.model.keys import Keys
+from tocsin.model.keys import EventBatch
 
 
 class Index(Protocol):
@@ -24,7 +26,10 @@ class Index(Protocol):
 
     name: ClassVar[str]
     version: ClassVar[int]  # of its arrays: raised when they change, and stored ones are rebuilt
-    supports_ranges: ClassVar[bool]  # whether it may be asked with events that have ranges
+    supports_ranges: ClassVar[bool]  # events may have ranges in place of values
+    counts: ClassVar[bool]  # `count` is faster than proposing candidates
+    prunes: ClassVar[bool]  # finds the k best without looking at all that match
+    changes_in_place: ClassVar[bool]  # has `insert` and `remove`
     conjunctions: Conjunctions
     proven: bool  # no candidate is ever left for accept to evaluate
 
@@ -33,22 +38,19 @@ class Index(Protocol):
         """Lay out conjunctions; `floats` tells per attribute whether its keys are floats' bits."""
         ...
 
-    def candidates(
-        self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
-    ) -> int:
-        """Propose candidates for the events from `first` up to `stop`, as far as `out` has room.
+    def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
+        """Propose candidates for the events of a batch, as far as `out` has room.
 
-        `width` is the number of attributes of the schema, which may have grown.
-        Writing starts at `offsets[0]`; the candidates of the i-th event asked lie from
+        Writing starts at `offsets[0]`; the candidates of the i-th event of the batch lie from
         `offsets[i]` to `offsets[i + 1]`. An event is begun only if as many places are
         left as there are conjunctions. Return the first event not answered.
         """
         ...
 
-    def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
-        """Add to `counts` how many conjunctions hold for each event.
+    def count(self, batch: EventBatch, counts: np.ndarray) -> None:
+        """Add to `counts[i]` how many conjunctions hold for the i-th event of a batch.
 
-        Asked only if `proven`, and not for events that have ranges.
+        Only for an index that declares `counts` and is `proven`, and events without ranges.
         """
         ...
 
@@ -80,32 +82,32 @@ class Index(Protocol):
         ...
 
 
-class Ranked(Index, Protocol):
+class PruningIndex(Index, Protocol):
     """An index that finds the k best without looking at all that match."""
 
     def best(
-        self,
-        keys: Keys,
-        width: int,
-        first: int,
-        events: int,
-        before: int,
-        removed: np.ndarray,
-        single: bool,
-        weights: EventWeights,
-        k: int,
-        sizes: np.ndarray,
-        rules: np.ndarray,
-        scores: np.ndarray,
+        self, batch: EventBatch, weights: EventWeights, removed: np.ndarray, best: BestRules
     ) -> tuple[int, int]:
-        """Merge what holds into the lists of the k best of `events` events from `first` on.
+        """Merge what holds into the lists of the k best.
 
-        The lists are those of `finish.keep_best`: that of the i-th event asked lies at i * k,
-        best first, `sizes[i]` long, and may hold rules of other indexes already, whose scores
-        prune here too. `before` is the row of `weights` for the first event; `removed` has a
-        bit per conjunction, as in `finish`, or is empty; `single` tells that every rule is one
-        conjunction. Only what is strictly worse may be passed over: a tie goes to the rule
-        added first.
+        The lists may hold rules of other indexes already, whose scores prune here too. `weights`
+        are those of the batch's events; `removed` has a bit per conjunction, as in `finish`, or is
+        empty. Only what is strictly worse may be passed over: a tie goes to the rule added first.
         Return how many candidates were looked at and how many were evaluated.
         """
+        ...
+
+
+class ChangingIndex(Index, Protocol):
+    """An index that conjunctions can be added to and taken out of.
+
+    The engine does not use it: it has one way of changing for all indexes.
+    """
+
+    def insert(self, more: Conjunctions) -> None:
+        """Add conjunctions, numbered on from those there are."""
+        ...
+
+    def remove(self, numbers: np.ndarray) -> None:
+        """Take conjunctions out; their numbers stay theirs."""
         ...

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.jit import Float64s, Int32s, Int64s, UInt8s, laid
+from tocsin.jit import Float64s, Int32s, Int64s, UInt8s, freeze_fields
 from tocsin.model.predicates import INTERVAL, NOT_SET, Predicate
 from tocsin.model.validation import check_lengths, check_offsets, check_within, require
 
@@ -91,7 +91,7 @@ class Conjunctions(NamedTuple):
 
 def conjunctions(*arrays: np.ndarray) -> Conjunctions:
     """Return conjunctions over arrays in the order of the fields."""
-    return laid(Conjunctions, arrays)
+    return freeze_fields(Conjunctions, **dict(zip(Conjunctions._fields, arrays, strict=True)))
 
 
 def joined(parts: Sequence[Conjunctions]) -> Conjunctions:

@@ -49,6 +49,25 @@ class Keys(NamedTuple):
         return (self.columns_high, self.key_high) if self.ranged else (self.columns, self.key)
 
 
+class EventBatch(NamedTuple):
+    """The events from `first` up to `stop` of a block of keys."""
+
+    keys: Keys
+    width: int  # attributes of the schema, which may have grown since an index was built
+    first: int
+    stop: int
+
+    @classmethod
+    def whole(cls, keys: Keys, width: int) -> EventBatch:
+        """Return all events of a block."""
+        return cls(keys, width, 0, keys.size)
+
+    @property
+    def size(self) -> int:
+        """How many events there are."""
+        return self.stop - self.first
+
+
 _NO_OFFSETS = frozen(np.empty(0), np.int64)
 _NO_ATTRIBUTES = frozen(np.empty(0), np.int32)
 _NO_COLUMNS = frozen(np.empty((0, 0)), np.int64)

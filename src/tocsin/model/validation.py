@@ -23,13 +23,13 @@ def require(holds: bool | np.bool_, rule: str) -> None:
         raise StoreError(rule)
 
 
-def typed_arrays(layout: Any, arrays: Mapping[str, np.ndarray]) -> list[np.ndarray]:
-    """Return the arrays of a layout, in its order; raise if one is missing or of another type."""
-    found = []
+def typed_arrays(layout: Any, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Return the arrays of a layout by name; raise if one is missing or of another type."""
+    found = {}
     for name, dtype in field_types(layout).items():
         require(name in arrays, f"array {name!r} is missing")
         check_type(name, arrays[name], dtype)
-        found.append(arrays[name])
+        found[name] = arrays[name]
     return found
 
 

@@ -6,8 +6,8 @@ import numpy as np
 
 from tocsin.index.bestar.layout import ABOVE, ATTRIBUTE, BOX, BUCKET, HIGH, LEVEL, LOW, NODE, PNODE
 from tocsin.jit import step
-from tocsin.model.line import HIGHEST, LOWEST, NULL
-from tocsin.model.predicates import INTERVAL, SET
+from tocsin.model.facts import adds_to_score, bounds
+from tocsin.model.line import NULL
 
 
 @step
@@ -22,16 +22,8 @@ def span(kind, low, high, points, row):
 
     One that holds for null cannot: the search follows the attributes that an event has.
     """
-    begin, end = low[row], high[row]
-    none = np.int64(NULL)
-    if kind[row] == INTERVAL:
-        return (begin, end) if NULL < begin <= end else (none, none)
-    if begin == end:
-        return none, none
-    of_null = points[begin] == NULL
-    if kind[row] == SET:
-        return (none, none) if of_null else (points[begin], points[end - 1])
-    return (np.int64(LOWEST), np.int64(HIGHEST)) if of_null else (none, none)
+    least, greatest = bounds(kind, low, high, points, row)
+    return (least, greatest) if least != NULL else (least, least)
 
 
 @step
@@ -53,13 +45,10 @@ def sums_of(c_attribute, kind, high, weight, usual, begin, stop):
     """
     plain = by_usual = 0.0
     for row in range(begin, stop):
-        if kind[row] == INTERVAL and high[row] == NULL:
-            continue
-        if row > begin and c_attribute[row] == c_attribute[row - 1]:
-            continue
-        each = weight[row] if weight.shape[0] > 0 else 1.0
-        plain += each
-        by_usual += each * usual[c_attribute[row]]
+        if adds_to_score(c_attribute, kind, high, begin, row):
+            each = weight[row] if weight.shape[0] > 0 else 1.0
+            plain += each
+            by_usual += each * usual[c_attribute[row]]
     return plain, by_usual
 
 

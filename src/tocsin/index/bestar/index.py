@@ -34,10 +34,10 @@ from tocsin.index.bestar.removal import shrink, take_out
 from tocsin.index.bestar.topk import find_best
 from tocsin.index.bestar.tuning import charge, mark_fallen
 from tocsin.index.bestar.validation import check_tree
-from tocsin.index.finish import EventWeights
+from tocsin.index.finish import BestRules, EventWeights
 from tocsin.jit import frozen
 from tocsin.model.conjunctions import Conjunctions, joined
-from tocsin.model.keys import Keys
+from tocsin.model.keys import EventBatch
 from tocsin.model.line import HIGHEST, NULL
 from tocsin.model.validation import typed_arrays
 
@@ -60,6 +60,8 @@ class BEStar(ArrayIndex):
 
     layout_class = Tree
     supports_ranges = True
+    prunes = True
+    changes_in_place = True
 
     def proves_all(self) -> bool:
         """Tell that leaves are evaluated on the spot."""
@@ -108,39 +110,23 @@ class BEStar(ArrayIndex):
     @classmethod
     def from_arrays(cls, conjunctions: Conjunctions, arrays: Mapping[str, np.ndarray]) -> Self:
         """Return the index whose arrays these are, over copies: a tree is written to."""
-        return cls(conjunctions, Tree(*map(np.array, typed_arrays(Tree, arrays))))
+        copies = {name: np.array(array) for name, array in typed_arrays(Tree, arrays).items()}
+        return cls(conjunctions, Tree(**copies))
 
     def validate(self, attributes: int) -> None:
         """Raise unless the tree is one, and its leaves hold no more than there is."""
         check_tree(self.layout, self.conjunctions.size, attributes)
 
-    def candidates(
-        self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
-    ) -> int:
+    def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
         """Propose what holds; see `Index.candidates`."""
-        return propose(self.layout, self.conjunctions, keys, width, first, stop, offsets, out)
+        return propose(self.layout, self.conjunctions, batch, offsets, out)
 
     def best(
-        self,
-        keys: Keys,
-        width: int,
-        first: int,
-        events: int,
-        before: int,
-        removed: np.ndarray,
-        single: bool,
-        weights: EventWeights,
-        k: int,
-        sizes: np.ndarray,
-        rules: np.ndarray,
-        scores: np.ndarray,
+        self, batch: EventBatch, weights: EventWeights, removed: np.ndarray, best: BestRules
     ) -> tuple[int, int]:
-        """Merge what holds into the lists of the k best; see `Ranked.best`."""
+        """Merge what holds into the lists of the k best; see `PruningIndex.best`."""
         counters = np.zeros(2, np.int64)
-        find_best(
-            self.layout, self.conjunctions, keys, width, first, events, before, removed, single,
-            weights, k, sizes, rules, scores, counters,
-        )  # fmt: skip
+        find_best(self.layout, self.conjunctions, batch, weights, removed, best, counters)
         return int(counters[0]), int(counters[1])
 
     def insert(self, more: Conjunctions) -> None:
@@ -172,17 +158,17 @@ class BEStar(ArrayIndex):
         if _SPARSE * state[MEMBERS] < state[PEAK]:
             self.layout = packed(self.layout)
 
-    def tune(self, keys: Keys, width: int) -> None:
+    def tune(self, batch: EventBatch) -> None:
         """Learn ranks from events, and insert anew what is below p-nodes that have not paid.
 
         These are the p-nodes below which an event evaluates more predicates in vain than there
         are conjunctions.
         """
-        if keys.size == 0:
+        if batch.size == 0:
             return
         discarded = np.zeros(int(self.layout.state[BUCKETS]), np.int64)
-        watch(self.layout, self.conjunctions, keys, width, discarded)
-        charge(self.layout, frozen(discarded, np.int64), keys.size)
+        watch(self.layout, self.conjunctions, batch, discarded)
+        charge(self.layout, frozen(discarded, np.int64), batch.size)
         marked = np.zeros(self.conjunctions.size, np.uint8)
         mark_fallen(self.layout, marked)
         fallen = np.flatnonzero(marked).astype(np.int32)
@@ -251,9 +237,22 @@ def _empty_tree(conjunctions: Conjunctions, options: np.ndarray) -> Tree:
     nothing = np.empty(0)
     room = 2 * n + 8
     return Tree(
-        np.zeros(BUCKET, np.int64), np.zeros(2), np.zeros(0, np.int64), nothing,
-        np.empty(room, np.int32), np.empty(room, np.int32), np.zeros(0, np.int64),
-        np.full(n, -1, np.int32), np.full(n, -1, np.int32), np.zeros(n, np.uint8),
-        np.zeros(0, np.int64), nothing, nothing, np.zeros(0, np.uint8), np.zeros(0, np.int64),
-        np.full(2 * CLASSES, -1, np.int64), state, options,
-    )  # fmt: skip
+        bucket=np.zeros(BUCKET, np.int64),
+        most=np.zeros(2),
+        pnode=np.zeros(0, np.int64),
+        loss=nothing,
+        target=np.empty(room, np.int32),
+        need=np.empty(room, np.int32),
+        box=np.zeros(0, np.int64),
+        home=np.full(n, -1, np.int32),
+        place=np.full(n, -1, np.int32),
+        plain=np.zeros(n, np.uint8),
+        popularity=np.zeros(0, np.int64),
+        rate=nothing,
+        usual=nothing,
+        tolerant=np.zeros(0, np.uint8),
+        space=np.zeros(0, np.int64),
+        free=np.full(2 * CLASSES, -1, np.int64),
+        state=state,
+        options=options,
+    )

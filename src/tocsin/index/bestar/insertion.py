@@ -50,6 +50,7 @@ from tocsin.index.bestar.records import (
 from tocsin.index.bestar.splitting import OVERLAPPING, TO_LEFT, TO_RIGHT, middle_of
 from tocsin.jit import Int32s, kernel, step
 from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.facts import bounds
 from tocsin.model.line import NULL
 from tocsin.model.predicates import INTERVAL
 
@@ -74,12 +75,12 @@ def note(t: Tree, c: Conjunctions, numbers: Int32s) -> None:
             plain[numbers[i]] &= np.uint8(kind[row] == INTERVAL)
             total[a] += weights[row] if weights.shape[0] > 0 else 1.0
             count[a] += 1
-            least, greatest = span(kind, low, high, points, row)
+            least, greatest = bounds(kind, low, high, points, row)
             if least != NULL:
                 popularity[a] += 1
                 space[2 * a] = min(space[2 * a], least)
                 space[2 * a + 1] = max(space[2 * a + 1], greatest)
-            elif not (kind[row] == INTERVAL and high[row] == NULL):
+            elif greatest != NULL:
                 tolerant[a] = 1
     for a in range(usual.shape[0]):
         if usual[a] == 0 and count[a] > 0:

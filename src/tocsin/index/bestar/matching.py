@@ -23,7 +23,7 @@ from tocsin.index.bestar.layout import (
 from tocsin.index.bestar.records import entry_for
 from tocsin.jit import Int32Out, Int64Out, kernel, prefetch, step
 from tocsin.model.conjunctions import Conjunctions
-from tocsin.model.keys import Keys, load, unload
+from tocsin.model.keys import EventBatch, load, unload
 from tocsin.model.line import NULL
 
 AHEAD = 8  # conjunctions whose rows are asked for before they are evaluated
@@ -107,17 +107,9 @@ def ask_for(plain, attribute, low, high, number, first):
 
 
 @kernel
-def propose(
-    t: Tree,
-    c: Conjunctions,
-    keys: Keys,
-    width: int,
-    first: int,
-    stop: int,
-    offsets: Int64Out,
-    out: Int32Out,
-) -> int:
+def propose(t: Tree, c: Conjunctions, batch: EventBatch, offsets: Int64Out, out: Int32Out) -> int:
     """Write what holds, event by event, while there is room for all conjunctions."""
+    keys, width, first, stop = batch.keys, batch.width, batch.first, batch.stop
     bucket, pnode, target, need, plain = t.bucket, t.pnode, t.target, t.need, t.plain
     rows, of, kind, low, high, points = c.offsets, c.attribute, c.kind, c.low, c.high, c.points
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
@@ -201,12 +193,13 @@ def meets(bucket, at, low, high):
 
 
 @kernel
-def watch(t: Tree, c: Conjunctions, keys: Keys, width: int, discarded: Int64Out) -> None:
+def watch(t: Tree, c: Conjunctions, batch: EventBatch, discarded: Int64Out) -> None:
     """Add for each bucket how many predicates events evaluate in vain in its own leaf.
 
     A conjunction that an event does not match costs the predicates up to the one it fails; that
     the event has not the attribute it needs is one, too.
     """
+    keys, width = batch.keys, batch.width
     bucket, pnode, target, need = t.bucket, t.pnode, t.target, t.need
     rows, of, kind, low, high, points = c.offsets, c.attribute, c.kind, c.low, c.high, c.points
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
@@ -219,7 +212,7 @@ def watch(t: Tree, c: Conjunctions, keys: Keys, width: int, discarded: Int64Out)
     seen, present = np.zeros(width + 1, np.uint8), np.empty(width + 1, np.int64)
     entries = np.empty(width + 1, np.int64)
     stack = np.empty(2 * t.state[BUCKETS] + 2, np.int64)
-    for event in range(columns.shape[1]):
+    for event in range(batch.first, batch.stop):
         load(columns, column_attribute, sparse, own, key_of, event, line)
         if ranged:
             load(columns_high, column_attribute, sparse, own, key_high, event, last)

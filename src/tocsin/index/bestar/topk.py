@@ -37,10 +37,10 @@ from tocsin.index.bestar.matching import (
     meets,
     satisfied,
 )
-from tocsin.index.finish import EventWeights, is_removed, keep, score
-from tocsin.jit import Float64Out, Int32Out, Int64Out, UInt8s, kernel, prefetch, step
+from tocsin.index.finish import BestRules, EventWeights, is_removed, keep, score
+from tocsin.jit import Int64Out, UInt8s, kernel, prefetch, step
 from tocsin.model.conjunctions import Conjunctions
-from tocsin.model.keys import Keys, load, unload
+from tocsin.model.keys import EventBatch, load, unload
 from tocsin.model.line import NULL
 
 _SLACK = 1e-9  # a sum in another order may be greater by rounding,
@@ -98,21 +98,13 @@ def pop(bounds, nodes, size):
 def find_best(
     t: Tree,
     c: Conjunctions,
-    keys: Keys,
-    width: int,
-    first: int,
-    events: int,
-    before: int,
-    removed: UInt8s,
-    single: bool,
+    batch: EventBatch,
     event_weights: EventWeights,
-    k: int,
-    sizes: Int64Out,
-    rules: Int32Out,
-    scores: Float64Out,
+    removed: UInt8s,
+    best: BestRules,
     counters: Int64Out,
 ) -> None:
-    """Merge what holds into each event's list of the k best; see `Ranked.best`.
+    """Merge what holds into each event's list of the k best; see `PruningIndex.best`.
 
     Algorithm 6, with one heap for all levels, which is what its recursion amounts to.
     """
@@ -120,6 +112,8 @@ def find_best(
     most, usual, tolerant = t.most, t.usual, t.tolerant
     rows, of, kind, low, high, points = c.offsets, c.attribute, c.kind, c.low, c.high, c.points
     rule_of, weight_of = c.rule, c.weight
+    keys, width, first = batch.keys, batch.width, batch.first
+    k, unique, sizes, rules, scores = best.k, best.unique, best.sizes, best.rules, best.scores
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
     own, key_of = keys.attribute, keys.key
     columns_high, key_high = keys.columns_high, keys.key_high
@@ -143,7 +137,7 @@ def find_best(
             always_ratio = max(always_ratio, ratio_to(usual[a], common[a]))
     some_removed, individual = removed.shape[0] > 0, given_offsets.shape[0] > 0
     looked_at = evaluated = 0
-    for e in range(events):
+    for e in range(batch.stop - first):
         event = first + e
         load(columns, column_attribute, sparse, own, key_of, event, line)
         if ranged:
@@ -151,7 +145,7 @@ def find_best(
         given = list_present(column_attribute, sparse, own, event, shifted, seen, present)
         greatest, ratio = always, always_ratio
         if individual:
-            for i in range(given_offsets[before + e], given_offsets[before + e + 1]):
+            for i in range(given_offsets[e], given_offsets[e + 1]):
                 a = given_attribute[i]
                 weights[a] = given_weight[i]
                 if a < tolerant.shape[0] and tolerant[a] != 0:
@@ -208,7 +202,7 @@ def find_best(
                         fits = satisfied(of, kind, low, high, points, begin, end, line, last) == end
                     if fits:
                         value = score(of, kind, high, weight_of, begin, end, weights)
-                        size = keep(rule_of[number], value, single, k, base, size, rules, scores)
+                        size = keep(rule_of[number], value, unique, k, base, size, rules, scores)
                 for side in (LEFT, RIGHT):
                     if bucket[at + side] >= 0:
                         prefetch(bucket, bucket[at + side] * BUCKET)
@@ -232,7 +226,7 @@ def find_best(
             height = 1
         sizes[e] = size
         if individual:
-            for i in range(given_offsets[before + e], given_offsets[before + e + 1]):
+            for i in range(given_offsets[e], given_offsets[e + 1]):
                 weights[given_attribute[i]] = common[given_attribute[i]]
         unload(sparse, own, event, line)
         unload(sparse, own, event, last)

@@ -17,7 +17,6 @@ from tocsin.index.cells.layout import (
     EXTENT,
     SIDES,
     SPREAD,
-    Boxes,
     Cells,
     Nodes,
     cell_of,
@@ -30,11 +29,11 @@ from tocsin.index.cells.layout import (
     propose,
     tally,
 )
-from tocsin.index.plane import EXACT, boxes_over, keys_of, scale_of, values
+from tocsin.index.plane import EXACT_INTEGERS, Boxes, boxes_over, keys_of, scale_of, values
 from tocsin.index.posting_lists import check_entries, left_out, places_of, put_in
-from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, UInt64Out, frozen, kernel, laid
+from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, UInt64Out, freeze_fields, frozen, kernel
 from tocsin.model.conjunctions import Conjunctions, joined
-from tocsin.model.keys import FAR_INTEGER, NARROW, Keys, key_column
+from tocsin.model.keys import FAR_INTEGER, NARROW, EventBatch, key_column
 from tocsin.model.validation import (
     check_lengths,
     check_numbers,
@@ -52,22 +51,23 @@ class Filed(ArrayIndex):
     """An index whose conjunctions are filed in cells."""
 
     layout_class = Cells
+    counts = True
+    changes_in_place = True
 
     def proves_all(self) -> bool:
         """Tell whether the boxes are all that the conjunctions say."""
         return bool(self.layout.settled.all())
 
-    def candidates(
-        self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
-    ) -> int:
+    def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
         """Propose the full list of an event's cell and what its part list lets through."""
-        x, y = [key_column(keys, a) for a in self.layout.attribute.tolist()]
-        return propose(self.layout, self.conjunctions, x, y, first, stop, offsets, out)
+        x, y = [key_column(batch.keys, a) for a in self.layout.attribute.tolist()]
+        c, (_, _, first, stop) = self.conjunctions, batch
+        return propose(self.layout, c, x, y, first, stop, offsets, out)
 
-    def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
+    def count(self, batch: EventBatch, counts: np.ndarray) -> None:
         """Add the number of matches to `counts`; see `Index.count`."""
-        x, y = [key_column(keys, a) for a in self.layout.attribute.tolist()]
-        tally(self.layout, self.conjunctions, x, y, counts)
+        x, y = [key_column(batch.keys, a) for a in self.layout.attribute.tolist()]
+        tally(self.layout, self.conjunctions, x, y, batch.first, counts)
 
     def validate(self, attributes: int) -> None:
         """Raise unless nodes have cells, and cells have lists, no longer than they may be.
@@ -332,15 +332,18 @@ class Filing(ABC):
                 break
         ends = np.array([self.id_count, self.id_count, self.word_count, -1])
         whole = bool(self.boxes.settled.all())
-        fields = (np.concatenate([getattr(n, f) for n in self.nodes]) for f in Nodes._fields)
-        return laid(
+        of_nodes = {f: np.concatenate([getattr(n, f) for n in self.nodes]) for f in Nodes._fields}
+        return freeze_fields(
             Cells,
-            [
-                axes, self.boxes.floats, np.array([whole]), np.array([roots]), *fields,
-                np.concatenate([*self.heads, ends]), np.concatenate(self.ids),
-                np.concatenate(self.words),
-            ]
-        )  # fmt: skip
+            attribute=axes,
+            floats=self.boxes.floats,
+            settled=[whole],
+            roots=[roots],
+            **of_nodes,
+            heads=np.concatenate([*self.heads, ends]),
+            ids=np.concatenate(self.ids),
+            words=np.concatenate(self.words),
+        )
 
     def made_nodes(self, begin: np.ndarray, end: np.ndarray, across: np.ndarray) -> Nodes:
         """Return nodes over domains, [n, 2] each, with about so many cells across."""
@@ -425,7 +428,9 @@ def _axis(
         # Whole numbers: a power of two of them to a cell, each with codes of its own, bounds
         # in between; as long as they are exact and a cell has codes enough.
         bits = np.ceil(np.log2(np.maximum((end - begin + 1) / across, 1))).astype(np.int64)
-        exact = (bits <= BITS - 2) & (np.abs(begin) < EXACT) & (np.abs(end) < EXACT)
+        exact = (
+            (bits <= BITS - 2) & (np.abs(begin) < EXACT_INTEGERS) & (np.abs(end) < EXACT_INTEGERS)
+        )
         bits = np.where(exact, bits, 0)
         gap = np.where(exact, CODES >> bits, 0)
         scale = np.where(exact, gap, scale)

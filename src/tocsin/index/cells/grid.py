@@ -32,8 +32,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from tocsin.index.cells.building import Filed, Filing
-from tocsin.index.cells.layout import Boxes, Nodes
-from tocsin.index.plane import boxes_over, chosen_axes, sides
+from tocsin.index.cells.layout import Nodes
+from tocsin.index.plane import Boxes, boxes_over, chosen_axes, sides
 from tocsin.model.conjunctions import Conjunctions
 
 _BYTES_A_BOX = 80

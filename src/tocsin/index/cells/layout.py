@@ -31,6 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tocsin.index.plane import Boxes
 from tocsin.jit import (
     Float64Out,
     Float64s,
@@ -38,7 +39,6 @@ from tocsin.jit import (
     Int32s,
     Int64Out,
     Int64s,
-    UInt8Out,
     UInt8s,
     UInt64Out,
     UInt64s,
@@ -49,7 +49,6 @@ from tocsin.jit import (
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import FAR, FAR_INTEGER, NARROW, number
 from tocsin.model.line import HIGHEST, LOWEST, NULL
-from tocsin.model.predicates import INTERVAL, NOT_SET, SET
 
 EXTENT, SPREAD, SIDES = 0, 1, 2  # what `crowds` tells
 
@@ -60,20 +59,6 @@ _TOPS = np.uint64(0x8000_8000_8000_8000)
 _ONES = np.uint64(0x0001_0001_0001_0001)
 _ONE, _TWO, _THREE, _FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 _16, _32, _48 = np.uint64(16), np.uint64(32), np.uint64(48)
-
-
-class Boxes(NamedTuple):
-    """n conjunctions as boxes of keys."""
-
-    low: Int64s  # [2 n] the x axis, then the y axis
-    high: Int64s  # [2 n]
-    settled: UInt8s  # [n] whether the box is all that the conjunction says
-    floats: UInt8s  # [2] whether an axis has the keys of floats
-
-    @property
-    def size(self) -> int:
-        """How many boxes there are."""
-        return self.settled.shape[0]
 
 
 class Nodes(NamedTuple):
@@ -286,7 +271,9 @@ def propose(
 
 
 @kernel
-def tally(g: Cells, c: Conjunctions, keys_x: Int64s, keys_y: Int64s, counts: Int64Out) -> None:
+def tally(
+    g: Cells, c: Conjunctions, keys_x: Int64s, keys_y: Int64s, first: int, counts: Int64Out
+) -> None:
     """Add to each event's count the conjunctions that hold; asked only if all are settled."""
     float_x, float_y, roots = g.floats[0], g.floats[1], g.roots[0]
     least, last, origin, scale, gap = g.first, g.last, g.origin, g.scale, g.gap
@@ -299,13 +286,12 @@ def tally(g: Cells, c: Conjunctions, keys_x: Int64s, keys_y: Int64s, counts: Int
             for root in range(roots):
                 slot = i * roots + root
                 cells[slot], mine[slot] = cell_in(
-                    np.int64(root), keys_x[begin + i], keys_y[begin + i], float_x, float_y,
-                    least, last, origin, scale, gap, across, base,
+                    np.int64(root), keys_x[first + begin + i], keys_y[first + begin + i], float_x,
+                    float_y, least, last, origin, scale, gap, across, base,
                 )  # fmt: skip
                 prefetch(heads, 4 * cells[slot])
         for i in range(several):
-            event = begin + i
-            key_x, key_y = keys_x[event], keys_y[event]
+            key_x, key_y = keys_x[first + begin + i], keys_y[first + begin + i]
             total = np.int64(0)
             for root in range(roots):
                 slot = i * roots + root
@@ -340,7 +326,7 @@ def tally(g: Cells, c: Conjunctions, keys_x: Int64s, keys_y: Int64s, counts: Int
                                 key = key_x if attribute[row] == axis_x else key_y
                                 hit &= low[row] <= key <= high[row]
                             total += hit
-            counts[event] += total
+            counts[begin + i] += total
 
 
 @kernel
@@ -369,28 +355,6 @@ def most_candidates(g: Cells) -> int:
 
 
 # ------------------------------------------------------------ build
-
-
-@kernel
-def boxes_of(
-    c: Conjunctions, x: int, y: int, low: Int64Out, high: Int64Out, settled: UInt8Out
-) -> None:
-    """Write each conjunction's box over the attributes x and y (-1: none)."""
-    n = settled.shape[0]
-    for i in range(n):
-        settled[i] = 1
-        for axis in range(2):
-            low[axis * n + i], high[axis * n + i] = NULL, HIGHEST
-        for row in range(c.offsets[i], c.offsets[i + 1]):
-            axis = 0 if c.attribute[row] == x else 1 if c.attribute[row] == y else -1
-            if axis < 0 or c.kind[row] != INTERVAL:
-                settled[i] = 0
-            if axis < 0 or c.kind[row] == NOT_SET:
-                continue
-            low[axis * n + i], high[axis * n + i] = c.low[row], c.high[row]
-            if c.kind[row] == SET:
-                low[axis * n + i] = c.points[c.low[row]]
-                high[axis * n + i] = c.points[c.high[row] - 1]
 
 
 @kernel

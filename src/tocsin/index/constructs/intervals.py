@@ -50,16 +50,15 @@ from tocsin.jit import (
     Int64s,
     UInt8Out,
     UInt8s,
-    frozen,
+    freeze_fields,
     kernel,
-    laid,
     prefetch,
     step,
 )
 from tocsin.model.conjunctions import Conjunctions, joined
-from tocsin.model.keys import NARROW, Keys, key_column, number
+from tocsin.model.facts import EXACT, NOTHING, Facts, facts_of
+from tocsin.model.keys import NARROW, EventBatch, key_column, number
 from tocsin.model.line import HIGHEST, NULL
-from tocsin.model.predicates import INTERVAL, NOT_SET, SET
 from tocsin.model.validation import (
     check_lengths,
     check_numbers,
@@ -111,6 +110,8 @@ class Intervals(ArrayIndex):
     version: ClassVar[int] = 1
 
     layout_class = Layout
+    counts = True
+    changes_in_place = True
 
     def proves_all(self) -> bool:
         """Tell whether the intervals are all that the conjunctions say."""
@@ -130,24 +131,27 @@ class Intervals(ArrayIndex):
         n = conjunctions.size
         low, high = np.empty(n, np.int64), np.empty(n, np.int64)
         settled = np.empty(n, np.uint8)
-        intervals_of(conjunctions, int(attribute), low, high, settled)
+        facts = facts_of(conjunctions)
+        intervals_of(conjunctions, facts, int(attribute), low, high, settled)
         levels, level = levels_of(low, high, bool(is_float), longest)
         ids = np.where(settled != 0, np.arange(n), ~np.arange(n)).astype(np.int32)
         fields = filed(levels, level, low, high, ids, bool(is_float), logarithmic)
-        head = [np.array([attribute]), np.array([is_float]), np.array([bool(settled.all())])]
-        return cls(conjunctions, laid(Layout, [*head, *fields]))
+        proven = [bool(settled.all())]
+        layout = freeze_fields(
+            Layout, attribute=[attribute], floats=[is_float], settled=proven, **fields
+        )
+        return cls(conjunctions, layout)
 
-    def candidates(
-        self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
-    ) -> int:
+    def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
         """Propose the intervals around an event's value; see `Index.candidates`."""
-        column = key_column(keys, int(self.layout.attribute[0]))
+        column = key_column(batch.keys, int(self.layout.attribute[0]))
         size = self.conjunctions.size
-        return propose(self.layout, column, size, first, stop, offsets, out)
+        return propose(self.layout, column, size, batch.first, batch.stop, offsets, out)
 
-    def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
+    def count(self, batch: EventBatch, counts: np.ndarray) -> None:
         """Add the number of matches to `counts`; see `Index.count`."""
-        tally(self.layout, key_column(keys, int(self.layout.attribute[0])), counts)
+        column = key_column(batch.keys, int(self.layout.attribute[0]))
+        tally(self.layout, column, batch.first, counts)
 
     def validate(self, attributes: int) -> None:
         """Raise unless cells and constructs have lists, no longer than they may be.
@@ -194,12 +198,10 @@ class Intervals(ArrayIndex):
         g, before, n = self.layout, self.conjunctions.size, more.size
         low, high = np.empty(n, np.int64), np.empty(n, np.int64)
         settled = np.empty(n, np.uint8)
-        intervals_of(more, int(g.attribute[0]), low, high, settled)
+        intervals_of(more, facts_of(more), int(g.attribute[0]), low, high, settled)
         ids = before + np.arange(n)
         ids = np.where(settled != 0, ids, ~ids).astype(np.int32)
-        lattice = Lattice(
-            g.floats, g.first, g.last, g.origin, g.scale, g.cells, g.constructs, g.longest, g.each
-        )
+        lattice = Lattice(*(getattr(g, name) for name in Lattice._fields))
         level = self._levels_for(low, high)
         first, last = np.empty(n, np.int64), np.empty(n, np.int64)
         place(lattice, level, low, high, first, last)
@@ -419,15 +421,15 @@ def propose(
 
 
 @kernel
-def tally(g: Layout, keys: Int64s, counts: Int64Out) -> None:
+def tally(g: Layout, keys: Int64s, first: int, counts: Int64Out) -> None:
     """Add to each event's count the intervals around its value; asked only if all are settled."""
     is_float, levels, most = g.floats[0], g.first.shape[0], g.skip.shape[0] // g.first.shape[0]
     least, last, origin, scale = g.first, g.last, g.origin, g.scale
     cells, constructs, longest, each, skip = g.cells, g.constructs, g.longest, g.each, g.skip
     start, start_key, end, end_key = g.start, g.start_key, g.end, g.end_key
     inside, inside_low, inside_high, piece = g.inside, g.inside_low, g.inside_high, g.piece
-    for event in range(counts.shape[0]):
-        key = keys[event]
+    for i in range(counts.shape[0]):
+        key = keys[first + i]
         total = np.int64(0)
         for v in range(levels):
             cell = cell_of(
@@ -443,7 +445,7 @@ def tally(g: Layout, keys: Int64s, counts: Int64Out) -> None:
             total += end[at + 1] - end[at] - past
             for j in range(inside[at], inside[at + 1]):
                 total += np.int64((inside_low[j] <= key) & (key <= inside_high[j]))
-        counts[event] += total
+        counts[i] += total
 
 
 # ------------------------------------------------------------ build
@@ -451,21 +453,17 @@ def tally(g: Layout, keys: Int64s, counts: Int64Out) -> None:
 
 @kernel
 def intervals_of(
-    c: Conjunctions, attribute: int, low: Int64Out, high: Int64Out, settled: UInt8Out
+    c: Conjunctions, f: Facts, attribute: int, low: Int64Out, high: Int64Out, settled: UInt8Out
 ) -> None:
     """Write each conjunction's interval on an attribute (-1: none), or the whole line."""
-    offsets, attributes, kind, lows, highs = c.offsets, c.attribute, c.kind, c.low, c.high
-    points = c.points
+    offsets, attributes, lows, highs, worth = c.offsets, c.attribute, f.low, f.high, f.worth
     for i in range(settled.shape[0]):
         low[i], high[i], settled[i] = NULL, HIGHEST, 1
         for row in range(offsets[i], offsets[i + 1]):
-            if attributes[row] != attribute or kind[row] != INTERVAL:
+            if attributes[row] != attribute or worth[row] != EXACT:
                 settled[i] = 0
-            if attributes[row] != attribute or kind[row] == NOT_SET:
-                continue
-            low[i], high[i] = lows[row], highs[row]
-            if kind[row] == SET:
-                low[i], high[i] = points[lows[row]], points[highs[row] - 1]
+            if attributes[row] == attribute and worth[row] != NOTHING:
+                low[i], high[i] = lows[row], highs[row]
 
 
 class Level(NamedTuple):
@@ -515,7 +513,7 @@ def filed(
     ids: np.ndarray,
     is_float: bool,
     logarithmic: bool,
-) -> list[np.ndarray]:
+) -> dict[str, np.ndarray]:
     """Return the fields of a layout from `first` on; `ids` is what to propose for each."""
     begin, end = np.array([v.begin for v in levels]), np.array([v.end for v in levels])
     count = np.array([v.cells for v in levels])
@@ -525,16 +523,17 @@ def filed(
     for row, v in zip(skip, levels):
         row[: v.longest] = too_short(v.longest, logarithmic)
     scale = scale_of(count, begin, end)
-    lattice = Lattice(
-        frozen(np.array([is_float]), np.uint8),
-        frozen(keys_of(begin, is_float), np.int64),
-        frozen(keys_of(end, is_float), np.int64),
-        frozen(begin, np.float64),
-        frozen(scale, np.float64),
-        frozen(np.concatenate([[0], np.cumsum(count)]), np.int64),
-        frozen(np.concatenate([[0], np.cumsum(count * each)]), np.int64),
-        frozen(longest, np.int64),
-        frozen(each, np.int64),
+    lattice = freeze_fields(
+        Lattice,
+        floats=[is_float],
+        first=keys_of(begin, is_float),
+        last=keys_of(end, is_float),
+        origin=begin,
+        scale=scale,
+        cells=np.concatenate([[0], np.cumsum(count)]),
+        constructs=np.concatenate([[0], np.cumsum(count * each)]),
+        longest=longest,
+        each=each,
     )
     n = len(low)
     first, last = np.empty(n, np.int64), np.empty(n, np.int64)
@@ -556,14 +555,22 @@ def filed(
     piece = np.cumsum(piece) - piece
     piece_id = np.empty(int(piece[-1]), np.int32)
     cut(lattice, level, first, last, logarithmic, ids, piece[:-1].copy(), piece_id)
-    return [
-        lattice.first, lattice.last, begin, scale, lattice.cells, lattice.constructs, longest, each,
-        skip.reshape(-1),
-        start, ids[by_low], low[by_low],
-        end_at, ids[by_high], high[by_high],
-        inside, ids[within], low[within], high[within],
-        piece, piece_id,
-    ]  # fmt: skip
+    return {
+        **{name: getattr(lattice, name) for name in Lattice._fields if name != "floats"},
+        "skip": skip.reshape(-1),
+        "start": start,
+        "start_id": ids[by_low],
+        "start_key": low[by_low],
+        "end": end_at,
+        "end_id": ids[by_high],
+        "end_key": high[by_high],
+        "inside": inside,
+        "inside_id": ids[within],
+        "inside_low": low[within],
+        "inside_high": high[within],
+        "piece": piece,
+        "piece_id": piece_id,
+    }
 
 
 class Lattice(NamedTuple):

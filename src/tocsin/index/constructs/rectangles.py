@@ -41,10 +41,17 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 
 from tocsin.index.array_index import ArrayIndex
-from tocsin.index.cells.layout import Boxes
 from tocsin.index.constructs.decomposition import check_length, runs
 from tocsin.index.constructs.intervals import cell_of
-from tocsin.index.plane import EXACT, boxes_over, chosen_axes, keys_of, scale_of, sides
+from tocsin.index.plane import (
+    EXACT_INTEGERS,
+    Boxes,
+    boxes_over,
+    chosen_axes,
+    keys_of,
+    scale_of,
+    sides,
+)
 from tocsin.index.posting_lists import check_entries, left_out, less_left_out, places_of, put_in
 from tocsin.jit import (
     Float64s,
@@ -53,14 +60,13 @@ from tocsin.jit import (
     Int64Out,
     Int64s,
     UInt8s,
-    frozen,
+    freeze_fields,
     kernel,
-    laid,
     prefetch,
     step,
 )
 from tocsin.model.conjunctions import Conjunctions, joined
-from tocsin.model.keys import Keys, key_column
+from tocsin.model.keys import EventBatch, key_column
 from tocsin.model.validation import (
     check_lengths,
     check_numbers,
@@ -108,6 +114,8 @@ class Rectangles(ArrayIndex):
     version: ClassVar[int] = 1
 
     layout_class = Layout
+    counts = True
+    changes_in_place = True
 
     def proves_all(self) -> bool:
         """Tell whether boxes cover whole cells, and none is found twice."""
@@ -129,17 +137,16 @@ class Rectangles(ArrayIndex):
         lattice, spans, length = _fitted(boxes, longest)
         return cls(conjunctions, _filed(lattice, boxes, spans, axes, length, overlapped, hashed))
 
-    def candidates(
-        self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
-    ) -> int:
+    def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
         """Propose the lists of the constructs around an event; see `Index.candidates`."""
-        x, y = (key_column(keys, int(a)) for a in self.layout.attribute)
-        return propose(self.layout, x, y, self.conjunctions.size, first, stop, offsets, out)
+        x, y = (key_column(batch.keys, int(a)) for a in self.layout.attribute)
+        size, (_, _, first, stop) = self.conjunctions.size, batch
+        return propose(self.layout, x, y, size, first, stop, offsets, out)
 
-    def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
+    def count(self, batch: EventBatch, counts: np.ndarray) -> None:
         """Add the number of matches to `counts`; see `Index.count`."""
-        x, y = (key_column(keys, int(a)) for a in self.layout.attribute)
-        tally(self.layout, x, y, counts)
+        x, y = (key_column(batch.keys, int(a)) for a in self.layout.attribute)
+        tally(self.layout, x, y, batch.first, counts)
 
     def validate(self, attributes: int) -> None:
         """Raise unless constructs have lists, and no cell is in more boxes than there are.
@@ -385,7 +392,7 @@ def propose(
 
 
 @kernel
-def tally(g: Layout, keys_x: Int64s, keys_y: Int64s, counts: Int64Out) -> None:
+def tally(g: Layout, keys_x: Int64s, keys_y: Int64s, first: int, counts: Int64Out) -> None:
     """Add to each event's count the boxes around it; asked only if all is proven."""
     float_x, float_y = g.floats[0], g.floats[1]
     first_x, first_y, last_x, last_y = g.first[0], g.first[1], g.last[0], g.last[1]
@@ -396,9 +403,9 @@ def tally(g: Layout, keys_x: Int64s, keys_y: Int64s, counts: Int64Out) -> None:
     kinds = np.int64(0)
     while longest >> kinds > 0:
         kinds += 1
-    for event in range(counts.shape[0]):
-        x = cell_in(keys_x[event], float_x, first_x, last_x, origin_x, scale_x, across)
-        y = cell_in(keys_y[event], float_y, first_y, last_y, origin_y, scale_y, down)
+    for i in range(counts.shape[0]):
+        x = cell_in(keys_x[first + i], float_x, first_x, last_x, origin_x, scale_x, across)
+        y = cell_in(keys_y[first + i], float_y, first_y, last_y, origin_y, scale_y, down)
         pivot = kinds * kinds * (x + y * across)
         total = np.int64(0)
         for r in range(run_first.shape[0]):
@@ -412,7 +419,7 @@ def tally(g: Layout, keys_x: Int64s, keys_y: Int64s, counts: Int64Out) -> None:
                 at = looked_up(hashed, list_of, each)
                 if at >= 0:
                     total += np.int64(start[at + 1]) - start[at]
-        counts[event] += total
+        counts[i] += total
 
 
 # ------------------------------------------------------------ build
@@ -466,7 +473,7 @@ def _lattice(boxes: Boxes, most: int) -> Lattice:
     cells, scale = np.ones(2, np.int64), np.zeros(2)
     for axis in (0, 1):
         extent = end[axis] - begin[axis]
-        exact = max(abs(begin[axis]), abs(end[axis])) < EXACT
+        exact = max(abs(begin[axis]), abs(end[axis])) < EXACT_INTEGERS
         if not boxes.floats[axis] and extent < most and exact:
             whole[axis], cells[axis], scale[axis] = 1, int(extent) + 1, 1.0
             continue
@@ -475,11 +482,15 @@ def _lattice(boxes: Boxes, most: int) -> Lattice:
         cells[axis] = max(int(wanted), 1)
         scale[axis] = scale_of(cells[axis], begin[axis], end[axis])
     keys = [[keys_of(e[i : i + 1], bool(boxes.floats[i]))[0] for i in (0, 1)] for e in (begin, end)]
-    return Lattice(
-        frozen(np.array(keys[0]), np.int64), frozen(np.array(keys[1]), np.int64),
-        frozen(begin, np.float64), frozen(scale, np.float64), frozen(cells + 2, np.int64),
-        frozen(whole, np.uint8),
-    )  # fmt: skip
+    return freeze_fields(
+        Lattice,
+        first=keys[0],
+        last=keys[1],
+        origin=begin,
+        scale=scale,
+        cells=cells + 2,
+        whole=whole,
+    )
 
 
 @kernel
@@ -539,15 +550,24 @@ def _filed(
     if hashed:
         table, list_of, numbers, possible = _hash_of(numbers)
     start, listed = _listed(numbers, ids, possible)
-    cover = runs(longest, across)
-    return laid(Layout,
-        [
-            axes, boxes.floats, np.array([bool((ids >= 0).all())]),
-            np.array([overlapped]), lattice.first, lattice.last, lattice.origin, lattice.scale,
-            lattice.cells, lattice.whole, np.array([longest]), *cover, table, list_of, start,
-            listed,
-        ]
-    )  # fmt: skip
+    run_x, run_y, run_first, run_size = runs(longest, across)
+    return freeze_fields(
+        Layout,
+        attribute=axes,
+        floats=boxes.floats,
+        settled=[bool((ids >= 0).all())],
+        overlapped=[overlapped],
+        **lattice._asdict(),
+        longest=[longest],
+        run_x=run_x,
+        run_y=run_y,
+        run_first=run_first,
+        run_size=run_size,
+        hashed=table,
+        list_of=list_of,
+        start=start,
+        ids=listed,
+    )
 
 
 def _cut(

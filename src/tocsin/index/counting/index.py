@@ -35,6 +35,7 @@ from typing import ClassVar, NamedTuple, Self
 import numpy as np
 
 from tocsin.index.array_index import ArrayIndex
+from tocsin.index.constructs.intervals import Layout as IntervalLayout
 from tocsin.index.constructs.intervals import (
     at_most,
     cell_of,
@@ -49,15 +50,15 @@ from tocsin.jit import (
     Int32s,
     Int64Out,
     Int64s,
+    freeze_fields,
     kernel,
-    laid,
     prefetch,
     step,
 )
 from tocsin.model.conjunctions import Conjunctions
-from tocsin.model.keys import Keys
+from tocsin.model.facts import EXACT, NOTHING, facts_of
+from tocsin.model.keys import EventBatch
 from tocsin.model.line import HIGHEST, NULL
-from tocsin.model.predicates import INTERVAL, NOT_SET, SET
 from tocsin.model.validation import (
     check_lengths,
     check_numbers,
@@ -118,10 +119,9 @@ class Counting(ArrayIndex):
         c = conjunctions
         owner = np.repeat(np.arange(c.size), np.diff(c.offsets))
         place = np.arange(len(owner)) - c.offsets[owner]
-        counted = np.flatnonzero((c.kind != NOT_SET) & (place < _MOST))
-        low, high = c.low[counted].copy(), c.high[counted].copy()
-        sets = c.kind[counted] == SET
-        low[sets], high[sets] = c.points[low[sets]], c.points[high[sets] - 1]
+        facts = facts_of(c)
+        counted = np.flatnonzero((facts.worth != NOTHING) & (place < _MOST))
+        low, high = facts.low[counted], facts.high[counted]
         attributes = c.attribute[counted]
         order = np.argsort(attributes, kind="stable")
         groups = np.searchsorted(attributes[order], np.arange(len(floats) + 1))
@@ -137,25 +137,26 @@ class Counting(ArrayIndex):
                 lattices[attribute + 1], cut[attribute + 1] = len(levels), len(own)
                 cuts.append(own)
         settled = np.ones(c.size, bool)
-        settled[owner[(c.kind != INTERVAL) | (place >= _MOST)]] = False
+        settled[owner[(facts.worth != EXACT) | (place >= _MOST)]] = False
         needed = np.bincount(owner[counted], minlength=c.size)
         candidate = np.where(settled, np.arange(c.size), ~np.arange(c.size))
         of_null = np.unique(attributes[low == NULL])
-        return cls(
-            conjunctions,
-            laid(Layout,
-                [
-                    np.cumsum(lattices), np.cumsum(cut), np.concatenate(cuts), of_null,
-                    *_joined(parts), needed, candidate, candidate[needed == 0],
-                ]
-            ),
-        )  # fmt: skip
+        layout = freeze_fields(
+            Layout,
+            lattice=np.cumsum(lattices),
+            cut=np.cumsum(cut),
+            cuts=np.concatenate(cuts),
+            of_null=of_null,
+            **_joined(parts),
+            needed=needed,
+            candidate=candidate,
+            always=candidate[needed == 0],
+        )
+        return cls(conjunctions, layout)
 
-    def candidates(
-        self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
-    ) -> int:
+    def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
         """Propose the conjunctions whose counters come to zero; see `Index.candidates`."""
-        return propose(self.layout, keys, first, stop, offsets, out)
+        return propose(self.layout, batch, offsets, out)
 
     def validate(self, attributes: int) -> None:
         """Raise unless no event can count more predicates of a conjunction than it needs.
@@ -192,25 +193,27 @@ def _ranked(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
     return np.searchsorted(cuts, low, "right"), np.searchsorted(cuts, high, "right"), cuts
 
 
-# Where the fields of `filed` are that are used here, and of what later fields they are offsets.
-_OFFSETS = {4: None, 5: None, 9: 10, 12: 13, 15: 16, 19: 20}
-_TAKEN = (0, 1, 2, 3, 4, 5, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20)
+# Fields that are offsets, which go on where those of the attribute before have ended.
+_OFFSETS = ("cells", "constructs", "start", "end", "inside", "piece")
+_OF_LATTICES = [name for name in Layout._fields if name in IntervalLayout._fields]
 
 
-def _joined(parts: list[list[np.ndarray]]) -> list[np.ndarray]:
+def _joined(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
     """Put the lattices of all attributes one after the other."""
-    made = []
-    for field in _TAKEN:
-        if field not in _OFFSETS:
-            made.append(np.concatenate([p[field] for p in parts]) if parts else np.empty(0))
-            continue
-        # Offsets go on where those of the attribute before have ended.
-        joined, before = [np.zeros(1, np.int64)], 0
-        for part in parts:
-            joined.append(np.asarray(part[field][1:], np.int64) + before)
-            before = int(joined[-1][-1])
-        made.append(np.concatenate(joined))
-    return made
+    return {
+        name: _concatenated([part[name] for part in parts], name in _OFFSETS)
+        for name in _OF_LATTICES
+    }
+
+
+def _concatenated(arrays: list[np.ndarray], are_offsets: bool) -> np.ndarray:
+    if not are_offsets:
+        return np.concatenate(arrays) if arrays else np.empty(0)
+    joined, before = [np.zeros(1, np.int64)], 0
+    for offsets in arrays:
+        joined.append(np.asarray(offsets[1:], np.int64) + before)
+        before = int(joined[-1][-1])
+    return np.concatenate(joined)
 
 
 @kernel
@@ -267,8 +270,9 @@ def take_all(ids, begin, stop, left, event, out, n):
 
 
 @kernel
-def propose(g: Layout, keys: Keys, first: int, stop: int, offsets: Int64Out, out: Int32Out) -> int:
+def propose(g: Layout, batch: EventBatch, offsets: Int64Out, out: Int32Out) -> int:
     """Write candidates event by event while there is room for all conjunctions."""
+    keys, first, stop = batch.keys, batch.first, batch.stop
     # Fields into variables first: see the remark in `cells`.
     lattice, cut, cuts, of_null = g.lattice, g.cut, g.cuts, g.of_null
     least, last, origin, scale = g.first, g.last, g.origin, g.scale

@@ -28,13 +28,13 @@ from tocsin.jit import (
     Int64Out,
     Int64s,
     UInt8Out,
+    freeze_fields,
     kernel,
-    laid,
     step,
 )
 from tocsin.model.conjunctions import Conjunctions, ranges
-from tocsin.model.keys import Keys, blank, load, unload
-from tocsin.model.predicates import INTERVAL, NOT_SET, SET
+from tocsin.model.facts import EXACT, NOTHING, Facts, facts_of
+from tocsin.model.keys import EventBatch, blank, load, unload
 from tocsin.model.validation import (
     check_lengths,
     check_numbers,
@@ -66,9 +66,10 @@ class Exhaustive(ArrayIndex):
 
     name: ClassVar[str] = "exhaustive"
     version: ClassVar[int] = 1
-    supports_ranges: ClassVar[bool] = True
 
     layout_class = Layout
+    supports_ranges = True
+    counts = True
 
     def proves_all(self) -> bool:
         """Tell whether all conjunctions are intervals."""
@@ -78,9 +79,10 @@ class Exhaustive(ArrayIndex):
     def build(cls, conjunctions: Conjunctions, floats: np.ndarray | None = None) -> Self:
         """Group conjunctions into blocks; two passes and a sort. Keys are compared as they are."""
         n = conjunctions.size
+        facts = facts_of(conjunctions)
         signature, lead = np.empty(n, np.int64), np.empty(n, np.int64)
         settled = np.empty(n, np.uint8)
-        survey(conjunctions, signature, lead, settled)
+        survey(conjunctions, facts, signature, lead, settled)
         _, group, sizes = np.unique(signature, return_inverse=True, return_counts=True)
         alike = sizes[group] >= _WORTH_A_BLOCK
         # Blocks of conjunctions alike come first, then one block per leading attribute.
@@ -95,7 +97,7 @@ class Exhaustive(ArrayIndex):
         members = []
         for start, count in zip(first, counts, strict=True):
             chosen = order[start : start + count]
-            rows = _tested_rows(conjunctions, chosen, lead, bool(alike[chosen[0]]))
+            rows = _tested_rows(conjunctions, facts, chosen, lead, bool(alike[chosen[0]]))
             members.append((chosen, rows))
             attribute += [int(conjunctions.attribute[r[0]]) for r in rows]
             tests.append(len(attribute))
@@ -107,7 +109,7 @@ class Exhaustive(ArrayIndex):
         at = place = 0
         for chosen, rows in members:
             for r in rows:
-                low[at : at + len(r)], high[at : at + len(r)] = _around(conjunctions, r)
+                low[at : at + len(r)], high[at : at + len(r)] = facts.low[r], facts.high[r]
                 bounds.append(at)
                 least.append(low[at : at + len(r)].min())
                 greatest.append(high[at : at + len(r)].max())
@@ -118,19 +120,28 @@ class Exhaustive(ArrayIndex):
             candidate[place : place + len(chosen)] = np.where(proven, chosen, ~chosen)
             place += len(chosen)
         block = np.concatenate([first, [n]])
-        parts = block, tests, attribute, least, greatest, bounds, low, high, candidate
-        return cls(conjunctions, laid(Layout, parts))
+        layout = freeze_fields(
+            Layout,
+            block=block,
+            tests=tests,
+            attribute=attribute,
+            least=least,
+            greatest=greatest,
+            bounds=bounds,
+            low=low,
+            high=high,
+            candidate=candidate,
+        )
+        return cls(conjunctions, layout)
 
-    def candidates(
-        self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
-    ) -> int:
+    def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
         """Propose what the blocks do not rule out; see `Index.candidates`."""
-        look = propose_ranges if keys.ranged else propose
-        return look(self.layout, keys, width, first, stop, offsets, out)
+        look = propose_ranges if batch.keys.ranged else propose
+        return look(self.layout, batch, offsets, out)
 
-    def count(self, keys: Keys, width: int, counts: np.ndarray) -> None:
+    def count(self, batch: EventBatch, counts: np.ndarray) -> None:
         """Add the number of matches to `counts`; see `Index.count`."""
-        tally(self.layout, keys, width, counts)
+        tally(self.layout, batch, counts)
 
     def validate(self, attributes: int) -> None:
         """Raise unless blocks share out the conjunctions, and each test has its bounds."""
@@ -151,14 +162,14 @@ class Exhaustive(ArrayIndex):
 
 
 def _tested_rows(
-    c: Conjunctions, chosen: np.ndarray, lead: np.ndarray, alike: bool
+    c: Conjunctions, facts: Facts, chosen: np.ndarray, lead: np.ndarray, alike: bool
 ) -> list[np.ndarray]:
     """Return, test by test of a block, the row that each of its conjunctions contributes."""
     if not alike:
         rows = lead[chosen]
         return [rows] if rows[0] >= 0 else []
     rows = ranges(c.offsets[chosen], c.offsets[chosen + 1])
-    rows = rows[c.kind[rows] != NOT_SET]
+    rows = rows[facts.worth[rows] != NOTHING]
     tests = len(rows) // len(chosen)
     # Signatures are hashes. Should two differ and be equal, the block has no tests: all of
     # it is proposed, and accept decides.
@@ -169,18 +180,10 @@ def _tested_rows(
     return by_test if alike else []
 
 
-def _around(c: Conjunctions, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least interval around each row's predicate."""
-    low, high = c.low[rows], c.high[rows]
-    sets = c.kind[rows] == SET
-    if sets.any():
-        low, high = low.copy(), high.copy()
-        low[sets], high[sets] = c.points[low[sets]], c.points[high[sets] - 1]
-    return low, high
-
-
 @kernel
-def survey(c: Conjunctions, signature: Int64Out, lead: Int64Out, settled: UInt8Out) -> None:
+def survey(
+    c: Conjunctions, f: Facts, signature: Int64Out, lead: Int64Out, settled: UInt8Out
+) -> None:
     """Write for each conjunction: a number for the attributes it can test by intervals,
     its narrowest such row (-1: none), and whether it has nothing but intervals.
     """
@@ -190,17 +193,13 @@ def survey(c: Conjunctions, signature: Int64Out, lead: Int64Out, settled: UInt8O
         lead[i] = -1
         settled[i] = 1
         for row in range(c.offsets[i], c.offsets[i + 1]):
-            kind = c.kind[row]
-            if kind != INTERVAL:
+            if f.worth[row] != EXACT:
                 settled[i] = 0
-            if kind == NOT_SET:
+            if f.worth[row] == NOTHING:
                 continue
             mixed = (mixed ^ np.uint64(c.attribute[row] + 1)) * np.uint64(0xBF58476D1CE4E5B9)
             mixed ^= mixed >> np.uint64(29)
-            low, high = c.low[row], c.high[row]
-            if kind == SET:
-                low, high = c.points[low], c.points[high - 1]
-            width = np.float64(high) - np.float64(low)
+            width = np.float64(f.high[row]) - np.float64(f.low[row])
             if width < narrowest:
                 narrowest = width
                 lead[i] = row
@@ -246,15 +245,14 @@ def rest_holds(attribute, bounds, low, high, first, stop, i, line):
 
 
 @kernel
-def propose(
-    b: Layout, keys: Keys, width: int, first: int, stop: int, offsets: Int64Out, out: Int32Out
-) -> int:
+def propose(b: Layout, batch: EventBatch, offsets: Int64Out, out: Int32Out) -> int:
     """Write candidates event by event while there is room for all conjunctions."""
+    keys, first, stop = batch.keys, batch.first, batch.stop
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
     own, key_of = keys.attribute, keys.key
     blocks, tests_of, attribute, bounds = b.block, b.tests, b.attribute, b.bounds
     least, greatest, lows, highs, candidate = b.least, b.greatest, b.low, b.high, b.candidate
-    line = blank(width)
+    line = blank(batch.width)
     n = offsets[0]
     room = out.shape[0] - candidate.shape[0]
     event = first
@@ -299,15 +297,14 @@ def propose(
 
 
 @kernel
-def propose_ranges(
-    b: Layout, keys: Keys, width: int, first: int, stop: int, offsets: Int64Out, out: Int32Out
-) -> int:
+def propose_ranges(b: Layout, batch: EventBatch, offsets: Int64Out, out: Int32Out) -> int:
     """Do as `propose` does, for events that have ranges: test after test of a block."""
+    keys, first, stop = batch.keys, batch.first, batch.stop
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
     own, key_of, columns_high, high_of = keys.attribute, keys.key, keys.columns_high, keys.key_high
     blocks, tests_of, attribute, bounds = b.block, b.tests, b.attribute, b.bounds
     least, greatest, lows, highs, candidate = b.least, b.greatest, b.low, b.high, b.candidate
-    line, last = blank(width), blank(width)
+    line, last = blank(batch.width), blank(batch.width)
     hits = np.empty(candidate.shape[0], np.uint8)  # of a block
     n = offsets[0]
     room = out.shape[0] - candidate.shape[0]
@@ -340,14 +337,15 @@ def propose_ranges(
 
 
 @kernel
-def tally(b: Layout, keys: Keys, width: int, counts: Int64Out) -> None:
+def tally(b: Layout, batch: EventBatch, counts: Int64Out) -> None:
     """Add to each event's count the conjunctions whose tests hold."""
+    keys, first = batch.keys, batch.first
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
     own, key_of = keys.attribute, keys.key
     blocks, tests_of, attribute, bounds = b.block, b.tests, b.attribute, b.bounds
     least, greatest, lows, highs = b.least, b.greatest, b.low, b.high
-    line = blank(width)
-    for event in range(counts.shape[0]):
+    line = blank(batch.width)
+    for event in range(first, batch.stop):
         load(columns, column_attribute, sparse, own, key_of, event, line)
         total = 0
         for block in range(blocks.shape[0] - 1):
@@ -377,4 +375,4 @@ def tally(b: Layout, keys: Keys, width: int, counts: Int64Out) -> None:
                             found += 1
                 total += found
         unload(sparse, own, event, line)
-        counts[event] += total
+        counts[event - first] += total

@@ -18,13 +18,13 @@ from tocsin.jit import (
     UInt8Out,
     UInt16Out,
     UInt16s,
+    freeze_fields,
     kernel,
-    laid,
     step,
 )
 from tocsin.model.conjunctions import Conjunctions, ranges
+from tocsin.model.facts import AROUND, EXACT, NOTHING, facts_of, weight_sums
 from tocsin.model.line import HIGHEST, NULL
-from tocsin.model.predicates import INTERVAL, NOT_SET, SET
 
 _SMALL_SET = 8  # points: each is a key
 _WIDTHS = 9  # classes: ranges of at most 1, 4, 16, ... codes
@@ -66,6 +66,7 @@ class Coded(NamedTuple):
     low: np.ndarray  # [rows] codes
     high: np.ndarray
     exact: np.ndarray  # [rows] whether the codes say all
+    bounded: np.ndarray  # [rows] whether they say anything: not of a complement
     by_point: np.ndarray  # [rows] whether it is a small set, and the codes tell its points apart
     telling: np.ndarray  # [rows] about how many events satisfy it, of all; infinite if no key
     cut: np.ndarray
@@ -81,20 +82,15 @@ def filed(c: Conjunctions, width: int) -> Layout:
     local[frequent] = np.arange(len(frequent))
     coded = codes_of(c, local, len(used))
     entries = entries_of(c, coded, len(used))
-    return laid(Layout, [local, coded.cut, coded.cuts, *entries])
+    return freeze_fields(Layout, local=local, cut=coded.cut, cuts=coded.cuts, **entries)
 
 
 def codes_of(c: Conjunctions, local: np.ndarray, attributes: int) -> Coded:
     """Cut the lines of all attributes, and code the predicates."""
     attribute = local[c.attribute]
-    low, high = c.low, c.high
-    if (c.kind != INTERVAL).any():
-        low, high = low.copy(), high.copy()
-        sets, complements = c.kind == SET, c.kind == NOT_SET
-        low[sets], high[sets] = c.points[low[sets]], c.points[high[sets] - 1]
-        low[complements], high[complements] = NULL, HIGHEST
+    low, high, worth = facts_of(c)
     # The points of small sets are cuts too, so that each can be a key.
-    by_point = (c.kind == SET) & (c.high - c.low <= _SMALL_SET)
+    by_point = (worth == AROUND) & (c.high - c.low <= _SMALL_SET)
     points = c.points[ranges(c.low[by_point], c.high[by_point])]
     of_points = np.repeat(attribute[by_point], (c.high - c.low)[by_point])
     often = np.bincount(attribute, minlength=attributes)
@@ -115,14 +111,15 @@ def codes_of(c: Conjunctions, local: np.ndarray, attributes: int) -> Coded:
     low_code, high_code = np.empty(len(low), np.uint16), np.empty(len(low), np.uint16)
     exact = np.empty(len(low), bool)
     code_rows(attribute, low, high, cut, cuts, low_code, high_code, exact.view(np.uint8))
-    exact &= c.kind == INTERVAL
+    exact &= worth == EXACT
     by_point &= np.diff(cut)[attribute] < CODES
     present = present_of(attribute, attributes, c.size) / (np.diff(cut) + 1)
     span = high_code - low_code + 1.0
     span[by_point] = (c.high - c.low)[by_point]
     telling = present[attribute] * span
-    telling[low_code == 0] = np.inf
-    return Coded(attribute, low_code, high_code, exact, by_point, telling, cut, cuts)
+    telling[(low_code == 0) | (worth == NOTHING)] = np.inf
+    bounded = worth != NOTHING
+    return Coded(attribute, low_code, high_code, exact, bounded, by_point, telling, cut, cuts)
 
 
 @step
@@ -185,7 +182,7 @@ def code_points(
         code[i] = cuts_up_to(cuts, cut[a], cut[a + 1], points[i])
 
 
-def entries_of(c: Conjunctions, coded: Coded, attributes: int) -> list[Any]:
+def entries_of(c: Conjunctions, coded: Coded, attributes: int) -> dict[str, Any]:
     """Choose each conjunction's key, and return the entries' arrays in their order."""
     n, lengths = c.size, np.diff(c.offsets)
     owner = np.repeat(np.arange(n), lengths)
@@ -219,7 +216,7 @@ def entries_of(c: Conjunctions, coded: Coded, attributes: int) -> list[Any]:
     # The rows that are left for each conjunction: not its key, the most telling first.
     others = lengths - has_key
     rest = by_telling[ranges(c.offsets[:-1] + has_key, c.offsets[1:])]
-    skip = (coded.attribute[rest] >= CODES) | (c.kind[rest] == NOT_SET)
+    skip = (coded.attribute[rest] >= CODES) | ~coded.bounded[rest]
     # A set is tested by the interval around it, an interval in its own codes.
     rest_of = np.repeat(np.arange(n), others)[~skip]
     rest = rest[~skip]
@@ -279,14 +276,26 @@ def entries_of(c: Conjunctions, coded: Coded, attributes: int) -> list[Any]:
     lowest, highest = -greatest(-low.astype(np.int64)), greatest(high.astype(np.int64))
     find_spans(first_block, blocks, lowest, highest, shift, spans_of, span, spans)
 
-    bounds = bounds_of(c, owner)[entry]
+    bounds = weight_sums(c)[entry]
     most, candidate = np.zeros(LANES * len(heads_of)), np.zeros(LANES * len(heads_of), np.int32)
     most[lane] = bounds
     candidate[lane] = np.where(settled[entry], entry, ~entry)
-    return [
-        row, pair, run, under_run, span, shift, spans, greatest(bounds, begin), heads.reshape(-1),
-        start, rows.reshape(-1), greatest(bounds), most, candidate,
-    ]  # fmt: skip
+    return {
+        "row": row,
+        "pair": pair,
+        "run": run,
+        "under": under_run,
+        "span": span,
+        "shift": shift,
+        "spans": spans,
+        "heaviest": greatest(bounds, begin),
+        "heads": heads.reshape(-1),
+        "start": start,
+        "rows": rows.reshape(-1),
+        "peak": greatest(bounds),
+        "most": most,
+        "candidate": candidate,
+    }
 
 
 def shelves_of(
@@ -425,23 +434,6 @@ def joined_classes(group: np.ndarray, width: np.ndarray, codes: np.ndarray) -> n
         widest[:, narrow + 1] = np.where(join, wide, widest[:, narrow + 1])
         held[~join] = 0
     return (into + np.arange(shelves)[:, None] * _WIDTHS).reshape(-1)
-
-
-def bounds_of(c: Conjunctions, owner: np.ndarray) -> np.ndarray:
-    """Return each conjunction's sum of weights, added up in the order of `finish.score`."""
-    weight = c.weight if c.weight.shape[0] else np.ones(len(c.kind))
-    counted = ~((c.kind == INTERVAL) & (c.high == NULL))
-    repeated = np.zeros(len(c.kind), bool)
-    repeated[1:] = (c.attribute[1:] == c.attribute[:-1]) & (owner[1:] == owner[:-1])
-    once = np.where(counted & ~repeated, weight, 0.0)
-    total = np.bincount(owner, once, minlength=c.size).astype(np.float64)
-    # What may be null scores also for an event that does not have it, whatever its weights.
-    may_be_null = counted & (c.kind == INTERVAL) & (c.low == NULL)
-    complements, sets = np.flatnonzero(c.kind == NOT_SET), np.flatnonzero(c.kind == SET)
-    may_be_null[complements] = c.points[c.low[complements]] != NULL
-    may_be_null[sets] = c.points[c.low[sets]] == NULL
-    total[owner[may_be_null]] = np.inf
-    return total
 
 
 def at_rows(values: np.ndarray, rows: np.ndarray, otherwise: Any) -> np.ndarray:

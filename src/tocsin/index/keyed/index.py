@@ -7,14 +7,14 @@ from typing import ClassVar, Self
 import numpy as np
 
 from tocsin.index.array_index import ArrayIndex
-from tocsin.index.finish import EventWeights
+from tocsin.index.finish import BestRules, EventWeights
 from tocsin.index.keyed.building import filed
 from tocsin.index.keyed.layout import Layout
 from tocsin.index.keyed.matching import propose
 from tocsin.index.keyed.topk import rank
 from tocsin.index.keyed.validation import check_layout
 from tocsin.model.conjunctions import Conjunctions
-from tocsin.model.keys import Keys
+from tocsin.model.keys import EventBatch
 
 
 class Keyed(ArrayIndex):
@@ -25,6 +25,7 @@ class Keyed(ArrayIndex):
 
     layout_class = Layout
     supports_ranges = True
+    prunes = True
 
     def proves_all(self) -> bool:
         """Tell whether no predicate is left to accept."""
@@ -35,35 +36,18 @@ class Keyed(ArrayIndex):
         """Code all predicates, choose keys, sort."""
         return cls(conjunctions, filed(conjunctions, len(floats)))
 
-    def candidates(
-        self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
-    ) -> int:
+    def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
         """Propose what the key, the second and the other coded predicates let through."""
-        return propose(self.layout, keys, self.conjunctions.size, first, stop, offsets, out)
+        return propose(self.layout, batch, self.conjunctions.size, offsets, out)
 
     def validate(self, attributes: int) -> None:
         """Raise unless shelves, runs and blocks are sound, and no event finds an entry twice."""
         check_layout(self.layout, self.conjunctions.size, attributes)
 
     def best(
-        self,
-        keys: Keys,
-        width: int,
-        first: int,
-        events: int,
-        before: int,
-        removed: np.ndarray,
-        single: bool,
-        weights: EventWeights,
-        k: int,
-        sizes: np.ndarray,
-        rules: np.ndarray,
-        scores: np.ndarray,
+        self, batch: EventBatch, weights: EventWeights, removed: np.ndarray, best: BestRules
     ) -> tuple[int, int]:
-        """Merge what holds into the lists of the k best; see `Ranked.best`."""
+        """Merge what holds into the lists of the k best; see `PruningIndex.best`."""
         seen = np.zeros(2, np.int64)
-        rank(
-            self.layout, self.conjunctions, removed, single, keys, width, first, events, before,
-            weights, k, sizes, rules, scores, seen,
-        )  # fmt: skip
+        rank(self.layout, self.conjunctions, batch, weights, removed, best, seen)
         return int(seen[0]), int(seen[1])

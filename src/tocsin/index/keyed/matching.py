@@ -7,7 +7,7 @@ import numpy as np
 from tocsin.index.keyed.lanes import HEAD, LANES, ROW, between, lowest, within
 from tocsin.index.keyed.layout import Layout
 from tocsin.jit import Int32Out, Int64Out, kernel, prefetch, step
-from tocsin.model.keys import Keys
+from tocsin.model.keys import EventBatch
 
 AT_ONCE = 1024  # blocks that pass before their other predicates are looked at
 AHEAD = 8  # blocks that are asked for in advance
@@ -95,10 +95,9 @@ def without_doubles(found, out, begin):
 
 
 @kernel
-def propose(
-    g: Layout, keys: Keys, most: int, first: int, stop: int, offsets: Int64Out, out: Int32Out
-) -> int:
+def propose(g: Layout, batch: EventBatch, most: int, offsets: Int64Out, out: Int32Out) -> int:
     """Write candidates event by event while there is room for `most`."""
+    keys, first, stop = batch.keys, batch.first, batch.stop
     local, cut, cuts, row, pair, run = g.local, g.cut, g.cuts, g.row, g.pair, g.run
     under, span, shift, spans = g.under, g.span, g.shift, g.spans
     heads, start, rows, candidate = g.heads, g.start, g.rows, g.candidate

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.index.accept import holds_within
-from tocsin.index.finish import EventWeights, is_removed, keep, score
+from tocsin.index.finish import BestRules, EventWeights, is_removed, keep, score
 from tocsin.index.keyed.lanes import HEAD, LANES, ROW, between, lowest, within
 from tocsin.index.keyed.layout import Layout
 from tocsin.index.keyed.matching import AHEAD, code_event, runs_of
-from tocsin.jit import Float64Out, Int32Out, Int64Out, UInt8s, kernel, prefetch, step
+from tocsin.jit import Int64Out, UInt8s, kernel, prefetch, step
 from tocsin.model.conjunctions import Conjunctions
-from tocsin.model.keys import Keys, blank, load, unload
+from tocsin.model.keys import EventBatch, blank, load, unload
 
 FEW = 32  # blocks that pass before they are looked at: what is found raises the bound
 
@@ -44,21 +44,13 @@ def sift(parts, size, at, heaviest):
 def rank(
     g: Layout,
     c: Conjunctions,
-    removed: UInt8s,
-    single: bool,
-    keys: Keys,
-    schema_width: int,
-    first: int,
-    events: int,
-    before: int,
+    batch: EventBatch,
     event_weights: EventWeights,
-    k: int,
-    sizes: Int64Out,
-    rules: Int32Out,
-    scores: Float64Out,
+    removed: UInt8s,
+    best: BestRules,
     seen: Int64Out,
 ) -> None:
-    """Merge what holds into each event's list of its k best; see `Ranked.best`.
+    """Merge what holds into each event's list of its k best; see `PruningIndex.best`.
 
     `seen` counts the entries that passed all codes and the bound, and those that were evaluated
     predicate by predicate.
@@ -67,6 +59,8 @@ def rank(
     under, span, shift, spans = g.under, g.span, g.shift, g.spans
     heads, start, rows = g.heads, g.start, g.rows
     heaviest, peak, most, candidate = g.heaviest, g.peak, g.most, g.candidate
+    keys, first, schema_width = batch.keys, batch.first, batch.width
+    k, unique, sizes, rules, scores = best.k, best.unique, best.sizes, best.rules, best.scores
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
     attribute, key = keys.attribute, keys.key
     columns_high, key_high = keys.columns_high, keys.key_high
@@ -97,18 +91,18 @@ def rank(
     values = blank(schema_width)
     uppers = blank(schema_width) if ranged else values
     some_removed, has_own = removed.shape[0] > 0, own.shape[0] > 0
-    alone = single and not ranged  # a range may find several points of one set
+    alone = unique and not ranged  # a range may find several points of one set
     plain = not has_own
     for a in range(common.shape[0]):
         plain &= common[a] == 1.0
-    for i in range(events):
+    for i in range(batch.stop - first):
         event = first + i
         several = code_event(
             columns, column_attribute, sparse, attribute, key, event, local, cut, cuts, line,
             present, listed, wanted, low, length,
         )  # fmt: skip
         if has_own:
-            for j in range(own[before + i], own[before + i + 1]):
+            for j in range(own[i], own[i + 1]):
                 weights[own_attribute[j]] = own_weight[j]
         greatest = 1.0
         if not plain:
@@ -227,7 +221,7 @@ def rank(
             unload(sparse, attribute, event, values)
             unload(sparse, attribute, event, uppers)
         if has_own:
-            for j in range(own[before + i], own[before + i + 1]):
+            for j in range(own[i], own[i + 1]):
                 weights[own_attribute[j]] = common[own_attribute[j]]
         for p in range(several):
             line[present[p]] = last[present[p]] = 0
