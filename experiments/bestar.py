@@ -26,7 +26,7 @@ from experiments.measuring import Structure, best, check_equal, search_times
 from experiments.verdicts import Check, Finding, at_least, at_most
 from tocsin.index.registry import INDEXES
 from tocsin.model.conjunctions import Conjunctions
-from tocsin.model.keys import Keys
+from tocsin.model.keys import EventBatch
 
 _SIZES: dict[str, dict[str, Any]] = {
     "tiny": dict(
@@ -82,15 +82,13 @@ class Scan:
         self.conjunctions = conjunctions
         self.all = ~np.arange(conjunctions.size, dtype=np.int32)
 
-    def candidates(
-        self, keys: Keys, width: int, first: int, stop: int, offsets: np.ndarray, out: np.ndarray
-    ) -> int:
+    def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
         """Propose everything; see `Index.candidates`."""
         n, begin = len(self.all), int(offsets[0])
-        events = min(stop - first, (len(out) - begin) // n)
+        events = min(batch.size, (len(out) - begin) // n)
         out[begin : begin + events * n] = np.tile(self.all, events)
         offsets[1 : events + 1] = begin + n * np.arange(1, events + 1)
-        return first + events
+        return batch.first + events
 
 
 def structures(world: World, c: Conjunctions, events: int) -> dict[str, Any]:
