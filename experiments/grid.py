@@ -116,8 +116,7 @@ def tuned_tree(low: np.ndarray, high: np.ndarray, points: np.ndarray, n: int) ->
     flat = boxes_over(made, AXES, floats)
     tried = {}
     for capacity, room in ((8, 1), (32, 4), (128, 4)) if n < 8 else ((64, 1), (128, 4)):
-        filing = DeepFiling(flat, n)
-        filing.capacity = capacity
+        filing = DeepFiling(flat, n, capacity)
         filing.bytes_left *= room
         tried[str(capacity)] = Indexed(NTree(made, filing.cells(AXES)), points, True)
     times = search_times(tried, 0.0, dict.fromkeys(tried, 5000))

@@ -201,7 +201,9 @@ def hashing(size: str) -> Finding:
     for n in s["counts"]:
         low, high = rectangles(n, side, (40, 20), 0.01)
         made = {
-            name: index(low, high, at, longest=16, overlapped=True, hashed=name == "hashed")
+            name: index(
+                low, high, at, longest=16, decomposition="overlapped", hashed=name == "hashed"
+            )
             for name in ("direct", "hashed")
         }
         check_equal(made, s["checked"])
@@ -244,7 +246,7 @@ def overlapping(size: str) -> Finding:
     for n in s["counts"]:
         low, high = rectangles(n, side, (40, 20), 0.1)
         made = {
-            name: index(low, high, at, longest=16, overlapped=name == "overlapped", hashed=True)
+            name: index(low, high, at, longest=16, decomposition=name, hashed=True)
             for name in ("simple", "overlapped")
         }
         check_equal(made, s["checked"])

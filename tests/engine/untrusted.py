@@ -121,14 +121,18 @@ STORES = {
     **{f"{name} mixed": (name, mixed, {}) for name in INDEXES},
     "exhaustive boxes": ("exhaustive", boxes, {}),
     "grid boxes": ("grid", boxes, {}),
-    "ntree boxes": ("ntree", boxes, {"n": 4}),
+    "ntree boxes": ("ntree", boxes, {"fan_out": 4}),
     "intervals bands": ("intervals", bands, {}),
-    "intervals simple": ("intervals", bands, {"longest": 4, "logarithmic": False}),
+    "intervals simple": ("intervals", bands, {"longest": 4, "decomposition": "simple"}),
     "intervals logarithmic": ("intervals", bands, {"longest": 4}),
     "rectangles whole": ("rectangles", whole_boxes, {}),
     "rectangles long": ("rectangles", whole_boxes, {"longest": 4}),
     "rectangles hashed": ("rectangles", whole_boxes, {"longest": 2, "hashed": True}),
-    "rectangles overlapped": ("rectangles", whole_boxes, {"longest": 4, "overlapped": True}),
+    "rectangles overlapped": (
+        "rectangles",
+        whole_boxes,
+        {"longest": 4, "decomposition": "overlapped"},
+    ),
     "keyed shelves": ("keyed", several_shapes, {}),
     "counting boxes": ("counting", boxes, {}),
     "bestar boxes": ("bestar", boxes, {}),
@@ -142,13 +146,11 @@ def make_store(path, name):
     rng = random.Random(name)
     texts = rng.random() < 0.5
     with contextlib.ExitStack() as stack:
-        if options:
-            stack.enter_context(_building_with(INDEXES[index], options))
         if name == "keyed shelves":
             for constant, value in (("_SHELF", -1.0), ("_CROWD", 1)):
                 stack.callback(setattr, building, constant, getattr(building, constant))
                 setattr(building, constant, value)
-        rules = tocsin.Rules(SCHEMA, index)
+        rules = tocsin.Rules(SCHEMA, index, options)
         rules.add_many(shape(rng, lambda i: f"rule {i}" if texts else i * 7 % 2000))
         if shape is mixed:
             weights(rules, rng)
@@ -158,17 +160,6 @@ def make_store(path, name):
         rules.add(f"new {i}" if texts else -i - 1, where, payload={"team": "new"})
     rules.remove_many(rng.sample(list(rules), 9))
     rules.save(path)
-
-
-@contextlib.contextmanager
-def _building_with(kind, options):
-    """Build an index with options, which `Rules` does not take yet."""
-    plain = kind.build.__func__
-    kind.build = classmethod(lambda cls, c, floats: plain(cls, c, floats, **options))
-    try:
-        yield
-    finally:
-        kind.build = classmethod(plain)
 
 
 # ------------------------------------------------------------ changes

@@ -87,15 +87,16 @@ def test_runs_are_the_cover_between_lattice_points(longest, log):
 
 
 @pytest.mark.parametrize("longest", [None, 1, 4, 16])
-@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("decomposition", ["simple", "logarithmic"])
 @pytest.mark.parametrize(
     "shape",
     [shapes.one_attribute, shapes.all_sizes, shapes.half_planes, shapes.integers, shapes.outliers],
     ids=lambda s: s.__name__,
 )
-def test_intervals_with_every_option(shape, longest, log):
+def test_intervals_with_every_option(shape, longest, decomposition):
     work = shape(np.random.default_rng(3))
-    index = Intervals.build(work.conjunctions, work.floats, longest=longest, logarithmic=log)
+    options = {"longest": longest, "decomposition": decomposition}
+    index = Intervals.build(work.conjunctions, work.floats, **options)
     shapes.check_equal_to_numpy(index, work)
 
 
@@ -189,7 +190,7 @@ def test_runs_are_the_cover_of_a_cell(longest):
     assert len(first) <= longest * (2 * longest - 1)
 
 
-@pytest.mark.parametrize("overlapped", [False, True])
+@pytest.mark.parametrize("decomposition", ["simple", "overlapped"])
 @pytest.mark.parametrize("hashed", [False, True])
 @pytest.mark.parametrize("longest", [None, 1, 4])
 @pytest.mark.parametrize(
@@ -197,10 +198,14 @@ def test_runs_are_the_cover_of_a_cell(longest):
     [shapes.integers, shapes.squares, shapes.with_nulls, shapes.half_planes, shapes.elongated],
     ids=lambda s: s.__name__,
 )
-def test_rectangles_with_every_option(shape, longest, hashed, overlapped):
+def test_rectangles_with_every_option(shape, longest, hashed, decomposition):
     work = shape(np.random.default_rng(3))
     index = Rectangles.build(
-        work.conjunctions, work.floats, longest=longest, overlapped=overlapped, hashed=hashed
+        work.conjunctions,
+        work.floats,
+        longest=longest,
+        decomposition=decomposition,
+        hashed=hashed,
     )
     assert bool(len(index.layout.hashed)) == hashed
     shapes.check_equal_to_numpy(index, work)

@@ -63,18 +63,18 @@ def test_more_than_two_attributes_are_left_to_accept():
 @pytest.mark.parametrize("n", [2, 4, 32])
 @pytest.mark.parametrize("shape", shapes.SHAPES, ids=lambda s: s.__name__)
 def test_trees_of_every_width(shape, n):
-    index, work = built(NTree, shape, n=n)
+    index, work = built(NTree, shape, fan_out=n)
     shapes.check_equal_to_numpy(index, work)
 
 
 def test_a_quad_tree_is_deep_where_it_is_crowded():
-    index, _ = built(NTree, shapes.half_in_a_corner, n=2)
+    index, _ = built(NTree, shapes.half_in_a_corner, fan_out=2)
     assert (index.layout.across == 2).all()
     assert len(index.layout.base) > 100
 
 
 def test_full_lists_stand_in_inner_nodes():
-    index, _ = built(NTree, shapes.all_sizes, n=4)
+    index, _ = built(NTree, shapes.all_sizes, fan_out=4)
     heads = index.layout.heads.reshape(-1, 4)[:-1]
     inner = heads[heads[:, 3] >= 0]
     assert len(inner)

@@ -14,13 +14,13 @@ from tocsin.model.keys import EventBatch
 KINDS = {
     "grid": (Grid, {}),
     "ntree": (NTree, {}),
-    "quad-tree": (NTree, {"n": 2}),
+    "quad-tree": (NTree, {"fan_out": 2}),
     "intervals": (Intervals, {}),
-    "simple intervals": (Intervals, {"longest": 4, "logarithmic": False}),
+    "simple intervals": (Intervals, {"longest": 4, "decomposition": "simple"}),
     "logarithmic intervals": (Intervals, {"longest": 4}),
     "rectangles": (Rectangles, {}),
     "hashed rectangles": (Rectangles, {"hashed": True}),
-    "overlapped rectangles": (Rectangles, {"longest": 4, "overlapped": True}),
+    "overlapped rectangles": (Rectangles, {"longest": 4, "decomposition": "overlapped"}),
     "bestar": (BEStar, {}),
     "rigid bestar": (BEStar, {"rigid": True}),
 }

@@ -43,7 +43,7 @@ def built(work):
     for name in ("grid", "ntree", "intervals", "counting", "bestar"):
         made[f"{name} city"] = INDEXES[name].build(city.conjunctions, city.floats)
     for name, options in (
-        ("whole", {}), ("hashed", {"hashed": True}), ("overlapped", {"overlapped": True})
+        ("whole", {}), ("hashed", {"hashed": True}), ("overlapped", {"decomposition": "overlapped"})
     ):  # fmt: skip
         made[name] = INDEXES["rectangles"].build(whole.conjunctions, whole.floats, **options)
     with pytest.MonkeyPatch.context() as patch:

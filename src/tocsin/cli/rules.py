@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,20 @@ _FILE = click.Path(path_type=Path)
 _AT_VERSION = click.option("--version", type=int, help="Version to read. Default: the current one.")
 _WEIGHTS = json_option("--weights", help="How much attributes count, as in '{\"x\": 0.4}'.")
 _PAYLOAD = json_option("--payload", help="Columns of your own, likewise.")
+
+
+def _index_options(ctx: Any, param: Any, values: Sequence[str]) -> dict[str, Any]:
+    """Return options by name; a value is a number, true, false, none, or else a text."""
+    found: dict[str, Any] = {}
+    for each in values:
+        name, equals, text = each.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{each!r} must be NAME=VALUE, as in fan_out=8")
+        try:
+            found[name] = None if text == "none" else json.loads(text)
+        except ValueError:
+            found[name] = text
+    return found
 
 
 @click.group()
@@ -46,7 +60,17 @@ def rules() -> None:
 )
 @click.option("--rules", "source", type=_FILE, help="A file of rules to begin with.")
 @click.option("--index", default="auto", show_default=True, help="Which index holds the rules.")
-def create(store: Path, schema: str, source: Path | None, index: str) -> None:
+@click.option(
+    "--index-option",
+    "options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_index_options,
+    help="What to vary about that index; may be repeated.",
+)
+def create(
+    store: Path, schema: str, source: Path | None, index: str, options: dict[str, Any]
+) -> None:
     """Make a store, without rules or with those of a file."""
     from tocsin.engine.rules import Rules
     from tocsin.engine.store_folder import StoreFolder
@@ -54,7 +78,7 @@ def create(store: Path, schema: str, source: Path | None, index: str) -> None:
 
     if StoreFolder(store).numbers():
         raise StoreError(f"a rule store already exists at {store}")
-    made = Rules(read_schema(schema), index)
+    made = Rules(read_schema(schema), index, options)
     if source is not None:
         add_file(made, source)
     click.echo(f"version {made.save(store)}: {_counted(len(made))}")

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pyarrow as pa
@@ -38,11 +38,14 @@ from tocsin.engine.segment import (
 from tocsin.engine.version import Version, can_be_id, find_many, plain_id, unknown
 from tocsin.errors import RuleError, UnknownRuleError
 from tocsin.index.exhaustive.index import Exhaustive
-from tocsin.index.registry import check_index
+from tocsin.index.protocol import LearningIndex
+from tocsin.index.registry import INDEXES, check_index
 from tocsin.model.arrow import is_text, refusing
 from tocsin.model.categories import recoded
 from tocsin.model.condition import Bound
 from tocsin.model.conjunctions import Builder, Conjunctions, joined
+from tocsin.model.events import Events
+from tocsin.model.keys import EventBatch
 from tocsin.model.schema import Schema
 from tocsin.model.tables import RuleTable
 
@@ -116,10 +119,11 @@ class _Pending:
 class Draft:
     """Rules that can be changed, and the version that they are when nobody changes them."""
 
-    def __init__(self, schema: Schema, index: str):
-        check_index(index)
+    def __init__(self, schema: Schema, index: str, options: Mapping[str, Any]):
+        check_index(index, options)
         self.schema = schema
         self.index = index
+        self.options = dict(options)
         self.codes: dict[str, int] = {}
         self.next_position = 0
         self.id_type: pa.DataType | None = None
@@ -135,7 +139,7 @@ class Draft:
     @classmethod
     def of(cls, version: Version, codes: dict[str, int]) -> Draft:
         """Return a draft that begins with a version; `codes` are the version's, to be added to."""
-        draft = cls(version.schema, version.index)
+        draft = cls(version.schema, version.index, version.options)
         draft.codes = codes
         draft.next_position = version.next_position
         draft.id_type, draft.payload_schema = version.id_type, version.payload_schema
@@ -153,6 +157,7 @@ class Draft:
                 self.codes,
                 len(self.codes),
                 self.index,
+                self.options,
                 self._live(),
                 self.next_position,
                 self.id_type,
@@ -295,11 +300,39 @@ class Draft:
         else:
             roster, conjunctions = survivors(live)
             conjunctions, codes = recoded(conjunctions, self.codes, self.schema)
-            parts = built_parts(self.index, conjunctions, self.schema.floats())
-            segment = Segment(roster, parts)
+            segment = Segment(roster, self._built_parts(conjunctions))
             base = LiveSegment("base", segment, none_removed(segment))
             self._segments, self._own, self.codes = {"base": base}, set(), codes
         self._before = None  # with the segments that only it has
+
+    def _built_parts(self, conjunctions: Conjunctions) -> list[Indexed]:
+        return built_parts(self.index, self.options, conjunctions, self.schema.floats())
+
+    def tune(self, events: Any) -> None:
+        """Merge all rules into one base, and let its indexes learn from events."""
+        self.merge()  # first: it may give new codes to categories
+        base = self._segments.get("base")
+        if base is None:
+            return
+        rows = {attribute: row for row, attribute in enumerate(base.attributes)}
+        read = Events.read(events, self.schema, rows, self.codes)
+        batch = EventBatch.whole(read.keys(0, len(read)), len(self.schema))
+        parts = [
+            Indexed(cast(LearningIndex, part.index).tuned(batch), part.why, part.options)
+            if part.index.learns
+            else part
+            for part in base.segment.parts
+        ]
+        if not any(part.index.learns for part in parts):
+            used = ", ".join(dict.fromkeys(part.index.name for part in parts))
+            learning = " or ".join(name for name, each in INDEXES.items() if each.learns)
+            raise RuleError(
+                f"these rules are held by {used}, which does not learn from events; "
+                f"{learning} does: Rules(schema, index={learning!r})"
+            )
+        segment = Segment(base.segment.roster, parts, base.segment.ids)
+        self._segments = {"base": LiveSegment("base", segment, none_removed(segment))}
+        self._before = None
 
     def _sizes(self) -> list[int]:
         """Return how many rules base, delta and recent have, also of those that were removed."""
@@ -339,7 +372,7 @@ class Draft:
             return [delta, *together] if delta else together
         # A delta can be an eighth of the base, too much to look at one by one.
         roster, conjunctions = survivors([*([delta] if delta else []), *together])
-        segment = Segment(roster, built_parts(self.index, conjunctions, self.schema.floats()))
+        segment = Segment(roster, self._built_parts(conjunctions))
         return [LiveSegment("delta", segment, none_removed(segment))]
 
     # ------------------------------------------------------------ checks

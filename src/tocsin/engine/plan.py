@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
 
@@ -44,10 +44,13 @@ _MOST_ATTRIBUTES = 16  # whose pairs are tried as axes of a part
 _WORTH = 0.9  # a further part has to save a tenth: single events pay a call for each
 
 
-def built_parts(name: str, conjunctions: Conjunctions, floats: np.ndarray) -> list[Indexed]:
+def built_parts(
+    name: str, options: Mapping[str, Any], conjunctions: Conjunctions, floats: np.ndarray
+) -> list[Indexed]:
     """Build the index of that name, or those that suit best, and say why in a sentence each."""
     if name != "auto":
-        return [Indexed(INDEXES[name].build(conjunctions, floats), "it was asked for")]
+        index = INDEXES[name].build(conjunctions, floats, **options)
+        return [Indexed(index, "it was asked for", options)]
     groups, beside = _groups(conjunctions, floats)
     built = []
     for group in groups:
@@ -215,6 +218,7 @@ class Part:
     removed: int
     nbytes: int
     why: str
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the index, as far as set
 
     def __str__(self) -> str:
         rules = _counted(self.rules, "rule")
@@ -222,8 +226,12 @@ class Part:
             rules += f" on {' and '.join(self.attributes)}"
         if self.removed:
             rules += f", {self.removed:,} of them removed"
+        index = self.index
+        if self.options:
+            set_ = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
+            index += f" ({set_})"
         return (
-            f"{self.role}: {self.index} holds {rules} "
+            f"{self.role}: {index} holds {rules} "
             f"({_counted(self.conjunctions, 'conjunction')}) in {self.nbytes:,} bytes: {self.why}"
         )
 

@@ -41,6 +41,8 @@ class Rules:
         a Spark `StructType`.
     index
         Which index holds the rules; "auto" chooses by what they look like.
+    options
+        What to vary about that index, by name: ``index="ntree", options={"fan_out": 8}``.
 
     >>> rules = Rules({"x": "number", "tier": "category"})
     >>> rules.add("cheap", "x BETWEEN 3 AND 8")
@@ -52,8 +54,9 @@ class Rules:
       event 1: 'gold'
     """
 
-    def __init__(self, schema: Any, index: str = "auto"):
-        self._begin(Draft(schema if isinstance(schema, Schema) else Schema(schema), index), None)
+    def __init__(self, schema: Any, index: str = "auto", options: Mapping[str, Any] | None = None):
+        schema = schema if isinstance(schema, Schema) else Schema(schema)
+        self._begin(Draft(schema, index, {} if options is None else options), None)
 
     def _begin(self, draft: Draft, origin: Origin | None) -> None:
         self.schema = draft.schema
@@ -168,6 +171,15 @@ class Rules:
         """Build one base of all rules, forgetting what was removed; it also happens by itself."""
         with self._changing(), self._draft.all_or_nothing():
             self._draft.merge()
+
+    def tune(self, events: Any) -> None:
+        """Let the index learn from events like those to come; some thousands are enough.
+
+        It merges the rules, and is a change like any other: what was learnt stays until the next
+        merge. Raise if no index of these rules learns; `bestar` does.
+        """
+        with self._changing(), self._draft.all_or_nothing():
+            self._draft.tune(events)
 
     # ------------------------------------------------------------ look
 

@@ -8,7 +8,7 @@ be reading them.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -73,9 +73,15 @@ def joined_rosters(rosters: Sequence[Roster]) -> Roster:
 class Indexed:
     """Conjunctions under one index: a part of a segment."""
 
-    def __init__(self, index: Index, why: str = "there was nothing to choose"):
+    def __init__(
+        self,
+        index: Index,
+        why: str = "there was nothing to choose",
+        options: Mapping[str, Any] | None = None,
+    ):
         self.index = index
         self.why = why
+        self.options = dict(options or {})  # that the index was built with, as far as set
         self.conjunctions: Conjunctions = index.conjunctions
         rule = self.conjunctions.rule
         # Several conjunctions of one rule stand together.

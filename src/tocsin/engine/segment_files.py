@@ -31,7 +31,7 @@ from tocsin.engine.ids import IdIndex
 from tocsin.engine.plan import built_parts
 from tocsin.engine.segment import Indexed, Roster, Segment
 from tocsin.errors import StoreError
-from tocsin.index.registry import INDEXES
+from tocsin.index.registry import INDEXES, known_options
 from tocsin.jit import freeze_fields
 from tocsin.model.arrow import is_text, refusing
 from tocsin.model.categories import check_codes
@@ -88,7 +88,12 @@ def _fill(folder: Path, segment: Segment) -> str:
         "format": FORMAT,
         "rules": len(roster.positions),
         "parts": [
-            {"index": part.index.name, "version": part.index.version, "why": part.why}
+            {
+                "index": part.index.name,
+                "version": part.index.version,
+                "options": part.options,
+                "why": part.why,
+            }
             for part in segment.parts
         ],
         "arrays": places,
@@ -188,7 +193,11 @@ def _read_part(
 
     An index that is not here any more may have several in its place.
     """
-    name, why = entry["index"], entry["why"]
+    name, why, options = (
+        entry["index"],
+        entry["why"],
+        known_options(entry["index"], entry.get("options", {})),
+    )
     index = INDEXES.get(name)
     try:
         fields = typed_arrays(Conjunctions, _named(arrays, f"{number}.conjunctions."))
@@ -196,15 +205,15 @@ def _read_part(
         if verify:
             made.validate(len(floats))
         if index is None:
-            return built_parts("auto", made, floats)
+            return built_parts("auto", {}, made, floats)
         if entry["version"] != index.version:
-            return [Indexed(index.build(made, floats), why)]
+            return [Indexed(index.build(made, floats, **options), why, options)]
         stored = index.from_arrays(made, _named(arrays, f"{number}.index."))
         if verify:
             stored.validate(len(floats))
     except StoreError as error:
         raise error.at(f"part {number} ({name})") from None
-    return [Indexed(stored, why)]
+    return [Indexed(stored, why, options)]
 
 
 def _check_rules(count: int, roster: Roster, parts: list[Indexed]) -> None:
@@ -307,6 +316,7 @@ def _check_manifest(manifest: dict[str, Any]) -> None:
             and isinstance(part.get("index"), str)
             and is_count(part.get("version"))
             and isinstance(part.get("why"), str)
+            and isinstance(part.get("options", {}), dict)
             for part in parts
         ),
         "it must tell the index of each part, its version, and why",

@@ -63,11 +63,17 @@ class RuleStore:
         self._lock = threading.Lock()
 
     @classmethod
-    def create(cls, path: str | os.PathLike[str], schema: Any, index: str = "auto") -> RuleStore:
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        schema: Any,
+        index: str = "auto",
+        options: Mapping[str, Any] | None = None,
+    ) -> RuleStore:
         """Make a store without rules; raise if there is one already."""
         if StoreFolder(path).numbers():
             raise StoreError(f"a rule store already exists at {path}")
-        Rules(schema, index).save(path)
+        Rules(schema, index, options).save(path)
         return cls(path)
 
     @property
@@ -173,6 +179,10 @@ class RuleStore:
     def merge(self) -> int:
         """Publish a version with one base of all rules."""
         return self.publish(Rules.merge)
+
+    def tune(self, events: Any) -> int:
+        """Publish a version whose index has learnt from events; see `Rules.tune`."""
+        return self.publish(lambda rules: rules.tune(events))
 
     def publish(self, change: Callable[[Rules], None]) -> int:
         """Publish what a function does to the current rules, and return the version's number.

@@ -57,6 +57,7 @@ class Version:
     codes: dict[str, int]  # of category values
     categories: int  # how many codes there were
     index: str  # which one was asked for
+    options: Mapping[str, Any]  # of that index
     segments: tuple[LiveSegment, ...]  # oldest rules first
     next_position: int
     id_type: pa.DataType | None  # None while there are no rules
@@ -120,6 +121,7 @@ class Version:
                         removed,
                         nbytes,
                         part.why if live.role == "base" else "added since the last merge",
+                        part.options,
                     )
                 )
         return Plan(tuple(parts))

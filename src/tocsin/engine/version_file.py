@@ -21,7 +21,7 @@ import pyarrow.types as t
 
 from tocsin.engine.segment_files import FORMAT, check_format, damaged, is_count
 from tocsin.errors import StoreError, TocsinError
-from tocsin.index.registry import check_index
+from tocsin.index.registry import check_index, known_options
 from tocsin.model.arrow import is_text
 from tocsin.model.schema import Schema
 from tocsin.model.validation import require
@@ -41,6 +41,7 @@ class VersionFile:
     rules: int
     schema: Schema
     index: str
+    options: dict[str, Any]  # of the index
     next_position: int
     id_type: pa.DataType | None
     payload: pa.Schema
@@ -61,6 +62,7 @@ class VersionFile:
             "refused": self.schema.refused,
             "timezone": self.schema.timezone,
             "index": self.index,
+            "options": self.options,
             "next_position": self.next_position,
             "id_type": None if self.id_type is None else str(self.id_type),
             "payload": base64.b64encode(self.payload.serialize()).decode(),
@@ -119,7 +121,9 @@ def _read(content: dict[str, Any]) -> VersionFile:
     require(
         id_type is None or t.is_integer(id_type) or is_text(id_type), f"ids are of type {id_type}"
     )
-    check_index(content["index"])
+    require(isinstance(content.get("options", {}), dict), "'options' must be a dict")
+    options = known_options(content["index"], content.get("options", {}))
+    check_index(content["index"], options)
     require(isinstance(content.get("store", ""), str), "'store' must be a text")
     return VersionFile(
         content.get("store", ""),
@@ -128,6 +132,7 @@ def _read(content: dict[str, Any]) -> VersionFile:
         content["rules"],
         schema,
         content["index"],
+        options,
         content["next_position"],
         id_type,
         pa.ipc.read_schema(pa.py_buffer(base64.b64decode(content["payload"], validate=True))),

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from tocsin.index.options import Option, checked_options
 from tocsin.jit import freeze_fields
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import EventBatch
@@ -23,12 +24,19 @@ class ArrayIndex:
     counts: ClassVar[bool] = False
     prunes: ClassVar[bool] = False
     changes_in_place: ClassVar[bool] = False
+    learns: ClassVar[bool] = False
+    options: ClassVar[Mapping[str, Option]] = {}
     layout_class: ClassVar[type[Any]]
 
     def __init__(self, conjunctions: Conjunctions, layout: Any):
         self.conjunctions = conjunctions
         self.layout = layout
         self.proven = self.proves_all()
+
+    @classmethod
+    def checked(cls, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Return all options, given or default; raise if one is unknown or not allowed."""
+        return checked_options(cls.name, cls.options, options)
 
     @abstractmethod
     def proves_all(self) -> bool:

@@ -6,17 +6,19 @@ number c where the index has proven every predicate of it, and as ~c (negative) 
 conjunction is proposed twice for one event. Negation, OR, removal and ids are no index's business.
 
 What an index can do besides is declared by its class: `supports_ranges`, `counts`, `prunes`
-(then it is a `PruningIndex`) and `changes_in_place` (a `ChangingIndex`).
+(then it is a `PruningIndex`), `learns` (a `LearningIndex`) and `changes_in_place` (a
+`ChangingIndex`). What can be varied about it is declared in `options`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 
 from tocsin.index.finish import BestRules, EventWeights
+from tocsin.index.options import Option
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import EventBatch
 
@@ -30,12 +32,17 @@ class Index(Protocol):
     counts: ClassVar[bool]  # `count` is faster than proposing candidates
     prunes: ClassVar[bool]  # finds the k best without looking at all that match
     changes_in_place: ClassVar[bool]  # has `insert` and `remove`
+    learns: ClassVar[bool]  # has `tuned`
+    options: ClassVar[Mapping[str, Option]]  # what can be varied
     conjunctions: Conjunctions
     proven: bool  # no candidate is ever left for accept to evaluate
 
     @classmethod
-    def build(cls, conjunctions: Conjunctions, floats: np.ndarray) -> Self:
-        """Lay out conjunctions; `floats` tells per attribute whether its keys are floats' bits."""
+    def build(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Self:
+        """Lay out conjunctions; `floats` tells per attribute whether its keys are floats' bits.
+
+        Raise a RuleError for an option that the class does not declare, or a value not allowed.
+        """
         ...
 
     def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
@@ -95,6 +102,14 @@ class PruningIndex(Index, Protocol):
         empty. Only what is strictly worse may be passed over: a tie goes to the rule added first.
         Return how many candidates were looked at and how many were evaluated.
         """
+        ...
+
+
+class LearningIndex(Index, Protocol):
+    """An index that can be laid out anew by what events look like."""
+
+    def tuned(self, batch: EventBatch) -> Self:
+        """Return an index over the same conjunctions that has learnt from events."""
         ...
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from tocsin.errors import RuleError, near
@@ -13,6 +14,7 @@ from tocsin.index.constructs.rectangles import Rectangles
 from tocsin.index.counting.index import Counting
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.keyed.index import Keyed
+from tocsin.index.options import checked_options
 from tocsin.index.protocol import Index
 
 INDEXES: dict[str, type[Index]] = {
@@ -21,9 +23,28 @@ INDEXES: dict[str, type[Index]] = {
 }
 
 
-def check_index(name: Any) -> None:
-    """Raise if there is no such index."""
+def known_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that an index still has: another Tocsin may have had others."""
+    declared = INDEXES[name].options if name in INDEXES else {}
+    return {
+        option: value
+        for option, value in options.items()
+        if option in declared and declared[option].is_allowed(value)
+    }
+
+
+def check_index(name: Any, options: Any) -> None:
+    """Raise if there is no such index, or if it has not these options."""
     if name != "auto" and (not isinstance(name, str) or name not in INDEXES):
         raise RuleError(
             f"there is no index {name!r}{near(name, INDEXES)} (auto, {', '.join(INDEXES)})"
+        )
+    if not isinstance(options, Mapping):
+        raise RuleError(f"options of an index must be a dict of names and values; got {options!r}")
+    if name != "auto":
+        checked_options(name, INDEXES[name].options, options)
+    elif options:
+        raise RuleError(
+            "options need an index by name, since 'auto' may choose any; "
+            f"got {', '.join(map(str, options))}: say index='...' as well"
         )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from tocsin.errors import RuleError
 from tocsin.index.array_index import ArrayIndex
 from tocsin.index.bestar.insertion import heap_up, insert, note
 from tocsin.index.bestar.invariants import check
@@ -35,6 +34,7 @@ from tocsin.index.bestar.topk import find_best
 from tocsin.index.bestar.tuning import charge, mark_fallen
 from tocsin.index.bestar.validation import check_tree
 from tocsin.index.finish import BestRules, EventWeights
+from tocsin.index.options import Option, choice, flag, integer, number
 from tocsin.jit import frozen
 from tocsin.model.conjunctions import Conjunctions, joined
 from tocsin.model.keys import EventBatch
@@ -49,7 +49,7 @@ _RECORDS = {
     BOXES: (("box", 1),),
 }
 _SPARSE = 4  # times as many members as there are: then the tree is packed
-_SPLITTING = ("approximate", "exhaustive")
+_SPLITTING = ("approximate", "exhaustive")  # by number, as the tree keeps it
 
 
 class BEStar(ArrayIndex):
@@ -58,47 +58,37 @@ class BEStar(ArrayIndex):
     name: ClassVar[str] = "bestar"
     version: ClassVar[int] = 1
 
+    # In the order of `Tree.options`. Table II(a): leaves of 5 where events match less than 1 in
+    # 100 rules, of 20 up to 1 in 10, of 160 above.
+    options: ClassVar[Mapping[str, Option]] = {
+        "leaf_capacity": integer("members of a leaf before it overflows", 5, 1, 2**31 - 1),
+        "alpha": number("least part of a bucket's members on each side of a split", 0.1, 0, 0.5),
+        "beta": number(
+            "times that a bucket may grow before another is put above it", 4.0, 1, np.inf
+        ),
+        "splitting": choice("where buckets are split", "exhaustive", "approximate"),
+        "rigid": flag("whether buckets are halved, as in the BE-tree", False),
+    }
     layout_class = Tree
     supports_ranges = True
     prunes = True
     changes_in_place = True
+    learns = True
 
     def proves_all(self) -> bool:
         """Tell that leaves are evaluated on the spot."""
         return True
 
     @classmethod
-    def build(
-        cls,
-        conjunctions: Conjunctions,
-        floats: np.ndarray,
-        leaf_capacity: int = 5,
-        alpha: float = 0.1,
-        beta: float = 4.0,
-        splitting: str = "exhaustive",
-        rigid: bool = False,
-    ) -> Self:
+    def build(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Self:
         """Build the tree of all conjunctions at once (the paper's BE*-B).
 
-        A leaf overflows beyond `leaf_capacity` members (Table II(a): 5 where events match less than
-        1 in 100 rules, 20 up to 1 in 10, 160 above). `alpha` is the part of an overflowing
-        bucket's members that each side must get at least, `beta` how many times longer a bucket may
-        become before another is put above it, `splitting` is exhaustive or approximate, and with
-        `rigid` buckets are halved, as in the BE-tree. For a tree that has grown by insertions
-        alone (BE*), build it of none and insert.
+        For a tree that has grown by insertions alone (BE*), build it of none and insert.
         """
-        if not 1 <= leaf_capacity < 2**31:
-            raise RuleError(
-                f"a leaf must hold from 1 to {2**31 - 1:,} conjunctions; got {leaf_capacity!r}"
-            )
-        if not 0 <= alpha <= 0.5:
-            raise RuleError(f"alpha must be from 0 to 0.5; got {alpha!r}")
-        if not beta >= 1:
-            raise RuleError(f"beta must be 1 or more; got {beta!r}")
-        if splitting not in _SPLITTING:
-            raise RuleError(f"splitting must be one of {', '.join(_SPLITTING)}; got {splitting!r}")
-        options = [leaf_capacity, alpha, beta, _SPLITTING.index(splitting), rigid]
-        index = cls(conjunctions, _empty_tree(conjunctions, np.array(options, np.float64)))
+        chosen = cls.checked(options)
+        chosen["splitting"] = _SPLITTING.index(chosen["splitting"])
+        numbers = np.array(list(chosen.values()), np.float64)
+        index = cls(conjunctions, _empty_tree(conjunctions, numbers))
         numbers = np.arange(conjunctions.size, dtype=np.int32)
         index._widen()
         note(index.layout, conjunctions, frozen(numbers, np.int32))
@@ -175,6 +165,12 @@ class BEStar(ArrayIndex):
         self._remove(fallen)
         note(self.layout, self.conjunctions, frozen(fallen, np.int32))
         self._insert(fallen)
+
+    def tuned(self, batch: EventBatch) -> Self:
+        """Return a copy that has learnt from events; see `tune`."""
+        copy = type(self).from_arrays(self.conjunctions, self.arrays())
+        copy.tune(batch)
+        return copy
 
     def check(self) -> None:
         """Raise AssertionError, saying what is wrong, unless the tree is as it must be."""

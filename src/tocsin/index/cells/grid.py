@@ -133,8 +133,9 @@ class Grid(Filed):
     version: ClassVar[int] = 1
 
     @classmethod
-    def build(cls, conjunctions: Conjunctions, floats: np.ndarray) -> Self:
+    def build(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Self:
         """Choose axes and cell sizes, and file the boxes."""
+        cls.checked(options)
         axes, is_float = chosen_axes(conjunctions, floats)
         boxes = boxes_over(conjunctions, axes, is_float)
         return cls(conjunctions, GridFiling(boxes).cells(axes))

@@ -14,13 +14,14 @@ every tier. With n = 32 there are few, and it comes near.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from tocsin.errors import RuleError
 from tocsin.index.cells.building import Filed, Filing
 from tocsin.index.cells.layout import BITS, Nodes
+from tocsin.index.options import Option, integer
 from tocsin.index.plane import boxes_over, chosen_axes, sides
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import NARROW
@@ -36,15 +37,19 @@ class NTree(Filed):
 
     name: ClassVar[str] = "ntree"
     version: ClassVar[int] = 1
+    options: ClassVar[Mapping[str, Option]] = {
+        "fan_out": integer("children across a node", 32, 2, 1024),
+        "leaf_capacity": integer("boxes of a part list before a leaf is split", None, 1, 2**31 - 1),
+    }
 
     @classmethod
-    def build(cls, conjunctions: Conjunctions, floats: np.ndarray, n: int = 32) -> Self:
-        """Choose axes, and split leaves until they are short; n children across."""
-        if n < 2:
-            raise RuleError(f"a node must have 2 or more children across; got n={n!r}")
+    def build(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Self:
+        """Choose axes, and split leaves until they are short."""
+        chosen = cls.checked(options)
         axes, is_float = chosen_axes(conjunctions, floats)
         boxes = boxes_over(conjunctions, axes, is_float)
-        return cls(conjunctions, TreeFiling(boxes, n).cells(axes))
+        filing = TreeFiling(boxes, chosen["fan_out"], chosen["leaf_capacity"])
+        return cls(conjunctions, filing.cells(axes))
 
 
 class TreeFiling(Filing):
@@ -52,11 +57,11 @@ class TreeFiling(Filing):
 
     tiers = 12
 
-    def __init__(self, boxes: Any, n: int):
+    def __init__(self, boxes: Any, n: int, capacity: int | None):
         super().__init__(boxes)
         self.n = n
         # A node of 32 x 32 has heads to pay for: 16 KiB, so it must part more.
-        self.capacity = 8 if n < 8 else 64
+        self.capacity = capacity or (8 if n < 8 else 64)
         self.bytes_left = max(_LEAST_BYTES, _BYTES_A_BOX * boxes.size)
 
     def roots(self) -> tuple[Nodes, np.ndarray, np.ndarray]:

@@ -10,15 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.errors import RuleError
-
-
-def check_length(longest: int | None) -> None:
-    """Raise if L is given and is no power of two."""
-    if longest is not None and (longest < 1 or longest & (longest - 1)):
-        raise RuleError(f"the longest construct must be a power of two, 1 or more; got {longest!r}")
-
-
 # ------------------------------------------------------------ intervals
 
 

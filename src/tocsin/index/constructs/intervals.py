@@ -34,12 +34,14 @@ When it is slow: conditions that other attributes decide; each candidate is then
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from tocsin.index.array_index import ArrayIndex
-from tocsin.index.constructs.decomposition import check_length, too_short
+from tocsin.index.constructs.decomposition import too_short
+from tocsin.index.options import Option, choice, power_of_two
 from tocsin.index.plane import chosen_axes, domain, keys_of, scale_of, values
 from tocsin.index.posting_lists import left_out, less_left_out, places_of, put_in
 from tocsin.jit import (
@@ -109,6 +111,12 @@ class Intervals(ArrayIndex):
     name: ClassVar[str] = "intervals"
     version: ClassVar[int] = 1
 
+    options: ClassVar[Mapping[str, Option]] = {
+        "longest": power_of_two("cells of the longest construct, L", 4096),
+        "decomposition": choice(
+            "lengths that constructs have: powers of two, or all", "logarithmic", "simple"
+        ),
+    }
     layout_class = Layout
     counts = True
     changes_in_place = True
@@ -118,15 +126,10 @@ class Intervals(ArrayIndex):
         return bool(self.layout.settled.all())
 
     @classmethod
-    def build(
-        cls,
-        conjunctions: Conjunctions,
-        floats: np.ndarray,
-        longest: int | None = None,
-        logarithmic: bool = True,
-    ) -> Self:
-        """File the intervals of the most selective attribute; `longest` is L, a power of two."""
-        check_length(longest)
+    def build(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Self:
+        """File the intervals of the most selective attribute."""
+        chosen = cls.checked(options)
+        longest, logarithmic = chosen["longest"], chosen["decomposition"] == "logarithmic"
         (attribute, _), (is_float, _) = chosen_axes(conjunctions, floats)
         n = conjunctions.size
         low, high = np.empty(n, np.int64), np.empty(n, np.int64)

@@ -36,13 +36,15 @@ When it is slow: boxes whose ends lie anywhere, which all pass through the ring;
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple, Self
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from tocsin.index.array_index import ArrayIndex
-from tocsin.index.constructs.decomposition import check_length, runs
+from tocsin.index.constructs.decomposition import runs
 from tocsin.index.constructs.intervals import cell_of
+from tocsin.index.options import Option, choice, flag, power_of_two
 from tocsin.index.plane import (
     EXACT_INTEGERS,
     Boxes,
@@ -77,8 +79,8 @@ from tocsin.model.validation import (
 
 _ENTRIES = 26  # in lists, a box, if L can be chosen so
 _LEAST_ENTRIES = 1 << 20
-_MOST_CELLS = 1 << 22
-_MOST_ACROSS = int(_MOST_CELLS**0.5)  # of one axis, besides its rim
+_256 = 1 << 22
+_MOST_ACROSS = int(_256**0.5)  # of one axis, besides its rim
 _LENGTHS = (1, 2, 4, 8, 16)
 _AHEAD = 32
 
@@ -113,6 +115,13 @@ class Rectangles(ArrayIndex):
     name: ClassVar[str] = "rectangles"
     version: ClassVar[int] = 1
 
+    options: ClassVar[Mapping[str, Option]] = {
+        "longest": power_of_two("cells of the longest side of a construct, L", 256),
+        "decomposition": choice(
+            "whether the pieces of a box may overlap (2.2.2)", "simple", "overlapped"
+        ),
+        "hashed": flag("whether lists are found by a hash table (2.2.3)", None),
+    }
     layout_class = Layout
     counts = True
     changes_in_place = True
@@ -122,16 +131,11 @@ class Rectangles(ArrayIndex):
         return bool(self.layout.settled.all()) and not self.layout.overlapped.any()
 
     @classmethod
-    def build(
-        cls,
-        conjunctions: Conjunctions,
-        floats: np.ndarray,
-        longest: int | None = None,
-        overlapped: bool = False,
-        hashed: bool | None = None,
-    ) -> Self:
-        """File boxes; `longest` is L, `overlapped` and `hashed` as in the paper."""
-        check_length(longest)
+    def build(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Self:
+        """File boxes in the constructs that they are cut into."""
+        chosen = cls.checked(options)
+        longest, hashed = chosen["longest"], chosen["hashed"]
+        overlapped = chosen["decomposition"] == "overlapped"
         axes, is_float = chosen_axes(conjunctions, floats)
         boxes = boxes_over(conjunctions, axes, is_float)
         lattice, spans, length = _fitted(boxes, longest)

@@ -30,7 +30,7 @@ bytes a conjunction.
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -114,8 +114,9 @@ class Counting(ArrayIndex):
         return bool((self.layout.candidate >= 0).all())
 
     @classmethod
-    def build(cls, conjunctions: Conjunctions, floats: np.ndarray) -> Self:
+    def build(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Self:
         """File every predicate under its attribute."""
+        cls.checked(options)
         c = conjunctions
         owner = np.repeat(np.arange(c.size), np.diff(c.offsets))
         place = np.arange(len(owner)) - c.offsets[owner]

@@ -17,7 +17,7 @@ and left to accept. Bytes: 16 per test and 4 per conjunction.
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
@@ -76,8 +76,11 @@ class Exhaustive(ArrayIndex):
         return bool((self.layout.candidate >= 0).all())
 
     @classmethod
-    def build(cls, conjunctions: Conjunctions, floats: np.ndarray | None = None) -> Self:
+    def build(
+        cls, conjunctions: Conjunctions, floats: np.ndarray | None = None, **options: Any
+    ) -> Self:
         """Group conjunctions into blocks; two passes and a sort. Keys are compared as they are."""
+        cls.checked(options)
         n = conjunctions.size
         facts = facts_of(conjunctions)
         signature, lead = np.empty(n, np.int64), np.empty(n, np.int64)

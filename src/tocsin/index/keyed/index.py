@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -32,8 +32,9 @@ class Keyed(ArrayIndex):
         return bool((self.layout.candidate >= 0).all())
 
     @classmethod
-    def build(cls, conjunctions: Conjunctions, floats: np.ndarray) -> Self:
+    def build(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Self:
         """Code all predicates, choose keys, sort."""
+        cls.checked(options)
         return cls(conjunctions, filed(conjunctions, len(floats)))
 
     def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:

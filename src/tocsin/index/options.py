@@ -1,0 +1,98 @@
+"""Options of indexes: what the papers vary, and a user may.
+
+An index class declares its options; whoever sets one is told what is allowed. Values are those that
+JSON has (a number, a text, true or false, or null for "chosen by the index"), since a store keeps
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tocsin.errors import RuleError, near
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option: what it means, what it may be, and what it is if nobody sets it."""
+
+    meaning: str
+    default: Any
+    allowed: str
+    is_allowed: Callable[[Any], bool]
+
+    def __str__(self) -> str:
+        return f"{self.meaning}: {self.allowed}; {_spelled(self.default)} by default"
+
+
+def integer(meaning: str, default: int | None, least: int, most: int) -> Option:
+    """Declare an option that is an integer; or chosen by the index, if that is the default."""
+    allowed = f"an integer from {least:,} to {most:,}{', or none' * (default is None)}"
+
+    def is_allowed(value: Any) -> bool:
+        return (type(value) is int and least <= value <= most) or value is default is None
+
+    return Option(meaning, default, allowed, is_allowed)
+
+
+def power_of_two(meaning: str, most: int) -> Option:
+    """Declare an option that is a power of two up to `most`, or chosen by the index."""
+
+    def is_allowed(value: Any) -> bool:
+        return value is None or (
+            type(value) is int and 1 <= value <= most and value & (value - 1) == 0
+        )
+
+    return Option(meaning, None, f"a power of two from 1 to {most:,}, or none", is_allowed)
+
+
+def number(meaning: str, default: float, least: float, most: float) -> Option:
+    """Declare an option that is a number from `least` to `most`."""
+    allowed = f"a number from {least:g} to {most:g}"
+    if most == float("inf"):
+        allowed = f"a number of at least {least:g}"
+    return Option(
+        meaning, default, allowed, lambda v: type(v) in (int, float) and least <= v <= most
+    )
+
+
+def choice(meaning: str, *names: str) -> Option:
+    """Declare an option that is one of several names, the first by default."""
+    return Option(meaning, names[0], " or ".join(names), lambda v: type(v) is str and v in names)
+
+
+def flag(meaning: str, default: bool | None) -> Option:
+    """Declare an option that is true or false; or chosen by the index, if that is the default."""
+    allowed: tuple[Any, ...] = (True, False) if default is not None else (True, False, None)
+    return Option(
+        meaning,
+        default,
+        " or ".join(map(_spelled, allowed)),
+        lambda v: any(v is each for each in allowed),
+    )
+
+
+def checked_options(
+    index: str, declared: Mapping[str, Option], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return all options of an index, given or default; raise if one is unknown or not allowed."""
+    for name, value in given.items():
+        if name not in declared:
+            known = "".join(f"\n  {each}: {option}" for each, option in declared.items())
+            raise RuleError(
+                f"index {index!r} has no option {name!r}{near(name, declared)}"
+                + (f" (its options are{known})" if declared else " (it has none)")
+            )
+        option = declared[name]
+        if not option.is_allowed(value):
+            raise RuleError(
+                f"option {name!r} of index {index!r} ({option.meaning}) must be {option.allowed}; "
+                f"got {value!r}"
+            )
+    return {name: given.get(name, option.default) for name, option in declared.items()}
+
+
+def _spelled(value: Any) -> str:
+    return {bool: str(value).lower(), type(None): "none"}.get(type(value), f"{value}")
