@@ -32,7 +32,10 @@ from tocsin.model.schema import Schema
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule; weights that are 1 and payload that is null are left out."""
+    """One rule; weights that are 1 and payload that is null are left out.
+
+    A time of the payload that Python cannot hold, such as one after the year 9999, is an integer.
+    """
 
     id: Any
     where: str
