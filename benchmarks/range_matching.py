@@ -57,6 +57,7 @@ from benchmarks.timing import (
     versions,
 )
 from tocsin import jit
+from tocsin.model.categories import Categories
 from tocsin.model.conjunctions import kept
 from tocsin.model.events import Events
 from tocsin.model.keys import EventBatch
@@ -378,7 +379,7 @@ def measure_in_place(document: Document, name: str, workload: Workload, batch: i
     points = point_table(workload.first(1_000))
     ((part,),) = (live.segment.parts for live in rules.snapshot().segments)
     index, expected = part.index, rules.count(points)
-    events = Events.read(points, rules.schema, range(len(rules.schema)), {})
+    events = Events.read(points, rules.schema, range(len(rules.schema)), Categories())
     drawn = np.random.default_rng(0).permutation(workload.rules)
     inserting, removing = [], []
     for gone in drawn[: 5 * batch].reshape(5, batch):
