@@ -1,11 +1,11 @@
-"""Matching of Boolean expressions in many dimensions, and the k most relevant of them.
+"""Matching Boolean expressions over many attributes, and finding the k best of them.
 
     python -m benchmarks.boolean_matching [--size tiny|full] [--only match,top] [--out FILE]
 
 The workloads are those of `benchmarks.boolean_workloads`. One thread, one core; times are the best
-of several, all in turn; what indexes find is compared, by the number of pairs and the sum of a hash
-of each, and for the best rules by rules, scores and order. An index that is slow is timed with
-fewer of the events. `tiny` only shows that it runs; its figures mean nothing.
+of several repetitions, with all indexes taking turns. Matches are compared by the number of pairs
+and the sum of their hashes, the k best by rule, score and order. Slow indexes are timed with fewer
+events. `tiny` only shows that the benchmark runs; its figures mean nothing.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ def measure_build(document: Document, size: dict[str, Any]) -> None:
         for index in [i for i in NAMES if i != "exhaustive"]:
             build_row(document, words(name, zipf, n), index, INDEXES[index].build, c, world.floats)
         if "bestar" in INDEXES:
-            said = "bestar, inserted one after another"
+            said = "bestar, inserted one by one"
             build_row(document, words(name, zipf, n), said, grown, c, world.floats)
 
 
@@ -340,9 +340,9 @@ def measure_flat(document: Document, size: dict[str, Any]) -> None:
             label = words("A", zipf, n)
             times = swept(document, what, label, settings, n, asked)
             if field == "cardinality":
-                ratio, said = max(times) / min(times), "the slowest over the fastest"
+                ratio, said = max(times) / min(times), "slowest over fastest"
             else:
-                ratio, said = max(times) / times[0], f"the slowest over that of {values[0]}"
+                ratio, said = max(times) / times[0], f"slowest over {values[0]}"
             target(f"{NAMES[0]}: {label}, {values[0]:,} to {values[-1]:,} {what}: {said}",
                    ratio, 1.2, "times")  # fmt: skip
 
@@ -355,7 +355,7 @@ def measure_growth(document: Document, size: dict[str, Any]) -> None:
     proportion: then it satisfies as many as before, and what grows is the memory.
     """
     for name, zipf in size["cases"]:
-        for said, spread in (("as many clusters", False), ("clusters in proportion", True)):
+        for said, spread in (("same number of clusters", False), ("clusters in proportion", True)):
             grow(document, name, zipf, said, spread, size)
 
 
@@ -387,7 +387,7 @@ def grow(
     what = (
         f"{index}: {words(name, zipf, first)} to {size['growth'][-1]:,}, the same matches, {said}"
     )
-    document.targets.at_most(f"{what}: growth", each[-1] / each[0], 4, "times an event")
+    document.targets.at_most(f"{what}: growth", each[-1] / each[0], 4, "times per event")
 
 
 MEASURES = {
@@ -401,18 +401,18 @@ class Document:
     def __init__(self, size: str):
         self.size = size
         self.match = Section(
-            "All that hold", "workload", "matches an event", "index", "add_many",
-            "bytes a rule", "time an event", "against counting", "against exhaustive",
-            "through Rules.match", "against counting", "target", "met",
-            note="Time an event: the index and accept alone, events are keys, memory is reused; "
-            "targets are for this column. Through Rules.match: an Arrow table of maps is given "
-            "and read, fresh ids and offsets come back. Bytes are those of index and conjunctions.",
+            "All matches", "workload", "matches per event", "index", "add_many",
+            "bytes per rule", "time per event", "over counting", "over exhaustive",
+            "Rules.match, per event", "over counting", "target", "met",
+            note="Time per event: index and accept only, with events as keys and reused memory; "
+            "targets are for this column. Rules.match: reads an Arrow table of maps and returns "
+            "new ids and offsets. Bytes are those of the index and the conjunctions.",
         )  # fmt: skip
         self.top = Section(
-            "The k most relevant", "workload", "what", "match all", "scan: score all that hold",
+            "The k best", "workload", "index and k", "match all", "scan: score all matches",
             "top", "match all / top", "scan / top", "target", "met",
-            note="Weights by inverse frequency. Events are keys, memory is reused. Scan: the "
-            "candidates of the index, accepted, all scored, the k best kept; nothing is pruned.",
+            note="Weights by inverse frequency, events as keys, reused memory. Scan finds and "
+            "scores all matches and keeps the k best, without pruning.",
         )  # fmt: skip
         self.build = Section(
             "Building an index over conjunctions", "workload", "index", "seconds", "index alone",
@@ -420,22 +420,23 @@ class Document:
         )  # fmt: skip
         self.churn = Section(
             "Half of the rules exchanged", "workload", "index", "exchange", "segments",
-            "match, fresh build", "match, after", "ratio", "target", "met",
-            note=f"Through `Rules`: in {STEPS} steps, each removes a part of the rules and adds as "
-            "many. The fresh build has the rules that are left.",
+            "match, new build", "match, afterwards", "ratio", "target", "met",
+            note=f"With `Rules`, in {STEPS} steps; each removes some rules and adds as many. The "
+            "new build has the same rules.",
         )  # fmt: skip
         self.one = Section(
             "One event at a time from Python: rules.top(event, 5)", "workload", "index", "p50",
             "p99", "target", "met",
         )  # fmt: skip
-        self.targets = Section("Flat and growing", "what", "ours", "target", "met")
+        self.targets = Section("Scaling", "task", "Tocsin", "target", "met")
         self.swept = Section(
-            "Cardinality and dimensions", "workload", "matches an event", *SWEPT,
-            note="Time an event; events are keys, memory is reused.",
+            "Cardinality and dimensions", "workload", "matches per event", *SWEPT,
+            note="Time per event, with events as keys and reused memory.",
         )  # fmt: skip
         self.growth = Section(
-            "Growth at the same number of matches", "workload", "matches an event", "build",
-            "index, bytes a rule", "conjunctions", "time an event", "times the first",
+            "Growth at the same number of matches", "workload", "matches per event", "build",
+            "index, bytes per rule", "conjunctions, bytes per rule", "time per event",
+            "relative to the first",
         )  # fmt: skip
 
     @property
@@ -450,13 +451,15 @@ class Document:
         head = [
             "# Benchmark: Boolean expressions",
             "",
-            "Written by `make bench` (benchmarks/boolean_matching.py). The workloads are those of",
-            "benchmarks/boolean_workloads.py, which says how matches are planted: 400 dimensions,",
-            "rules of 5 to 11 ranges, events of 13 to 17 values, 4 clusters of 100 values in a",
-            "domain of 250 million. A: ranges of 1 to 9 values. B: ranges of 70 to 80 values.",
-            "Every event is a fresh draw. One thread on one core; the best of several",
-            "repetitions, all in turn. What indexes find was compared by number and hash of the",
-            "pairs; the best rules by rule, score and order.",
+            "Generated by `make bench` (benchmarks/boolean_matching.py). The workloads are in",
+            "benchmarks/boolean_workloads.py, which explains how matches are planted: 400",
+            "dimensions, rules of 5 to 11 ranges, events of 13 to 17 values, 4 clusters of 100",
+            "values in a domain of 250 million. A: ranges of 1 to 9 values. B: ranges of 70 to 80",
+            "values. Every event is drawn independently.",
+            "",
+            "One thread on one core; times are the best of several repetitions, with all indexes",
+            "taking turns. Matches are compared by number and hash of the pairs, the k best by",
+            "rule, score and order.",
             "",
             f"Size {self.size}; {platform.machine()}, Python {platform.python_version()},",
             f"{versions('numpy numba pyarrow')}.",

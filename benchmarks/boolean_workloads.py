@@ -17,8 +17,9 @@ the clusters. So no rule is made from an event, and every event is a fresh draw 
 matches by chance: of the rules of its profile those all of whose ranges have its values. How many
 profiles there are follows from the match probability that is asked for.
 
-Unlike BEGen, which is not to be had, we cannot say how it plants; the profiles are ours. The
-paper's weights come with its formula's slip put right, see `weighted`. Everything is by seed.
+BEGen is not available, so we do not know how it plants matches; the profiles are our own. The
+weights follow the paper, with an error in its formula corrected, see `weighted`. Everything is
+seeded.
 """
 
 from __future__ import annotations

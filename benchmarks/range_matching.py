@@ -2,14 +2,14 @@
 
     python -m benchmarks.range_matching [--size tiny|full] [--only W1,W5] [--out FILE]
 
-Rules are indexed beforehand; all that a new batch of points needs is counted, also a peer's
-objects for the points and its index over them. One thread, one core. Every result is checked:
-the number of pairs and the sum of a hash of each. What would take a peer longer than a minute
-is estimated from fewer points, and said to be. Times are the best of several, all in turn;
-results are let go of off the clock. Also: what choosing an index by itself costs against the
-best single one, also for rules of several shapes; build, growth from 10 thousand to 10 million
-rules, one event at a time.
-`tiny` only shows that it runs; its figures mean nothing.
+The rules are indexed in advance. The times include everything that a new batch of points needs,
+such as a peer's objects for the points and its index over them. One thread, one core. Every result
+is checked: the number of pairs and the sum of their hashes. If a peer would take longer than a
+minute, its time is estimated from fewer points and marked as an estimate. Times are the best of
+several repetitions, with all libraries taking turns; results are released outside the measured
+time. Also measured: the automatic choice of an index against the best single one, for rules of
+one shape and of several; building; growth from 10 thousand to 10 million rules; one event at a
+time. `tiny` only shows that the benchmark runs; its figures mean nothing.
 """
 
 from __future__ import annotations
@@ -57,6 +57,7 @@ from benchmarks.timing import (
     versions,
 )
 from tocsin import jit
+from tocsin.model.categories import Categories
 from tocsin.model.conjunctions import kept
 from tocsin.model.events import Events
 from tocsin.model.keys import EventBatch
@@ -114,7 +115,7 @@ class Batches:
         return cls(peer, given, large, needed // batches)
 
     def run(self, digest: Digest | None = None) -> tuple[float, float]:
-        """Return seconds of taking and of joining; what is found is let go of off the clock."""
+        """Return seconds of taking and of joining; results are released outside the time."""
         taking = joining = 0.0
         for first, points in self.given:
             touch(self.room)
@@ -217,9 +218,9 @@ def checked_runners(kind: type[Peer], ours: Ours) -> list[Contender]:
         check(f"{kind.name}, {workload.name}", digest, ours.digest(n))
         say(f"    {sum(seconds):,.3f} s")
         if len(batches.given) > 1:
-            remarks.append(f"in {len(batches.given)} batches of points, each let go of at once")
+            remarks.append(f"in {len(batches.given)} batches of points, each released immediately")
         elif batches.large and peer.streams:
-            remarks.append("read in pieces, each let go of at once")
+            remarks.append("read in pieces, each released immediately")
         runner = Contender(kind.name, batches.run, seconds, remarks, peer, build)
     runners.append(runner)
     if kind.counts:
@@ -317,13 +318,13 @@ def measure_regret(document: Document, workload: Workload, auto: tocsin.Rules) -
 
 
 def measure_memory(document: Document, nbytes: int, rest: float) -> None:
-    """Time the first touch of memory let go of some seconds ago, and let go of just now."""
+    """Time the first write to memory that was released some seconds ago, and just now."""
     touch(nbytes)
     time.sleep(rest)
     for after in (f"{rest:g} seconds ago", "just now"):
         seconds = touch(nbytes)
-        rate = f"{nbytes / seconds / 1e9:.1f} GB a second"
-        document.memory.row(f"{nbytes >> 20:,} MiB let go of {after}", milli(seconds), rate)
+        rate = f"{nbytes / seconds / 1e9:.1f} GB per second"
+        document.memory.row(f"{nbytes >> 20:,} MiB released {after}", milli(seconds), rate)
 
 
 def measure_growth(document: Document, size: str) -> None:
@@ -347,7 +348,7 @@ def measure_growth(document: Document, size: str) -> None:
         if n == asked_of:
             target = document.targets.at_most
             target(f"build of {n:,} uniform boxes", ours.build, 2, "s")
-            target("  memory besides ids", bytes_each, 150, "bytes a box")
+            target("  memory without ids", bytes_each, 150, "bytes per box")
             measure_one_at_a_time(document, ours.rules, workload, asked)
             in_place = {"grid": workload, "ntree": workload}
             for name, index in (("W6", "intervals"), ("W5", "rectangles")):
@@ -378,7 +379,7 @@ def measure_in_place(document: Document, name: str, workload: Workload, batch: i
     points = point_table(workload.first(1_000))
     ((part,),) = (live.segment.parts for live in rules.snapshot().segments)
     index, expected = part.index, rules.count(points)
-    events = Events.read(points, rules.schema, range(len(rules.schema)), {})
+    events = Events.read(points, rules.schema, range(len(rules.schema)), Categories())
     drawn = np.random.default_rng(0).permutation(workload.rules)
     inserting, removing = [], []
     for gone in drawn[: 5 * batch].reshape(5, batch):

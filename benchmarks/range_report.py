@@ -14,40 +14,40 @@ class Document:
     def __init__(self, size: str, versions: str):
         self.size, self.versions = size, versions
         self.summary = Section(
-            "Against the best peer", "workload", "pairs", "build", "bytes a rule", "index",
-            "match, fresh", "best peer, fresh", "ratio", "target", "met",
-            note="Fresh: ids and offsets in fresh memory on our side, pairs or ids on theirs. The\n"
-            "results of W5 and W6 are 2.4 and 4 GB: writing them into new pages is most of our\n"
-            "time, and no index can save that.",
+            "Tocsin and the fastest peer", "workload", "pairs", "build", "bytes per rule", "index",
+            "match", "fastest peer", "ratio", "target", "met",
+            note="Results are written to new memory: ids and offsets by Tocsin, pairs or ids by\n"
+            "the peers. The results of W5 and W6 are 2.4 and 4 GB. Most of Tocsin's time there is\n"
+            "the first write to new pages, which no index can avoid.",
         )  # fmt: skip
         self.reuse = Section(
-            "Blocks and counts", "workload", "match, fresh", "match and event numbers", "blocks",
-            "fresh / blocks", "counts", "fresh / counts", "target", "met", "best peer's counts",
-            "ratio",
-            note="Blocks save the first touch of pages, counts the writing too: the slower fresh\n"
-            "memory is on a machine (see First touch of memory), the more they save.",
+            "Blocks and counts", "workload", "match", "match, with event numbers", "match_blocks",
+            "match / match_blocks", "count", "match / count", "target", "met",
+            "fastest peer's count", "ratio",
+            note="`match_blocks` reuses its memory, and `count` writes no pairs. The slower new\n"
+            "memory is on a machine (see First write to new memory), the more they save.",
         )  # fmt: skip
         self.memory = Section(
-            "First touch of memory on this machine", "memory", "seconds", "rate",
-            note="Before each run in fresh memory, ours and a peer's, as much was touched and let\n"
-            "go of, off the clock: the second line holds for all, and not the first.",
+            "First write to new memory on this machine", "memory", "seconds", "rate",
+            note="Before each run, Tocsin's or a peer's, the memory that it needs is written and\n"
+            "released, outside the measured time. So the second row applies to all runs.",
         )  # fmt: skip
         self.peers: list[Section] = []
         self.regret = Section(
             "The planner's regret", "workload", "grid", "ntree", "rectangles", "intervals",
-            "exhaustive", "auto chose", "auto", "auto / best single", "target", "met",
+            "exhaustive", "chosen by auto", "auto", "auto / best single", "target", "met",
         )  # fmt: skip
-        self.targets = Section("Build and single events", "what", "ours", "target", "met")
+        self.targets = Section("Build and single events", "task", "Tocsin", "target", "met")
         self.growth = Section(
-            "Growth: uniform squares, about 4 matches an event", "boxes", "matches an event",
-            "build", "bytes a box", "time an event", "times the first",
+            "Growth: uniform squares, about 4 matches per event", "boxes", "matches per event",
+            "build", "bytes per box", "time per event", "relative to the first",
         )  # fmt: skip
 
     def workload(self, workload: Workload, build: float, rules, pairs, mine, peers) -> None:
         """Add a workload: our runners (match, blocks, counts and perhaps pairs), and the peers'."""
         name = workload.name
         match, blocks, counts = mine[:3]
-        whole = milli(mine[3].seconds) if len(mine) > 3 else "not made, for memory"
+        whole = milli(mine[3].seconds) if len(mine) > 3 else "not measured: too large"
         best = nearest([p for p in peers if not p.counts])
         ratio = best.seconds / match.seconds if best else 0.0
         index = " and ".join(part.index for part in rules.plan().parts)
@@ -66,8 +66,8 @@ class Document:
             described(counting), f"{counting.seconds / counts.seconds:.1f} x" if counting else "",
         )  # fmt: skip
         section = Section(
-            f"{name}: {workload.words}", "who", "index over the rules", "the points", "join",
-            "total", "times ours", "remark",
+            f"{name}: {workload.words}", "library", "index over the rules", "preparing the points",
+            "join", "total", "relative to Tocsin", "remark",
         )  # fmt: skip
         for runner in mine:
             section.row(f"tocsin {runner.name}", f"{build:.3f} s" if runner is match else "", "",
@@ -78,7 +78,9 @@ class Document:
             steps = [milli(t) if known and not p.estimated else "" for t in p.taken]
             if p.counts or not (p.peer and p.peer.first_step):
                 steps[0] = ""
-            remarks = [*p.remarks, "no peer: nobody ships it"] if p.by_hand else list(p.remarks)
+            remarks = (
+                [*p.remarks, "written by hand, not a library"] if p.by_hand else list(p.remarks)
+            )
             if steps[0]:
                 remarks.insert(0, f"{milli(p.taken[1])} without {p.peer.first_step}")
             section.row(
@@ -103,18 +105,20 @@ class Document:
         head = [
             "# Benchmark: range matching",
             "",
-            "Written by `make bench` (benchmarks/range_matching.py; the workloads are in",
-            "range_workloads.py, the peers and their settings in range_peers). Rules are indexed",
-            "beforehand; all that a new batch of points needs is counted, also a peer's own",
-            "objects and its index over the points. Mixed has bands of a price, fences, boxes of",
-            "speed and heading, and ages in a tier: 20,000 points x 255,000 rules. One",
-            "thread on one core; the best of several repetitions, all in turn. The pairs of",
-            "every peer were checked against ours by number and hash, those of an estimate on",
-            "the points that it was estimated from. A ratio above 1 is in our favour.",
+            "Generated by `make bench` (benchmarks/range_matching.py). The workloads are in",
+            "range_workloads.py, the peers and their settings in range_peers.",
+            "",
+            "The rules are indexed in advance. The times include everything that a new batch of",
+            "points needs, such as a peer's own objects and its index over the points. One thread",
+            "on one core; times are the best of several repetitions, with all libraries taking",
+            "turns. The pairs of every peer are compared with Tocsin's by number and hash; for an",
+            "estimate, on the points that it is estimated from. A ratio above 1 is in Tocsin's",
+            "favour. The workload `mixed` has price bands, geofences, boxes over speed and",
+            "heading, and age ranges per tier: 20,000 points x 255,000 rules.",
             "",
             f"Size {self.size}; {platform.machine()}, Python {platform.python_version()},",
             f"{self.versions}.",
-            "DuckDB's spatial extension is not in its package, and is not used.",
+            "DuckDB's spatial extension is not part of its package and is not used.",
         ]
         write(path, head, self.sections)
 

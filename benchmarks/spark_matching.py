@@ -1,10 +1,10 @@
-"""Matching on Spark against an identity `mapInArrow` of the same input and the same output shape.
+"""Matching on Spark, compared with an identity `mapInArrow` of the same input and output shape.
 
     python -m benchmarks.spark_matching [--size tiny|full] [--out docs/benchmarks-spark.md]
 
-10 million events, 1,000 rules, about one match an event, one column kept; local mode, two
-cores, both warm, in turn. The identity passes its input through Python and adds a column,
-so what differs is the matching. Also: publishing one changed rule into a store of a million.
+10 million events, 1,000 rules, about one match per event, one column kept; local mode, two cores,
+both warm, taking turns. The identity passes its input through Python and adds a column, so the
+difference is the matching. Also: publishing one changed rule to a store of a million.
 """
 
 from __future__ import annotations
@@ -75,9 +75,9 @@ def measure_matching(report: Report, events: int, rules_count: int, repetitions:
     for _ in range(repetitions):
         for i, plan in enumerate((ours, peer)):
             best[i] = min(best[i], seconds(plan))
-    what = f"{events:,} events x {rules_count:,} rules, {rate:.2f} matches an event"
+    what = f"{events:,} events x {rules_count:,} rules, {rate:.2f} matches per event"
     report.against(what, best[0], best[1], "identity")
-    report.share("  share of the identity's speed", best[1] / best[0], 0.8)
+    report.share("  speed relative to the identity", best[1] / best[0], 0.8)
     spark.stop()
 
 
@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="also write the table as Markdown")
     arguments = parser.parse_args()
     events, rules_count, stored = SIZES[arguments.size]
-    report = Report("Spark and the store", "benchmarks/spark_matching.py", arguments.size)
+    report = Report("Spark and rule stores", "benchmarks/spark_matching.py", arguments.size)
     measure_matching(report, events, rules_count, 1 if arguments.size == "tiny" else 3)
     measure_publishing(report, stored)
     report.show()

@@ -21,7 +21,7 @@ def say(text: str) -> None:
 
 
 def touch(nbytes: int) -> float:
-    """Touch memory, let go of it, and return the seconds.
+    """Write to memory, release it, and return the seconds.
 
     A virtual machine may give free memory back to its host after some seconds, and getting it
     again takes many times longer than matching does. What is to be measured in fresh memory, ours

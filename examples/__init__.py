@@ -1,1 +1,1 @@
-"""Programs to read, run and change."""
+"""Runnable examples."""

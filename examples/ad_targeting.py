@@ -1,11 +1,10 @@
-"""Ad targeting: which of many campaigns matter most to a visitor, and why the second best lost.
+"""Ad targeting: find the best campaigns for a visitor, and explain why the second best lost.
 
     python -m examples.ad_targeting [--campaigns 100000]
 
-The campaigns and the visitor are those of the paper's introduction (Sadoghi, Jacobsen: Relevance
-Matters), with others beside them. A campaign says whom it wants and how much each of that counts;
-a visitor's profile says how much each of its own values counts. The score of a campaign that
-matches is the sum of the products.
+The example extends the one in the introduction of Sadoghi and Jacobsen, Relevance Matters. A
+campaign describes whom it targets and weights its attributes; a visitor weights them, too. The
+score of a matching campaign is the sum of the products. docs/ad-targeting.md explains it.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ HOW_MUCH = {"credit_score": 0.2, "visits": 0.2, "age": 0.6, "region": 0.1}
 
 
 def background(n: int) -> list[dict]:
-    """Return further campaigns, by seed: narrower, and in regions."""
+    """Return n random campaigns, each for a narrow group in one region; always the same ones."""
     rng = random.Random(1)
     made = []
     for number in range(n):
@@ -65,7 +64,7 @@ def background(n: int) -> list[dict]:
 
 
 def main(campaigns: int = 100_000) -> None:
-    """Add the campaigns, ask for the three best, and explain."""
+    """Add the campaigns, find the three best and explain the result."""
     rules = tocsin.Rules(SCHEMA)
     start = time.perf_counter()
     rules.add_many(CAMPAIGNS + background(campaigns - len(CAMPAIGNS)))

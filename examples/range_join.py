@@ -1,12 +1,12 @@
-"""A range join that is slow on Spark, three ways: as SQL, binned by hand, and with Tocsin.
+"""A range join on Spark in three ways: as SQL, binned by hand, and with Tocsin.
 
     python -m examples.range_join [--events 1000000] [--fences 5000]
 
-Events are points, fences are boxes, and the question is which fences each event is in. Spark
-has no range join, so the plain join compares every event with every fence (a broadcast nested
-loop). The workaround people use is to bin: cut the plane into squares, repeat each fence for
-every square it touches, join on the square, and compare within. The bin size has to be chosen;
-here several are tried and the best is taken. Tocsin needs no choice.
+Events are points and fences are boxes; the join finds the fences that each event is in. Spark has
+no range join, so the plain join compares every event with every fence (a broadcast nested loop).
+The usual workaround is binning: divide the plane into squares, repeat each fence for every square
+that it touches, join on the square, and filter. It needs a bin size, so several are tried. Tocsin
+needs none. docs/spark.md shows the output.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tocsin.spark
 
 
 def city(spark, events: int, fences: int):
-    """Return events (id, x, y) and fences (id, x_low, x_high, y_low, y_high) in a unit square."""
+    """Return events (event, x, y) and fences (id, x_low, x_high, y_low, y_high) in [0, 1]^2."""
     side = "0.002 + 0.018 * rand(3)"
     points = spark.range(events, numPartitions=8).selectExpr(
         "id AS event", "rand(1) AS x", "rand(2) AS y"
@@ -41,7 +41,7 @@ def as_sql(points, boxes):
 
 
 def binned(points, boxes, bins: int):
-    """Join on squares, then on the condition."""
+    """Join on squares, then filter by the condition."""
     from pyspark.sql.functions import broadcast, expr
 
     squares = boxes.selectExpr(
@@ -53,19 +53,19 @@ def binned(points, boxes, bins: int):
 
 
 def with_tocsin(points, boxes):
-    """Match."""
+    """Match the points with the boxes."""
     return tocsin.spark.match(points, boxes, keep=["event"])
 
 
 def timed(make) -> tuple[float, int]:
-    """Return the seconds that planning and running take, and the number of pairs."""
+    """Return the seconds for planning and running, and the number of pairs."""
     start = time.perf_counter()
     pairs = make().count()
     return time.perf_counter() - start, pairs
 
 
 def main() -> None:
-    """Run all three and print a table."""
+    """Run all ways and print a table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--fences", type=int, default=5_000)

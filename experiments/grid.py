@@ -27,13 +27,15 @@ SIZES = {
 }  # fmt: skip
 _TREES = ("R*-tree", "packed R-tree", "shapely")
 _THESIS_GRID = "grid 1000 x 1000"
+_INDEXES = (
+    "The grid is Tocsin's, with a second tier where needed; beside it is the thesis' grid, one "
+    "tier of 1000 x 1000 cells. The trees are Tocsin's, with the leaf size that is fastest here. "
+    "R*-tree: the leaves are built by libspatialindex's insertion; a kernel over flat arrays with "
+    "reused buffers searches it, and the packed R-tree as well."
+)
 _RIVALS = (
-    "The grid is Tocsin's, with a second tier where it needs one, and beside it the thesis' one "
-    "tier of 1000 x 1000 cells; the trees are Tocsin's, with leaves of the size that is fastest "
-    "here. R*-tree: leaves as libspatialindex's insertion makes "
-    "them, searched, like the packed R-tree, by a kernel in flat arrays with reused buffers; "
-    "shapely: `STRtree.query` of many points at once, fresh pairs. R-trees are asked with the "
-    "first 30,000 objects, and a cycle is as many times longer."
+    f"{_INDEXES} shapely: `STRtree.query` of many points at once, with new pairs. R-trees are "
+    "measured with the first 30,000 objects, and the time is scaled to a full cycle."
 )
 
 # ------------------------------------------------------------ the thesis' data
@@ -178,7 +180,7 @@ def bars_of_cycles(title: str, found: dict[str, list[Case]], names: tuple[str, .
             for name in names
             if name in several[0].seconds
         }
-        drawing.bars(ax, shape, groups, "milliseconds a cycle", series)
+        drawing.bars(ax, shape, groups, "milliseconds per cycle", series)
     return picture
 
 
@@ -212,7 +214,7 @@ def squares(size: str) -> Finding:
         "thesis, Figs. 3.6-3.7",
         "The grid is the fastest for all three distributions: 1.7 s for 1,000,000 objects and "
         "25,000 hyper-skewed queries, where the quad-tree takes 8.5 s and the R-tree 33.2 s. The "
-        "quad-tree beats R-trees for skewed data, but not for most uniform and hyper-skewed.",
+        "quad-tree beats R-trees on skewed data, but mostly not on uniform and hyper-skewed data.",
         f"Squares of side 0.01 in the unit square. {_RIVALS}",
         [
             at_least(
@@ -226,12 +228,12 @@ def squares(size: str) -> Finding:
                 1.2,
             ),
             at_least(
-                "hyper-skewed, most objects: an order of magnitude over the R*-tree, 19 there",
+                "hyper-skewed, most objects: 10 times as fast as the R*-tree (in the paper 19)",
                 last["R*-tree"] / last["grid"],
                 10,
             ),
             at_least(
-                "hyper-skewed, most objects: well over the quad-tree, 4.9 there",
+                "hyper-skewed, most objects: faster than the quad-tree (in the paper 4.9 times)",
                 last["quad-tree"] / last["grid"],
                 2,
             ),
@@ -253,9 +255,9 @@ def tree_of_32(size: str) -> Finding:
         "grid-32-tree",
         "The 32-tree",
         "thesis, Figs. 3.8-3.9",
-        "A quad-tree is too deep for hyper-skewed data; a tree with 32 x 32 children zooms faster, "
-        "and lies between the R*-tree and the grid for all three distributions.",
-        f"As above. {_RIVALS.split('; shapely')[0]}.",
+        "A quad-tree is too deep for hyper-skewed data. A tree with 32 x 32 children zooms faster; "
+        "its speed is between the R*-tree's and the grid's for all three distributions.",
+        f"The same data. {_INDEXES}",
         [
             at_least(
                 "the 32-tree is faster than the R*-tree in every case",
@@ -293,7 +295,7 @@ def memory(size: str) -> Finding:
         order = sorted((n for n in names if n in case.seconds), key=case.seconds.__getitem__)
         pairs = [(a, b) for i, a in enumerate(order) for b in order[i + 1 :]]
         agree.append(np.mean([relative[a][-1] >= relative[b][-1] for a, b in pairs]))
-    picture, (ax,) = drawing.panels(1, "Memory beside an R-tree's (thesis, 3.10)", 4.6)
+    picture, (ax,) = drawing.panels(1, "Memory relative to an R-tree (thesis, 3.10)", 4.6)
     picture.set_figwidth(9)
     title = f"{queries:,} queries; a packed R-tree is 1"
     drawing.bars(ax, title, list(found), "times the memory of a packed R-tree", relative)
@@ -301,14 +303,14 @@ def memory(size: str) -> Finding:
         "grid-memory",
         "Memory",
         "thesis, Fig. 3.10",
-        "Speed is paid for with memory: the faster an index, the more it takes; the grid takes the "
+        "Speed costs memory: the faster an index, the more memory it takes. The grid takes the "
         "most, an R-tree the least.",
-        f"{queries:,} squares of side 0.01. A packed R-tree here takes 36 bytes a box and its "
-        "nodes, 32 of them for the bounds, which are counted for the others too; "
-        "`Grid` keeps a budget of 80 bytes a box, at least 4 MB.",
+        f"{queries:,} squares of side 0.01. A packed R-tree takes 36 bytes per box besides its "
+        "nodes. 32 of them are the bounds, which are counted for the other indexes as well. `Grid` "
+        "has a budget of 80 bytes per box, at least 4 MB.",
         [
             at_least(
-                "the thesis' grid takes more than any other index (over the next)",
+                "the thesis' grid takes more memory than any other index (over the next)",
                 min(
                     relative[_THESIS_GRID][i] / max(v[i] for n, v in relative.items() if n != g)
                     for g in [_THESIS_GRID]
@@ -317,7 +319,7 @@ def memory(size: str) -> Finding:
                 1,
             ),
             at_least(
-                "the trees of squares take more than the R*-tree",
+                "the 32-tree and the quad-tree take more than the R*-tree",
                 min(
                     a / b
                     for name in ("32-tree", "quad-tree")
@@ -325,7 +327,12 @@ def memory(size: str) -> Finding:
                 ),
                 1,
             ),
-            at_least("of two indexes the faster takes more", float(np.mean(agree)), 0.75, ""),
+            at_least(
+                "of two indexes, the faster takes more (share of pairs)",
+                float(np.mean(agree)),
+                0.75,
+                "",
+            ),
         ],
         picture,
     )
@@ -346,10 +353,11 @@ def elongated(size: str) -> Finding:
         "grid-elongated",
         "Elongated queries",
         "thesis, Figs. 3.11-3.12",
-        "With half of the queries 0.1 x 0.001 and half 0.001 x 0.1 the grid gets slightly slower "
-        "and the R*-tree substantially, so that the grid's lead is even greater than for squares.",
-        "The same area as the squares; in the dense corner of hyper-skewed data sides are a "
-        f"thousandth. {_RIVALS}",
+        "If half of the queries are 0.1 x 0.001 and half 0.001 x 0.1, the grid becomes slightly "
+        "slower and the R*-tree substantially slower, so the grid's lead is even greater than for "
+        "squares.",
+        "The same area as the squares. In the dense corner of hyper-skewed data, sides are a "
+        f"thousandth of that. {_RIVALS}",
         [
             at_least(
                 "the grid beats every other index in every case",
@@ -392,7 +400,7 @@ def grid_size(size: str) -> Finding:
     picture, axes = drawing.panels(2, "How many cells? (thesis, 3.13a)")
     ours = int(made["chosen"].index.layout.across[0])
     for ax, title, label, values in (
-        (axes[0], f"{objects:,} objects, {queries:,} queries", "milliseconds a cycle", times),
+        (axes[0], f"{objects:,} objects, {queries:,} queries", "milliseconds per cycle", times),
         (axes[1], "memory", "megabytes", nbytes),
     ):
         series = {"n x n cells": [values[str(n)] for n in s["across"]]}
@@ -404,8 +412,8 @@ def grid_size(size: str) -> Finding:
         "grid-size",
         "The grid's size",
         "thesis, Fig. 3.13a",
-        "The formula asks for 1000 x 1000 cells; from 100 x 100 to there the gain is substantial, "
-        "beyond, at 2000 x 2000, it is minor.",
+        "The formula gives 1000 x 1000 cells. The gain from 100 x 100 cells is substantial; the "
+        "further gain at 2000 x 2000 is minor.",
         f"{objects:,} objects, {queries:,} queries of side 0.01, uniform; one tier of n x n cells.",
         [
             at_least("100 to 1000 cells across: a substantial gain", few / asked, 2),

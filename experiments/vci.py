@@ -61,14 +61,14 @@ def search_and_storage(size: str) -> Finding:
         "vci-search-and-storage",
         "Virtual construct intervals, time and storage",
         "VCI, Figs. 6-7",
-        "The direct list searches fastest but takes much storage; logarithmic constructs search "
-        "nearly as fast with the least storage, less than simple ones; the interval skip list, the "
-        "best before, is good at neither.",
-        f"Intervals of 1 to {_MOST} on {_RANGE:,} values, L = {_LONGEST}; numbers and lengths are "
-        "ours, as the text gives only the range. LCI, SCI and the direct list are the paper's to "
-        "the letter, without its bit vectors; a segment tree stands for the skip list, whose "
-        "markers it has without the randomness; ncls: many points at once, fresh pairs; "
-        "`Intervals` is what Tocsin ships: a coarser lattice, sorted ends, L chosen.",
+        "The direct list is the fastest but takes much storage. Logarithmic constructs (LCI) are "
+        "nearly as fast and take the least storage, less than simple constructs (SCI). The "
+        "interval skip list, the best index before, is worse in both.",
+        f"Intervals of 1 to {_MOST} on {_RANGE:,} values, L = {_LONGEST}. Numbers and lengths are "
+        "our choice, as the text gives only the range. LCI, SCI and the direct list follow the "
+        "paper literally, without its bit vectors. A segment tree stands for the skip list: it has "
+        "the same markers without the randomness. ncls gets many points at once and returns new "
+        "pairs. `Intervals` is Tocsin's index: a coarser lattice, sorted ends, and its own L.",
         [
             at_most("the direct list is the fastest", last(times, "direct list") / fastest, 1.1),
             at_most(

@@ -85,9 +85,9 @@ def lengths(size: str) -> Finding:
         "vcr-lengths",
         "The longest side of a construct",
         "VCR, Fig. 6",
-        "Too small an L activates many small rectangles, too large an L makes the covering set "
-        "large; for W = 20 storage is least at L = 8 and search time at L = 16, for W = 40 both "
-        "at L = 16; the larger the predicates, the larger the best L.",
+        "If L is too small, many small rectangles are activated; if it is too large, the covering "
+        "set is large. For W = 20, storage is least at L = 8 and search time at L = 16; for W = "
+        "40, both at L = 16. The larger the predicates, the larger the best L.",
         f"{n:,} predicates with sides of 1 to W on {side[0]} x {side[1]} values, 90% of corners in "
         "10% of the plane; `Rectangles`, direct table, reused buffers.",
         [
@@ -96,7 +96,7 @@ def lengths(size: str) -> Finding:
             near_power("W = 40: storage is least at L = 16", best[40][1], 16),
             near_power("W = 40: search is fastest at L = 16", best[40][0], 16),
             at_least(
-                "larger predicates ask for an L no smaller (W = 40 over W = 20, by storage)",
+                "larger predicates need at least as large an L (W = 40 over W = 20, by storage)",
                 best[40][1] / best[20][1],
                 1,
             ),
@@ -158,21 +158,21 @@ def against_r_tree(size: str) -> Finding:
         "Against R-trees",
         "VCR, Fig. 7",
         "A search takes 60 microseconds instead of an R-tree's 304 with 32,000 uniform predicates, "
-        "280 instead of 1,300 under a 90-10 skew, and the difference grows with more predicates; "
-        "the price is a modest increase of storage.",
+        "280 instead of 1,300 with a 90-10 skew. The difference grows with the number of "
+        "predicates. The price is a modest increase in storage.",
         f"Predicates of 1 to 40 by 1 to 20 on {side[0]} x {side[1]} values, simple decomposition. "
-        "R*-tree: leaves as libspatialindex's insertion makes them, searched, like the packed "
-        "R-tree, by a kernel in flat arrays with reused buffers; shapely: `STRtree.query` of all "
-        "points at once, fresh pairs. Of the three R-trees the fastest counts, of the two VCR "
-        "indexes (L = 16, and L as Tocsin chooses it) the faster, for storage too.",
+        "R*-tree: the leaves are built by libspatialindex's insertion; a kernel over flat arrays "
+        "with reused buffers searches it, and the packed R-tree as well. shapely: `STRtree.query` "
+        "of all points at once, with new pairs. The checks use the fastest of the three R-trees "
+        "and the faster of the two VCR indexes (L = 16, or Tocsin's choice), also for storage.",
         [
             at_least(
-                "uniform, fewest predicates: faster than an R-tree, in the paper 5.1 times",
+                "uniform, fewest predicates: faster than an R-tree (in the paper 5.1 times)",
                 gain["uniform"][0],
                 2,
             ),
             at_least(
-                "90-10, fewest predicates: faster than an R-tree, in the paper 4.6 times",
+                "90-10, fewest predicates: faster than an R-tree (in the paper 4.6 times)",
                 gain["90-10"][0],
                 2,
             ),
@@ -220,17 +220,22 @@ def hashing(size: str) -> Finding:
         "vcr-hashing",
         "Hashing",
         "VCR, Fig. 8",
-        "On a plane of 3,000,000 values a hash table of the activated rectangles takes much less "
-        "than an array of all; a search then takes 400 to 1,300 microseconds instead of 80 to 860 "
-        "(32,000 to 256,000 predicates): a good trade, most so for few predicates.",
+        "On a plane of 3,000,000 values, a hash table of the activated rectangles takes much less "
+        "storage than an array of all rectangles. A search then takes 400 to 1,300 microseconds "
+        "instead of 80 to 860 (32,000 to 256,000 predicates). This is a good trade, especially for "
+        "few predicates.",
         f"Predicates of 1 to 40 by 1 to 20 on {side[0]} x {side[1]} values, 90% of corners in 1% "
-        "of the plane, overlapped decomposition, L = 16. Our table is a quarter to half full, the "
-        "paper's had about 10 places a predicate.",
+        "of the plane, overlapped decomposition, L = 16. Our table is a quarter to half full; the "
+        "paper's has about 10 slots per predicate.",
         [
             at_least("the fewest predicates: hashing saves storage", smaller[0], 2),
             at_least("the most predicates: hashing saves storage", smaller[-1], 1.1),
-            at_least("the fewest predicates: a search is slower, 5 times there", slower[0], 1.5),
-            at_least("the most predicates: a search is slower, 1.5 times there", slower[-1], 1.1),
+            at_least(
+                "the fewest predicates: a search is slower (in the paper 5 times)", slower[0], 1.5
+            ),
+            at_least(
+                "the most predicates: a search is slower (in the paper 1.5 times)", slower[-1], 1.1
+            ),
             at_least("the price shrinks with more predicates", slower[0] / slower[-1], 1.2),
         ],
         picture,
@@ -258,7 +263,7 @@ def overlapping(size: str) -> Finding:
     x = (_PREDICATES, s["counts"])
     drawing.lines(axes[0], "time of a search", x, "microseconds", times, zero=True)
     drawing.lines(
-        axes[1], f"activated constructs over {_HASH_SIZE:,} places", x, "load factor", load,
+        axes[1], f"activated constructs over {_HASH_SIZE:,} slots", x, "load factor", load,
         zero=True,
     )  # fmt: skip
     gain = [a / b for a, b in zip(times["simple"], times["overlapped"], strict=True)]
@@ -267,13 +272,13 @@ def overlapping(size: str) -> Finding:
         "vcr-overlapped",
         "Overlapped decomposition",
         "VCR, Fig. 9",
-        "Overlapped decomposition activates fewer rectangles than simple; with a hash table of a "
-        "fixed 1,800,017 places that means fewer collisions and a much better response time, most "
-        "so for many predicates.",
+        "Overlapped decomposition activates fewer rectangles than simple decomposition. With a "
+        "hash table of 1,800,017 slots, this means fewer collisions and a much better response "
+        "time, especially for many predicates.",
         f"Predicates of 1 to 40 by 1 to 20 on {side[0]} x {side[1]} values, 90-10 skew, L = 16, "
-        "hashed. Our table grows with what is activated, so its load does not; the load shown is "
-        "of the paper's table. What overlapping costs is counted: an id that several pieces give "
-        "is to be written once.",
+        "hashed. Our table grows with the number of activated rectangles, so its load stays the "
+        "same; the load shown is that of the paper's table. Times include removing duplicates: an "
+        "id that several pieces return is written once.",
         [
             at_least("fewer rectangles are activated (the most predicates)", lighter[-1], 1.1),
             at_least("the most predicates: a search is faster", gain[-1], 1.1),

@@ -19,18 +19,20 @@ class Check:
 
 def at_least(says: str, value: float, limit: float, unit: str = "x") -> Check:
     """Return whether a number reaches a limit."""
-    return Check(says, f"{number(value)}{unit} (asked: at least {limit:g}{unit})", value >= limit)
+    return Check(
+        says, f"{number(value)}{unit} (required: at least {limit:g}{unit})", value >= limit
+    )
 
 
 def at_most(says: str, value: float, limit: float, unit: str = "x") -> Check:
     """Return whether a number stays within a limit."""
-    return Check(says, f"{number(value)}{unit} (asked: at most {limit:g}{unit})", value <= limit)
+    return Check(says, f"{number(value)}{unit} (required: at most {limit:g}{unit})", value <= limit)
 
 
 def near_power(says: str, value: int, expected: int) -> Check:
     """Return whether a power of two is the expected one, or next to it."""
     near = expected / 2 <= value <= 2 * expected
-    return Check(says, f"{value} (asked: {expected}, half or double of it)", near)
+    return Check(says, f"{value} (required: {expected}, half or double of it)", near)
 
 
 def verdict(checks: list[Check]) -> str:
@@ -68,7 +70,7 @@ class Finding:
         against = [f"{c.says}: {c.measured}" for c in self.checks if not c.true]
         kept = len(self.checks) - len(against)
         counted = f"{self.verdict} ({kept} of {len(self.checks)} checks)"
-        return f"{counted}; against it: {'; '.join(against)}" if against else counted
+        return f"{counted}; failed: {'; '.join(against)}" if against else counted
 
     def record(self) -> dict[str, Any]:
         """Return what the page needs, as JSON has it."""

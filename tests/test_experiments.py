@@ -56,7 +56,7 @@ def test_verdicts(checks, expected):
     assert verdict(checks) == expected
     finding = Finding("n", "t", "s", "c", "h", checks)
     assert finding.line.startswith(expected)
-    assert ("against it: b: 2" in finding.line) == (NO in checks)
+    assert ("failed: b: 2" in finding.line) == (NO in checks)
     assert finding.record()["verdict"] == expected
 
 
@@ -77,7 +77,7 @@ def test_limits():
         True,
         False,
     ]
-    assert at_least("faster", 1234.5, 2).measured == "1,234x (asked: at least 2x)"
+    assert at_least("faster", 1234.5, 2).measured == "1,234x (required: at least 2x)"
 
 
 class Plainly:

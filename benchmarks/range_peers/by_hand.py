@@ -53,7 +53,7 @@ class ListPerCell(Peer):
         self.ids = np.empty(int(self.begin[-1]), np.int32)
         file_rectangles(*bounds, self.across, self.begin[:-1].copy(), self.ids)
         bytes_each = (self.ids.nbytes + self.begin.nbytes) / workload.rules
-        self.remark = f"ids and offsets, as ours; {bytes_each:,.0f} bytes a rule"
+        self.remark = f"ids and offsets, like Tocsin; {bytes_each:,.0f} bytes per rule"
 
     @staticmethod
     def refusal(workload: Workload) -> str:

@@ -104,7 +104,7 @@ class PolarsStreaming(Polars):
 class SedonaDB(Peer):
     name, package = "SedonaDB ST_Intersects", "sedonadb"
     streams = True
-    remark = "makes points and its index over the rules anew in each query"
+    remark = "creates points and builds its index over the rules in each query"
 
     def __init__(self, workload: Workload):
         import sedonadb

@@ -47,7 +47,7 @@ class SuperIntervals(OneAttribute):
     name, package = "superintervals", "superintervals"
     bytes_a_pair = 48
     counts = True
-    remark = "ids alone, as lists of Python's integers: its buffer is reused, but cannot be had"
+    remark = "ids only, as lists of Python integers; its reused buffer is not accessible"
 
     def __init__(self, workload: Workload):
         from superintervals import IntervalMap
@@ -74,7 +74,7 @@ class SuperIntervals(OneAttribute):
 class SortedNumPy(OneAttribute):
     name, package = "sorted NumPy, a slice a point", "numpy"
     counts = True
-    remark = "ids alone, an array a point; knows the longest interval"
+    remark = "ids only, an array per point; is told the longest interval"
 
     def __init__(self, workload: Workload):
         low, high = workload.low[0], workload.high[0]

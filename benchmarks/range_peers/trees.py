@@ -57,10 +57,10 @@ class GeoindexJoinTiles(GeoindexJoin):
 
 
 class GeoindexSearch(GeoindexJoin):
-    name = "geoindex-rs search, a call a point"
+    name = "geoindex-rs search, a call per point"
     first_step = ""
     bytes_a_pair = 6
-    remark = "ids alone, an array a point"
+    remark = "ids only, an array per point"
 
     def native(self, points: Points) -> Any:
         return [axis.tolist() for axis in points]
@@ -80,7 +80,7 @@ class GeoindexRange(Peer):
     name, package = "geoindex-rs KDTree over the points, a call a box", "geoindex_rs"
     first_step = "the index over the points"
     bytes_a_pair = 6
-    remark = "ids alone, an array a box: by rule, not by event"
+    remark = "ids only, an array per box, by rule instead of by event"
 
     def __init__(self, workload: Workload):
         from geoindex_rs import kdtree
@@ -108,7 +108,7 @@ class GeoindexRange(Peer):
 
 class ShapelyBoxes(Peer):
     name, package = "shapely STRtree over the boxes", "shapely"
-    first_step = "making the points"
+    first_step = "creating the points"
     bytes_a_pair = 48  # two growing vectors, then the array
 
     def __init__(self, workload: Workload):
@@ -131,7 +131,7 @@ class ShapelyBoxes(Peer):
 
 class ShapelyPoints(ShapelyBoxes):
     name = "shapely STRtree over the points"
-    first_step = "making the points and their tree"
+    first_step = "creating the points and their tree"
 
     def __init__(self, workload: Workload):
         import shapely
@@ -156,7 +156,7 @@ class Scipy(Peer):
     first_step = "the index over the points"
     bytes_a_pair = 48
     counts = True
-    remark = "maximum norm, a join for each size of square"
+    remark = "maximum norm, a join per size of square"
 
     def __init__(self, workload: Workload):
         from scipy.spatial import cKDTree

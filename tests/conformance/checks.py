@@ -10,6 +10,7 @@ from tests import generate, naive
 from tocsin.index.accept import accept
 from tocsin.index.finish import BestRules, EventWeights, fold, to_rules
 from tocsin.jit import frozen
+from tocsin.model.categories import Categories
 from tocsin.model.condition import Conditions
 from tocsin.model.conjunctions import Builder, conjunctions
 from tocsin.model.events import Events
@@ -25,16 +26,17 @@ class Workload:
 
     def __init__(self, conditions, events):
         self.schema = Schema(generate.SCHEMA)
-        codes, reader, builder = {}, Conditions(self.schema), Builder()
+        categories, reader, builder = Categories(), Conditions(self.schema), Builder()
         for number, condition in enumerate(conditions):
-            builder.add(number, reader.read(naive.sql(condition), codes)[0])
+            builder.add(number, reader.read(naive.sql(condition), categories)[0])
         self.conjunctions = builder.build()
         self.width = len(self.schema)
         used = range(self.width)
         self.keys = Events.read(
-            generate.arrow_table(events), self.schema, used, codes
+            generate.arrow_table(events), self.schema, used, categories
         ).keys(0, len(events))  # fmt: skip
-        self.sparse_keys = Events.read(list(events), self.schema, used, codes).keys(0, len(events))
+        as_dicts = Events.read(list(events), self.schema, used, categories)
+        self.sparse_keys = as_dicts.keys(0, len(events))
         self.truths = [
             {c for c in range(self.conjunctions.size) if self.holds(c, self.line(e))}
             for e in range(len(events))

@@ -43,7 +43,7 @@ def seen(rules):
         rules.count(EVENTS).tolist(),
         [rules[i] for i in rules],
         [i in rules for i in range(25)],
-        dict(rules._draft.codes),
+        list(rules._draft.categories),
         rules.id_type,
         rules.payload_schema,
     )
@@ -117,7 +117,7 @@ def test_lists_that_overflow(monkeypatch):
     with pytest.raises(tocsin.RuleError):
         rules.add_many(table)
     monkeypatch.undo()
-    assert (len(rules), list(rules), rules._draft.codes) == (0, [], {})
+    assert (len(rules), list(rules), list(rules._draft.categories)) == (0, [], [])
     rules.add("b", "c = 'blue'")
     assert list(rules.match({"c": "blue", "x": 9})) == [(0, "b")]
 

@@ -89,6 +89,51 @@ def test_integers_of_a_payload_that_would_become_doubles(state):
     assert rules["a"].payload == {"rank": 2.0**53}
 
 
+YEAR_11476 = 300_000_000_000_000_000  # microseconds since 1970
+TIME = pa.timestamp("us")
+
+
+@pytest.mark.parametrize("state", ["recent", "base"])
+@pytest.mark.parametrize(
+    ("array", "expected"),
+    [
+        (pa.array([YEAR_11476], TIME), YEAR_11476),
+        (pa.array([-YEAR_11476], pa.timestamp("us", "UTC")), -YEAR_11476),
+        (pa.array([5], pa.timestamp("us", "No/Where")), 5),
+        (pa.array([2**31 - 1], pa.date32()), 2**31 - 1),
+        (pa.array([2**62], pa.duration("s")), 2**62),
+        (pa.array([YEAR_11476], TIME).dictionary_encode(), YEAR_11476),
+        (pa.array([[YEAR_11476, None]], pa.list_(TIME)), [YEAR_11476, None]),
+        (pa.array([[YEAR_11476]], pa.list_(TIME, 1)), [YEAR_11476]),
+        (pa.array([{"k": [{"m": YEAR_11476}]}], pa.struct({"k": pa.list_(pa.struct({"m": TIME}))})),
+         {"k": [{"m": YEAR_11476}]}),
+        (pa.array([[("k", YEAR_11476), ("m", None)]], pa.map_(pa.string(), TIME)),
+         [("k", YEAR_11476), ("m", None)]),
+        (pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["k", "k"]),
+         [("k", 1), ("k", 2)]),
+    ],
+    ids=lambda value: str(value.type) if isinstance(value, pa.Array) else "",
+)  # fmt: skip
+def test_payload_that_python_cannot_hold(array, expected, state):
+    """It is shown as Arrow takes it back, and kept as it is."""
+    rules = rules_of(b="x > 9") if state == "recent" else tocsin.Rules(SCHEMA)
+    rules.merge()
+    rules.add_many(pa.table({"id": ["a"], "where": ["x > 1"], "p": array}))
+    assert rules.plan().parts[-1].role == state
+    (before,) = rules.match({"x": 5}).payload(rules.payload_schema).column("p").chunks
+    assert rules["a"].payload == {"p": expected}
+    rules.replace("a", "x > 2")
+    assert rules["a"].payload == {"p": expected}
+    (after,) = rules.match({"x": 5}).payload(rules.payload_schema).column("p").chunks
+    assert after.equals(before)
+
+
+def test_times_in_a_dictionary_that_python_cannot_hold_are_explained():
+    rules = rules_of(a="t IS NULL")
+    event = pa.table({"t": pa.array([YEAR_11476], TIME).dictionary_encode()})
+    assert rules.explain(event, "a").predicates[0].value == YEAR_11476
+
+
 def test_payload_that_cannot_be_kept_is_refused():
     union = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])
     rules = rules_of(a="x > 1")
@@ -121,7 +166,7 @@ def test_a_refused_rule_leaves_no_code_behind():
             rules.add(f"b{i}", f"c = 'u{i}'", weights={"x": 1})
         with pytest.raises(tocsin.TocsinError):
             rules.add_many(pa.table({"id": ["y", "z"], "where": [f"c = 'v{i}'", "c ="]}))
-    assert rules._draft.codes == {"known": 1}
+    assert list(rules._draft.categories) == ["known"]
 
 
 def test_ids_start_anew_when_all_rules_are_gone():
@@ -353,11 +398,11 @@ BROKEN = {
 
 @pytest.mark.parametrize("case", BROKEN)
 def test_errors_are_ours(case):
-    before = list(RULES), dict(RULES._draft.codes), RULES.payload_schema
+    before = list(RULES), list(RULES._draft.categories), RULES.payload_schema
     with pytest.raises(tocsin.TocsinError) as caught:
         BROKEN[case]()
     assert len(str(caught.value)) > 20
-    assert (list(RULES), RULES._draft.codes, RULES.payload_schema) == before
+    assert (list(RULES), list(RULES._draft.categories), RULES.payload_schema) == before
 
 
 def test_look_ups_of_odd_ids():

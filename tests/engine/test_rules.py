@@ -532,7 +532,7 @@ def size_of(rules):
     gc.collect()
     segments = [live.segment for live in rules.snapshot().segments]
     texts = sum(s.roster.ids.nbytes + s.roster.where.nbytes for s in segments)
-    return rules.nbytes + texts + len(rules._draft.codes) * 100
+    return rules.nbytes + texts + len(rules._draft.categories) * 100
 
 
 def test_memory_returns_after_mass_removal():

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import tocsin
+from tocsin.engine.store_folder import StoreFolder
 
 SCHEMA = {"x": "number", "n": "integer", "c": "category"}
 
@@ -79,6 +80,36 @@ def test_an_old_version_stays_as_it_is_while_ten_thousand_changes_happen():
     assert len({len(version) for version, _ in held}) > 3
     for version, before in held:
         assert seen(version) == before
+
+
+def test_a_version_knows_how_many_categories_there_were(tmp_path):
+    rules = tocsin.Rules(SCHEMA)
+    rules.add("a", "c IN ('k', 'm')")
+    version = rules.snapshot()
+    rules.add("b", "c IN ('m', 'z')")
+    assert version.categories is rules.snapshot().categories, "no copy is made"
+    assert (version.category_count, rules.snapshot().category_count) == (2, 3)
+    first = StoreFolder(tmp_path / "store").publish(version, None)
+    (opened, _) = StoreFolder(tmp_path / "store").open()
+    assert (list(opened.categories), opened.category_count) == (["k", "m"], 2)
+    StoreFolder(tmp_path / "store").publish(rules.snapshot(), first)
+    (opened, origin) = StoreFolder(tmp_path / "store").open()
+    assert list(opened.categories) == ["k", "m", "z"]
+    assert [entry["count"] for entry in origin.category_files] == [2, 1], "only new ones"
+    for number, found in ((1, ["a"]), (2, ["a", "b"])):
+        again = tocsin.open(tmp_path / "store", version=number)
+        assert again.match({"c": "m"}).ids().to_pylist() == found
+
+
+def test_a_copy_has_categories_of_its_own():
+    rules = tocsin.Rules(SCHEMA)
+    rules.add("a", "c = 'k'")
+    copied = rules.copy()
+    rules.add("b", "c = 'm'")
+    copied.add("b", "c = 'z'")
+    for each, expected in ((rules, [1, 1, 0]), (copied, [1, 0, 1])):
+        assert each.count([{"c": c} for c in "kmz"]).tolist() == expected
+    assert list(copied._draft.categories) == ["k", "z"]
 
 
 def test_memory_is_released_when_the_last_holder_goes():

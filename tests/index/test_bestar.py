@@ -50,6 +50,7 @@ from tocsin.index.bestar.layout import (
 from tocsin.index.bestar.matching import watch
 from tocsin.index.finish import BestRules
 from tocsin.jit import frozen
+from tocsin.model.categories import Categories
 from tocsin.model.condition import Conditions
 from tocsin.model.conjunctions import Builder
 from tocsin.model.keys import EventBatch
@@ -156,7 +157,7 @@ def test_table_1():
     }
     for condition, expected in table.items():
         builder = Builder()
-        builder.add(0, reader.read(condition, {})[0])
+        builder.add(0, reader.read(condition, Categories())[0])
         c = builder.build()
         rows = range(c.offsets[1])
         assert tuple(boxes.span(c.kind, c.low, c.high, c.points, rows[0])) == expected, condition

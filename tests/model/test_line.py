@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tocsin.errors import ConditionError
 from tocsin.model import line
+from tocsin.model.categories import Categories
 from tocsin.model.columns import Coder, column_keys
 from tocsin.model.schema import Schema
 
@@ -122,10 +123,10 @@ def test_times_without_a_zone_are_read_in_the_schemas():
     assert line.time_key(datetime.date(2024, 7, 1), UTC) == line.parse_time("2024-07-01", UTC)
 
 
-def keys(array, kind, codes=None, timezone="UTC"):
+def keys(array, kind, categories=None, timezone="UTC"):
     out = np.empty(len(array), np.int64)
     schema = Schema({"a": kind}, timezone=timezone)
-    column_keys(array, kind, schema, Coder(codes if codes is not None else {}), out, "a")
+    column_keys(array, kind, schema, Coder(categories or Categories()), out, "a")
     return out.tolist()
 
 
@@ -168,6 +169,7 @@ def test_columns_of_flags_and_times():
 
 @pytest.mark.parametrize("many", [3, 5000])
 def test_columns_of_categories(many):
+    categories = Categories(f"v{i}" for i in range(10))
     codes = {f"v{i}": i + 1 for i in range(10)}
     values = [f"v{i}" for i in range(many)] + [None, "", "v3"]
     expected = [line.NULL if v is None else codes.get(v, line.OTHER) for v in values]
@@ -179,8 +181,8 @@ def test_columns_of_categories(many):
         plain.dictionary_encode(),
         pa.concat_arrays([pa.array(["x", None]), plain]).slice(2),
     ):
-        assert keys(array, "category", codes) == expected
+        assert keys(array, "category", categories) == expected
     nulls_inside = pa.DictionaryArray.from_arrays([0, 1, None], pa.array(["v1", None]))
-    assert keys(nulls_inside, "category", codes) == [2, line.NULL, line.NULL]
-    assert keys(pa.array([], pa.string()), "category", codes) == []
-    assert keys(pa.array([None], pa.string()), "category", codes) == [line.NULL]
+    assert keys(nulls_inside, "category", categories) == [2, line.NULL, line.NULL]
+    assert keys(pa.array([], pa.string()), "category", categories) == []
+    assert keys(pa.array([None], pa.string()), "category", categories) == [line.NULL]

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 import tocsin
 from tests import generate, naive
 from tocsin.engine.explain import condition_text
+from tocsin.model.categories import Categories
 from tocsin.model.condition import Conditions
 
 RANDOMS = st.randoms(use_true_random=False)
@@ -116,7 +117,7 @@ def test_what_is_written_reads_the_same(rng):
     if c.size != 1:
         return
     segment.roster = segment.roster._replace(where=pa.nulls(1, pa.large_string()))
-    text = condition_text(segment, 0, engine.schema, engine._draft.codes)
+    text = condition_text(segment, 0, engine.schema, engine._draft.categories)
     again = tocsin.Rules(generate.SCHEMA)
     again.add("written", text)
     events = [generate.event(rng) for _ in range(20)]
@@ -128,12 +129,12 @@ def test_a_shape_is_shared_without_changing_the_meaning(rng):
     """Conditions read one after the other give what each gives when read alone."""
     schema = tocsin.Schema(generate.SCHEMA)
     together = Conditions(schema)
-    codes: dict[str, int] = {}
+    categories = Categories()
     for _ in range(4):
         text = naive.sql(generate.condition(rng, 1), rng)
-        alone = Conditions(schema).read(text, dict(codes))
-        assert together.read(text, codes) == alone
-        assert together.read(text, codes)[0] == Conditions(schema).read(text, codes)[0]
+        alone = Conditions(schema).read(text, categories.copy(len(categories)))
+        assert together.read(text, categories) == alone
+        assert together.read(text, categories)[0] == Conditions(schema).read(text, categories)[0]
 
 
 def test_numbers_of_events_are_right_across_blocks():

@@ -41,7 +41,7 @@ from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.protocol import LearningIndex
 from tocsin.index.registry import INDEXES, check_index
 from tocsin.model.arrow import is_text, refusing
-from tocsin.model.categories import recoded
+from tocsin.model.categories import Categories, recode
 from tocsin.model.condition import Bound
 from tocsin.model.conjunctions import Builder, Conjunctions, joined
 from tocsin.model.events import Events
@@ -56,8 +56,8 @@ _MOST_POSITIONS = 2**31 - 1
 ROLES = ("base", "delta", "recent")
 _PENDING = -1
 # What is replaced as a whole by a change.
-_STATE = ("codes", "next_position", "id_type", "payload_schema", "_before", "_segments", "_own",
-          "_pending")  # fmt: skip
+_STATE = ("categories", "next_position", "id_type", "payload_schema", "_before", "_segments",
+          "_own", "_pending")  # fmt: skip
 
 
 class NewRule(NamedTuple):
@@ -124,7 +124,7 @@ class Draft:
         self.schema = schema
         self.index = index
         self.options = dict(options)
-        self.codes: dict[str, int] = {}
+        self.categories = Categories()
         self.next_position = 0
         self.id_type: pa.DataType | None = None
         self.payload_schema = pa.schema([])
@@ -137,10 +137,10 @@ class Draft:
         self.size = 0  # how many rules there are, changed once a change is complete
 
     @classmethod
-    def of(cls, version: Version, codes: dict[str, int]) -> Draft:
-        """Return a draft that begins with a version; `codes` are the version's, to be added to."""
+    def of(cls, version: Version, categories: Categories) -> Draft:
+        """Return a draft that begins with a version; `categories` are its own, to be added to."""
         draft = cls(version.schema, version.index, version.options)
-        draft.codes = codes
+        draft.categories = categories
         draft.next_position = version.next_position
         draft.id_type, draft.payload_schema = version.id_type, version.payload_schema
         draft._segments = {live.role: live for live in version.segments}
@@ -154,8 +154,8 @@ class Draft:
             version = Version(
                 self.schema,
                 len(self.schema),
-                self.codes,
-                len(self.codes),
+                self.categories,
+                len(self.categories),
                 self.index,
                 self.options,
                 self._live(),
@@ -202,11 +202,11 @@ class Draft:
         """Undo what was changed inside, if that fails; otherwise let the next look see it.
 
         Segments and the like are replaced as a whole, so it is enough to remember them; what grows
-        in place, pending rules and category codes, is cut off again. Bits that are set in place
+        in place, pending rules and categories, is cut off again. Bits that are set in place
         come last (`append`, `remove`), or are a copy where a merge, which may fail, is to follow.
         """
         before = {name: getattr(self, name) for name in _STATE}
-        pending, codes = self._pending.sizes(), len(self.codes)
+        pending, categories = self._pending.sizes(), len(self.categories)
         self._undeleted = []
         try:
             yield
@@ -214,8 +214,7 @@ class Draft:
             for name, value in before.items():
                 setattr(self, name, value)
             self._pending.cut(pending, self._undeleted)
-            while len(self.codes) > codes:
-                self.codes.popitem()
+            self.categories.cut(categories)
             raise
         self.size = sum(map(len, self._segments.values())) + len(self._pending.place_of)
         self.sealed = None
@@ -295,14 +294,14 @@ class Draft:
         if [each.role for each in live] == ["base"] and not live[0].removed.size:
             return
         if not any(map(len, live)):
-            self._segments, self._own, self.codes = {}, set(), {}
+            self._segments, self._own, self.categories = {}, set(), Categories()
             self.id_type, self.payload_schema = None, pa.schema([])
         else:
             roster, conjunctions = survivors(live)
-            conjunctions, codes = recoded(conjunctions, self.codes, self.schema)
+            conjunctions, categories = recode(conjunctions, self.categories, self.schema)
             segment = Segment(roster, self._built_parts(conjunctions))
             base = LiveSegment("base", segment, none_removed(segment))
-            self._segments, self._own, self.codes = {"base": base}, set(), codes
+            self._segments, self._own, self.categories = {"base": base}, set(), categories
         self._before = None  # with the segments that only it has
 
     def _built_parts(self, conjunctions: Conjunctions) -> list[Indexed]:
@@ -315,7 +314,7 @@ class Draft:
         if base is None:
             return
         rows = {attribute: row for row, attribute in enumerate(base.attributes)}
-        read = Events.read(events, self.schema, rows, self.codes)
+        read = Events.read(events, self.schema, rows, self.categories)
         batch = EventBatch.whole(read.keys(0, len(read)), len(self.schema))
         parts = [
             Indexed(cast(LearningIndex, part.index).tuned(batch), part.why, part.options)

@@ -7,7 +7,6 @@ second implementation that could disagree.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 from tocsin.engine.segment import Indexed, Segment
 from tocsin.index.accept import truths
 from tocsin.index.exhaustive.index import Exhaustive
+from tocsin.model.categories import Categories
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.events import Events
 from tocsin.model.keys import line_of
@@ -106,7 +106,7 @@ def explained(
     matched: Matches,
     schema: Schema,
     events: Events,
-    codes: Mapping[str, int],
+    categories: Categories,
     weights: np.ndarray | None,
 ) -> Explanation:
     """Return the explanation of the only rule of a segment for the only event of `events`.
@@ -114,7 +114,6 @@ def explained(
     `matched` is what `top` says of it; `weights` are the event's by attribute, if it has any.
     """
     c = segment.conjunctions_of(0)
-    texts = _texts(codes)
     keys = events.keys(0, 1)
     held = np.empty(len(c.attribute), np.uint8)
     line, last = np.empty(len(schema), np.int64), np.empty(len(schema), np.int64)
@@ -138,7 +137,7 @@ def explained(
             tests.append(
                 Test(
                     name,
-                    predicate_text(name, kind, predicate, texts),
+                    predicate_text(name, kind, predicate, categories),
                     events.value(attribute, 0),
                     holds,
                     None if holds else _off(kind, predicate, ends),
@@ -148,12 +147,12 @@ def explained(
                 )
             )
     id_ = segment.roster.ids[0].as_py()
-    where = condition_text(segment, 0, schema, codes)
+    where = condition_text(segment, 0, schema, categories)
     score = float(matched.scores[0]) if matched.scores is not None and len(matched) else 0.0
     return Explanation(id_, len(matched) > 0, where, tuple(tests), c.size, score)
 
 
-def condition_text(segment: Segment, place: int, schema: Schema, codes: Mapping[str, int]) -> str:
+def condition_text(segment: Segment, place: int, schema: Schema, categories: Categories) -> str:
     """Return a rule's condition: the text it was given as, or what its conjunctions say."""
     text = segment.roster.where[place].as_py()
     if text is not None:
@@ -161,18 +160,12 @@ def condition_text(segment: Segment, place: int, schema: Schema, codes: Mapping[
     c = segment.conjunctions_of(place)
     if not c.size:
         return "FALSE"
-    texts = _texts(codes)
     parts = []
     for row in range(len(c.attribute)):
         attribute = int(c.attribute[row])
         kind, name = schema.kind(attribute), schema.name(attribute)
-        parts.append(predicate_text(name, kind, predicate_at(c, row), texts))
+        parts.append(predicate_text(name, kind, predicate_at(c, row), categories))
     return " AND ".join(parts) or "TRUE"
-
-
-def _texts(codes: Mapping[str, int]) -> dict[int, str]:
-    """Return category values by code; of a copy, since another thread may be adding some."""
-    return {code: text for text, code in dict(codes).items()}
 
 
 def predicate_at(c: Conjunctions, row: int) -> Predicate:

@@ -142,7 +142,7 @@ class Rules:
         """
         draft = self._draft
         with self._changing(), draft.all_or_nothing():
-            read = read_rules(table, self._conditions, draft.codes, draft.next_position)
+            read = read_rules(table, self._conditions, draft.categories, draft.next_position)
             if len(read.ids):
                 draft.extend(read)
 
@@ -230,10 +230,10 @@ class Rules:
         """Return the same rules, to be changed apart; what is large and immutable is shared."""
         with self._changing():
             version, origin = self._draft.seal(), self._origin
-        codes = dict(version.codes)
-        if origin is not None and origin.codes is version.codes:
-            origin = replace(origin, codes=codes)
-        return self._of(Draft.of(version, codes), origin)
+        categories = version.categories.copy(version.category_count)
+        if origin is not None and origin.categories is version.categories:
+            origin = replace(origin, categories=categories)
+        return self._of(Draft.of(version, categories), origin)
 
     @classmethod
     def _of(cls, draft: Draft, origin: Origin | None) -> Rules:
@@ -315,7 +315,7 @@ class Rules:
         is returned is yours to change; nobody else sees that until it is saved.
         """
         opened, origin = StoreFolder(path).open(version, verify)
-        return cls._of(Draft.of(opened, opened.codes), origin)
+        return cls._of(Draft.of(opened, opened.categories), origin)
 
     @property
     def version(self) -> int | None:
@@ -328,7 +328,7 @@ class Rules:
         """Return a rule, ready to be appended; raise if something of it is wrong."""
         payload_schema = self._draft.payload_schema
         try:
-            conjunctions, attributes = self._conditions.read(where, self._draft.codes)
+            conjunctions, attributes = self._conditions.read(where, self._draft.categories)
             if weights is not None:
                 weights = checked_weights(weights, attributes, self.schema)
             if payload is not None:

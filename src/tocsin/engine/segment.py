@@ -19,6 +19,7 @@ from tocsin.engine.ids import IdIndex
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.protocol import Index
 from tocsin.jit import frozen
+from tocsin.model.arrow import python_value
 from tocsin.model.conjunctions import Conjunctions, joined, kept, ranges, taken
 from tocsin.model.keys import Keys
 
@@ -141,10 +142,11 @@ class Segment:
         """Return a rule's weights by attribute, where not 1, and its payload, where not null."""
         c = self.conjunctions_of(place)
         weights = dict(zip(c.attribute.tolist(), c.weight.tolist()))
-        rows = self.roster.payload.slice(place, 1).to_pylist()
+        table = self.roster.payload
+        payload = {name: python_value(table.column(name)[place]) for name in table.column_names}
         return (
             {attribute: weight for attribute, weight in weights.items() if weight != 1.0},
-            {name: value for row in rows for name, value in row.items() if value is not None},
+            {name: value for name, value in payload.items() if value is not None},
         )
 
     @property

@@ -239,14 +239,14 @@ def _check_rules(count: int, roster: Roster, parts: list[Indexed]) -> None:
 
 
 def check_fits(
-    segment: Segment, schema: Schema, codes: int, id_type: pa.DataType, payload: pa.Schema
+    segment: Segment, schema: Schema, categories: int, id_type: pa.DataType, payload: pa.Schema
 ) -> None:
-    """Raise a StoreError unless a segment fits a version with so many `codes` of category values.
+    """Raise a StoreError unless a segment fits a version with so many `categories`.
 
-    Only a version knows what categories there are, and of what types ids and payload are.
+    Only a version knows how many there are, and of what types ids and payload are.
     """
     for part in segment.parts:
-        check_codes(part.conjunctions, codes, schema)
+        check_codes(part.conjunctions, categories, schema)
     roster = segment.roster
     require(is_text(id_type) == is_text(roster.ids.type), f"ids must be of type {id_type}")
     with refusing(StoreError, "ids, or a column of the payload, are not of the version's types"):

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import itertools
 import os
 import re
 import shutil
@@ -57,6 +56,7 @@ from tocsin.engine.stream_log import StreamLog
 from tocsin.engine.version import Version
 from tocsin.engine.version_file import VersionFile, checksum_of, parse
 from tocsin.errors import StoreConflictError, StoreError
+from tocsin.model.categories import Categories
 from tocsin.model.validation import require
 
 _MOST_PARTS = 32  # files of category values that a version may list before they are joined
@@ -85,8 +85,8 @@ class Origin:
     checksum: str  # of the version file
     # Where segments lie, as long as somebody holds them: name and manifest's checksum.
     segments: weakref.WeakKeyDictionary[Segment, tuple[str, str]]
-    codes: dict[str, int]  # category values, of which
-    code_files: list[dict[str, Any]]  # these files hold the first
+    categories: Categories  # of which
+    category_files: list[dict[str, Any]]  # these files hold the first
 
 
 class StoreFolder:
@@ -180,12 +180,12 @@ class StoreFolder:
             folder = self._segments / entry["name"]
             segment = read_segment(folder, entry["manifest"], file.schema.floats(), verify)
             segments[entry["role"]] = segment
-        codes: dict[str, int] = {}
+        texts: list[str] = []
         for entry in file.codes:
-            for text in self._read_part(entry, "text", pa.large_string(), verify).to_pylist():
-                codes[text] = len(codes) + 1
+            texts += self._read_part(entry, "text", pa.large_string(), verify).to_pylist()
+        categories = Categories(texts)
         try:
-            _check_parts(file, [segments[r] for r in ROLES if r in segments], codes, verify)
+            _check_parts(file, [segments[r] for r in ROLES if r in segments], categories, verify)
         except StoreError as error:
             raise damaged(self._version_path(number), error) from None
         gone = np.empty(0, np.int32)
@@ -194,8 +194,8 @@ class StoreFolder:
         version = Version(
             file.schema,
             len(file.schema),
-            codes,
-            len(codes),
+            categories,
+            len(categories),
             file.index,
             file.options,
             tuple(_live(role, segments[role], gone) for role in ROLES if role in segments),
@@ -213,7 +213,7 @@ class StoreFolder:
             file.number,
             file.checksum,
             weakref.WeakKeyDictionary({live.segment: lies[live.role] for live in version.segments}),
-            version.codes,
+            version.categories,
             file.codes,
         )
 
@@ -245,7 +245,7 @@ class StoreFolder:
                 version.id_type,
                 version.payload_schema,
                 [self._write_segment(live, origin) for live in version.segments],
-                self._write_codes(version, origin),
+                self._write_categories(version, origin),
                 self._write_part(pa.table({"position": removed})) if len(removed) else None,
             )
             data = file.to_bytes()
@@ -299,16 +299,14 @@ class StoreFolder:
             name, checksum = write_segment(self._segments, live.segment)
         return {"role": live.role, "name": name, "manifest": checksum}
 
-    def _write_codes(self, version: Version, origin: Origin | None) -> list[dict[str, Any]]:
+    def _write_categories(self, version: Version, origin: Origin | None) -> list[dict[str, Any]]:
         """Write the category values that no file has yet; return how a version lists all files."""
-        files = origin.code_files if origin and origin.codes is version.codes else []
+        files = origin.category_files if origin and origin.categories is version.categories else []
         if len(files) >= _MOST_PARTS or not all(map(self._has_part, files)):
             files = []
         written = sum(entry["count"] for entry in files)
-        texts = list(itertools.islice(version.codes, written, version.categories))
-        if not texts:
-            return files
-        return [*files, self._write_part(pa.table({"text": pa.array(texts, pa.large_string())}))]
+        texts = version.categories.to_arrow(written, version.category_count)
+        return [*files, self._write_part(pa.table({"text": texts}))] if len(texts) else files
 
     def _write_part(self, table: pa.Table) -> dict[str, Any]:
         name = uuid.uuid4().hex
@@ -406,7 +404,7 @@ def _removed_positions(version: Version) -> np.ndarray:
 
 
 def _check_parts(
-    version: VersionFile, segments: list[Segment], codes: dict[str, int], verify: bool
+    version: VersionFile, segments: list[Segment], categories: Categories, verify: bool
 ) -> None:
     """Raise unless what a version lists fits together."""
     roles = [entry["role"] for entry in version.segments]
@@ -415,7 +413,7 @@ def _check_parts(
         f"its segments are {', '.join(map(repr, roles))}",
     )
     listed = sum(entry["count"] for entry in version.codes)
-    require(len(codes) == listed, "a category value is listed twice")
+    require(len(categories) == listed, "a category value is listed twice")
     last = -1
     for segment in segments:
         positions = segment.roster.positions
@@ -423,7 +421,7 @@ def _check_parts(
         last = int(positions[-1])
         require(version.id_type is not None, "it has rules, but no type of their ids")
         if verify:
-            check_fits(segment, version.schema, len(codes), version.id_type, version.payload)
+            check_fits(segment, version.schema, len(categories), version.id_type, version.payload)
     require(last < version.next_position, "a rule has the next position already")
 
 

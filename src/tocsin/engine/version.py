@@ -1,8 +1,8 @@
 """A version: rules as they are at one moment, frozen. It is what everything passes around.
 
 It can be matched, explained and stored, and shared between threads; nothing of it ever changes.
-Segments and category codes are shared with the versions before and after: the schema and the codes
-only grow, and a version knows how far they reached (`attributes`, `categories`).
+Segments and categories are shared with the versions before and after: the schema and the categories
+only grow, and a version knows how far they reached (`attributes`, `category_count`).
 
 What is derived from a segment hangs on the segment, so that one more rule does not make it anew;
 what is a union over segments hangs here, and is made when it is first asked for.
@@ -24,6 +24,7 @@ from tocsin.engine.matching import Run, event_weights
 from tocsin.engine.plan import Part, Plan
 from tocsin.engine.segment import LivePart, LiveSegment, Rosters, Segment, none_removed
 from tocsin.errors import EventError, RuleError, UnknownRuleError, is_unicode, near
+from tocsin.model.categories import Categories
 from tocsin.model.events import Events
 from tocsin.model.matches import Matches
 from tocsin.model.schema import Schema
@@ -31,7 +32,10 @@ from tocsin.model.schema import Schema
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule; weights that are 1 and payload that is null are left out."""
+    """One rule; weights that are 1 and payload that is null are left out.
+
+    A time of the payload that Python cannot hold, such as one after the year 9999, is an integer.
+    """
 
     id: Any
     where: str
@@ -54,8 +58,8 @@ class Version:
 
     schema: Schema
     attributes: int  # how many the schema had
-    codes: dict[str, int]  # of category values
-    categories: int  # how many codes there were
+    categories: Categories
+    category_count: int  # how many there were
     index: str  # which one was asked for
     options: Mapping[str, Any]  # of that index
     segments: tuple[LiveSegment, ...]  # oldest rules first
@@ -79,7 +83,7 @@ class Version:
     def __getitem__(self, id: Any) -> Rule:
         segment, place = self.locate(id)
         weights, payload = segment.weights_and_payload(place)
-        where = condition_text(segment, place, self.schema, self.codes)
+        where = condition_text(segment, place, self.schema, self.categories)
         named = {self.schema.name(attribute): weight for attribute, weight in weights.items()}
         return Rule(segment.roster.ids[place].as_py(), where, named, payload)
 
@@ -168,7 +172,7 @@ class Version:
             live.parts,
             Rosters([alone], self.id_type),
             len(self.schema),
-            Events.read(event, self.schema, rows, self.codes),
+            Events.read(event, self.schema, rows, self.categories),
         )
         if len(run.events) != 1:
             raise RuleError(f"explain takes one event, got {len(run.events)}")
@@ -177,10 +181,10 @@ class Version:
         of_event = event_weights(weights, 1, self.schema)
         matched = run.top(1, of_event)
         line = None if weights is None else of_event.common
-        return explained(alone, matched, self.schema, run.events, self.codes, line)
+        return explained(alone, matched, self.schema, run.events, self.categories, line)
 
     def _run(self, events: Any) -> Run:
-        read = Events.read(events, self.schema, self._rows, self.codes)
+        read = Events.read(events, self.schema, self._rows, self.categories)
         return Run(self._parts, self.directory, len(self.schema), read)
 
     @functools.cached_property

@@ -49,16 +49,23 @@ def combined(column: pa.ChunkedArray) -> pa.Array:
 
 
 def python_value(scalar: pa.Scalar) -> Any:
-    """Return a value as Python has it; times outside of the years 1 to 9999 as integers."""
+    """Return a value as Python has it; where it has none, as Arrow accepts it back.
+
+    So times outside of the years 1 to 9999, or in a zone that this machine does not know, are
+    integers, and structs with two fields of one name are lists of pairs.
+    """
     try:
         return scalar.as_py()
-    except (ValueError, OverflowError):
+    except (KeyError, ValueError, OverflowError):
         if t.is_struct(scalar.type):
-            return {name: python_value(scalar[name]) for name in (f.name for f in scalar.type)}
+            fields = [(f.name, python_value(scalar[i])) for i, f in enumerate(scalar.type)]
+            return dict(fields) if len(dict(fields)) == len(fields) else fields
         if t.is_map(scalar.type):
-            entries = [scalar.values[i] for i in range(len(scalar.values))]
-            return [(python_value(entry["key"]), python_value(entry["value"])) for entry in entries]
-        return scalar.value
+            return [(python_value(each[0]), python_value(each[1])) for each in scalar.values]
+        if isinstance(scalar, pa.ListScalar):
+            return [python_value(each) for each in scalar.values]
+        value = scalar.value  # of a dictionary's entry, a scalar again
+        return python_value(value) if isinstance(value, pa.Scalar) else value
 
 
 @contextlib.contextmanager

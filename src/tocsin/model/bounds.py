@@ -8,8 +8,8 @@ import pyarrow.types as t
 
 from tocsin.errors import EventError, RuleError
 from tocsin.model import line
+from tocsin.model.categories import Categories
 from tocsin.model.columns import Coder, column_keys
-from tocsin.model.leaves import Codes
 from tocsin.model.schema import Schema
 
 
@@ -17,12 +17,17 @@ class Bounds:
     """Turns columns of closed bounds of one kind into keys, naming the row that is wrong."""
 
     def __init__(
-        self, schema: Schema, attributes: np.ndarray, codes: Codes, ids: pa.Array, rows: np.ndarray
+        self,
+        schema: Schema,
+        attributes: np.ndarray,
+        categories: Categories,
+        ids: pa.Array,
+        rows: np.ndarray,
     ):
         self._schema = schema
         self._attributes = attributes  # [rows] all of one kind
         self._kind = schema.kind(int(attributes[0])) if len(attributes) else "number"
-        self._codes = codes
+        self._categories = categories
         self._ids = ids
         self._rows = rows
 
@@ -71,10 +76,10 @@ class Bounds:
         if self._kind == "category":
             for text in column.unique().to_pylist():
                 if isinstance(text, str):
-                    self._codes.setdefault(text, len(self._codes) + 1)
+                    self._categories.add(text)
         name = self._name(0) if n else ""
         try:
-            column_keys(column, self._kind, self._schema, Coder(self._codes), out, name)
+            column_keys(column, self._kind, self._schema, Coder(self._categories), out, name)
         except EventError as error:
             message = str(error).replace("the events' column is", "its column of bounds is")
             raise RuleError(message) from None

@@ -15,6 +15,7 @@ from tocsin.errors import EventError
 from tocsin.jit import Float64s, Int64Out, Int64s, UInt8s, kernel
 from tocsin.model import line
 from tocsin.model.arrow import is_text, plain, refusing
+from tocsin.model.categories import Categories
 from tocsin.model.line import NAN, NULL, OTHER, SEAM
 from tocsin.model.schema import ARTICLE, RANGE, RANGE_KINDS, Kind, Schema
 
@@ -54,19 +55,15 @@ class Coder:
     values that rules mention, which are handed to it once.
     """
 
-    def __init__(self, codes: dict[str, int]):
-        self.codes = codes
+    def __init__(self, categories: Categories):
+        self.categories = categories
         # By where all of a dictionary lies: its letters alone do not tell an empty text from
         # null. The dictionary is kept, so that no other can take its place in memory.
         self._tables: dict[tuple[Any, ...], tuple[pa.Array, np.ndarray]] = {}
 
     @functools.cached_property
-    def _mentioned(self) -> tuple[pa.Array, np.ndarray]:
-        codes = dict(self.codes)
-        return (
-            pa.array(list(codes), pa.large_string()),
-            np.fromiter(codes.values(), np.int64, len(codes)),
-        )
+    def _mentioned(self) -> pa.Array:
+        return self.categories.to_arrow()
 
     def write(self, array: pa.Array, out: np.ndarray) -> None:
         """Write the keys of texts; those that no rule mentions share one."""
@@ -94,15 +91,14 @@ class Coder:
             out[np.asarray(indices.is_null())] = NULL
 
     def _table(self, distinct: pa.Array) -> np.ndarray:
-        if len(distinct) < 4096 or len(distinct) * 16 < len(self.codes):
-            get = self.codes.get
+        if len(distinct) < 4096 or len(distinct) * 16 < len(self.categories):
+            get = self.categories.get
             found = [NULL if d is None else get(d, OTHER) for d in distinct.to_pylist()]
             return np.array(found, np.int64)
         table = np.full(len(distinct), OTHER, np.int64)
-        known, numbers = self._mentioned
-        places = pc.index_in(distinct.cast(pa.large_string()), value_set=known)
+        places = pc.index_in(distinct.cast(pa.large_string()), value_set=self._mentioned)
         hit = np.asarray(places.is_valid())
-        table[hit] = numbers[np.asarray(places.drop_null())]
+        table[hit] = np.asarray(places.drop_null()) + 1
         if distinct.null_count:
             table[np.asarray(distinct.is_null())] = NULL
         return table

@@ -26,8 +26,9 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from tocsin.errors import ConditionError, is_unicode, shortened
+from tocsin.model.categories import Categories
 from tocsin.model.constants import Constants, Literals, refuse
-from tocsin.model.leaves import Codes, Compiler, Leaf
+from tocsin.model.leaves import Compiler, Leaf
 from tocsin.model.predicates import Predicate, meet
 from tocsin.model.schema import Schema
 
@@ -57,8 +58,8 @@ class _Shape(NamedTuple):
     conjunctions: list[list[tuple[int, list[int]]]]  # (attribute, leaves that test it)
     attributes: frozenset[int]
 
-    def bind(self, literals: Literals, codes: Codes) -> Bound:
-        bound = [leaf.bind(literals, codes) for leaf in self.leaves]
+    def bind(self, literals: Literals, categories: Categories) -> Bound:
+        bound = [leaf.bind(literals, categories) for leaf in self.leaves]
         kept: Bound = []
         for tests in self.conjunctions:
             conjunction: list[tuple[int, Predicate]] = []
@@ -84,9 +85,9 @@ class _Shape(NamedTuple):
 class Conditions:
     """Reads conditions over one schema, remembering the shapes it has seen.
 
-    >>> codes = {}
+    >>> categories = Categories()
     >>> conditions = Conditions(Schema({"n": "integer", "tier": "category"}))
-    >>> conditions.read("n BETWEEN 3 AND 8 AND tier <> 'gold'", codes)[0]
+    >>> conditions.read("n BETWEEN 3 AND 8 AND tier <> 'gold'", categories)[0]
     [[(0, Predicate(kind=0, low=3, high=8, points=())), \
 (1, Predicate(kind=2, low=0, high=0, points=(-9223372036854775808, 1)))]]
     """
@@ -95,10 +96,10 @@ class Conditions:
         self.schema = schema
         self._shapes: dict[tuple[str, ...], _Shape] = {}
 
-    def read(self, text: str, codes: Codes) -> tuple[Bound, frozenset[int]]:
+    def read(self, text: str, categories: Categories) -> tuple[Bound, frozenset[int]]:
         """Return the conjunctions of a condition and the attributes it tests.
 
-        `codes` gives categories their codes, and grows by the values mentioned.
+        `categories` grows by the values that it mentions.
         """
         if not isinstance(text, str):
             raise ConditionError(f"a condition must be a text, got {type(text).__name__} {text!r}")
@@ -106,7 +107,7 @@ class Conditions:
             shown = shortened(repr(text), 200)
             raise ConditionError(f"the condition {shown} is not valid Unicode")
         if _NOT_PLAIN.search(text):
-            return self._read_alone(text, codes)
+            return self._read_alone(text, categories)
         shape_key, literals = _scan(text)
         shape = self._shapes.get(shape_key)
         if shape is None:
@@ -116,15 +117,15 @@ class Conditions:
                     self._shapes.clear()
                 self._shapes[shape_key] = shape
         try:
-            return shape.bind(literals, codes), shape.attributes
+            return shape.bind(literals, categories), shape.attributes
         except ConditionError:
             # The shape may stem from another text: only this one has the right positions.
-            return self._read_alone(text, codes)
+            return self._read_alone(text, categories)
 
-    def _read_alone(self, text: str, codes: Codes) -> tuple[Bound, frozenset[int]]:
+    def _read_alone(self, text: str, categories: Categories) -> tuple[Bound, frozenset[int]]:
         try:
             shape, _ = self._shape(text, [])
-            return shape.bind([], codes), shape.attributes
+            return shape.bind([], categories), shape.attributes
         except ConditionError as error:
             raise error.in_text(text) from None
 

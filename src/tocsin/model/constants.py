@@ -24,6 +24,7 @@ from sqlglot import exp
 
 from tocsin.errors import ConditionError, shortened
 from tocsin.model import line
+from tocsin.model.categories import Categories
 from tocsin.model.schema import ARTICLE, Kind, Schema
 
 Literals = Sequence[str]
@@ -251,29 +252,29 @@ class Constants:
 
 def cutter(
     attribute: int, constant: Constant, schema: Schema
-) -> Callable[[Literals, dict[str, int]], Cuts]:
-    """Return the function that turns literals (and category codes) into the two cuts.
+) -> Callable[[Literals, Categories], Cuts]:
+    """Return the function that turns literals (and categories) into the two cuts.
 
     Raise where Spark would not compare the two, or only by a cast that surprises.
     """
     kind, type_, read, node = schema.kind(attribute), *constant
     if kind == "number" and type_ in ("integer", "decimal", "double"):
 
-        def number(s: Literals, _: dict[str, int]) -> Cuts:
+        def number(s: Literals, _: Categories) -> Cuts:
             key = line.number_key(float(read(s)))
             return key, key + 1
 
         return number
     if kind == "integer" and type_ == "integer":
 
-        def integer(s: Literals, _: dict[str, int]) -> Cuts:
+        def integer(s: Literals, _: Categories) -> Cuts:
             value = read(s)
             return line.integer_from(value), line.integer_from(value + 1)
 
         return integer
     if kind == "integer" and type_ == "decimal":
 
-        def between(s: Literals, _: dict[str, int]) -> Cuts:
+        def between(s: Literals, _: Categories) -> Cuts:
             value = read(s)
             if not fit_one_decimal([value]):
                 raise refuse(
@@ -286,15 +287,15 @@ def cutter(
         return between
     if kind == "integer" and type_ == "double":
 
-        def rounded(s: Literals, _: dict[str, int]) -> Cuts:
+        def rounded(s: Literals, _: Categories) -> Cuts:
             least, above = line.double_from(read(s))
             return line.integer_from(least), line.integer_from(above)
 
         return rounded
     if kind == "category" and type_ == "text":
 
-        def category(s: Literals, codes: dict[str, int]) -> Cuts:
-            code = codes.setdefault(read(s), len(codes) + 1)
+        def category(s: Literals, categories: Categories) -> Cuts:
+            code = categories.add(read(s))
             return code, code + 1
 
         return category
@@ -302,7 +303,7 @@ def cutter(
         return lambda s, _: (int(read(s)), int(read(s)) + 1)
     if kind == "time" and type_ == "time":
 
-        def moment(s: Literals, _: dict[str, int]) -> Cuts:
+        def moment(s: Literals, _: Categories) -> Cuts:
             value = read(s)
             return line.integer_from(value), line.integer_from(value + 1)
 
@@ -310,7 +311,7 @@ def cutter(
     if kind == "time" and type_ == "text":
         zone = schema.zone
 
-        def written(s: Literals, _: dict[str, int]) -> Cuts:
+        def written(s: Literals, _: Categories) -> Cuts:
             try:
                 value = line.parse_time(read(s), zone)
             except (ValueError, OverflowError):

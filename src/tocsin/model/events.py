@@ -27,6 +27,7 @@ import pyarrow.types as t
 from tocsin.errors import EventError, near
 from tocsin.model import line
 from tocsin.model.arrow import combined, is_text, plain, python_value, refusing
+from tocsin.model.categories import Categories
 from tocsin.model.columns import (
     Coder,
     bad_range,
@@ -50,11 +51,11 @@ class Events:
     `used` are the attributes that rules test; `len(events)` counts rows.
     """
 
-    def __init__(self, schema: Schema, used: Iterable[int], codes: dict[str, int]):
+    def __init__(self, schema: Schema, used: Iterable[int], categories: Categories):
         self._schema = schema
         # By attribute its row; whoever asks often, for one event each, gives it so.
         self._used = used if isinstance(used, dict) else {a: row for row, a in enumerate(used)}
-        self._coder = Coder(codes)
+        self._coder = Coder(categories)
         self._dicts: Sequence[Mapping[str, Any]] = ()
         self._columns: list[tuple[int, pa.ChunkedArray]] = []
         self._maps: list[tuple[str, pa.ChunkedArray]] = []
@@ -62,10 +63,10 @@ class Events:
 
     @classmethod
     def read(
-        cls, source: Any, schema: Schema, used: Iterable[int], codes: dict[str, int]
+        cls, source: Any, schema: Schema, used: Iterable[int], categories: Categories
     ) -> Events:
         """Return events over whatever a user may hand in."""
-        events = cls(schema, used, codes)
+        events = cls(schema, used, categories)
         if isinstance(source, Mapping):
             source = [source]
         if isinstance(source, list | tuple):
@@ -301,7 +302,7 @@ class Events:
                     "64 bits, and the event's integer is too large for one"
                 ) from None
         if kind == "category" and isinstance(value, str):
-            return self._coder.codes.get(value, line.OTHER)
+            return self._coder.categories.get(value, line.OTHER)
         if kind == "flag" and isinstance(value, bool):
             return int(value)
         if kind == "integer" and type(value) is int:

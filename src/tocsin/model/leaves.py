@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from sqlglot import exp
 
 from tocsin.errors import ConditionError
+from tocsin.model.categories import Categories
 from tocsin.model.constants import (
     Constant,
     Constants,
@@ -34,8 +35,6 @@ from tocsin.model.predicates import (
 )
 from tocsin.model.schema import ARTICLE, Schema
 
-Codes = dict[str, int]
-
 _OPERATORS: dict[Any, str] = {
     exp.LT: "<",
     exp.LTE: "<=",
@@ -49,10 +48,10 @@ _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}
 
 
 class Leaf(NamedTuple):
-    """One test of an attribute (-1: of none), to be bound to literals and category codes."""
+    """One test of an attribute (-1: of none), to be bound to literals and categories."""
 
     attribute: int
-    bind: Callable[[Literals, Codes], Predicate | None]
+    bind: Callable[[Literals, Categories], Predicate | None]
 
 
 class Compiler:
@@ -116,7 +115,7 @@ class Compiler:
             return self._is(node, negated)
         raise _refused(node)
 
-    def _add(self, attribute: int, bind: Callable[[Literals, Codes], Predicate | None]) -> int:
+    def _add(self, attribute: int, bind: Callable[[Literals, Categories], Predicate | None]) -> int:
         self.leaves.append(Leaf(attribute, bind))
         return len(self.leaves) - 1
 
@@ -218,7 +217,7 @@ class Compiler:
         if negated:
             operator = _NEGATED[operator]
 
-        def bind(s: Literals, _: Codes) -> Predicate | None:
+        def bind(s: Literals, _: Categories) -> Predicate | None:
             x, y = a.read(s), b.read(s)
             if x is None or y is None:
                 return None
@@ -283,14 +282,14 @@ class Compiler:
             c.type == "decimal" for c in constants
         )
 
-        def points(s: Literals, codes: Codes) -> list[int]:
+        def points(s: Literals, categories: Categories) -> list[int]:
             if decimals and not fit_one_decimal([read(s) for read in exact]):
                 raise refuse(
                     "the values together need more than Spark's 38 digits, so that Spark would "
                     "round them; write fewer decimal places",
                     node,
                 )
-            return [p for cut in cuts for p in range(*cut(s, codes))]
+            return [p for cut in cuts for p in range(*cut(s, categories))]
 
         if negated:
             return self._add(attribute, lambda s, c: none_of([NULL, *points(s, c)]))
@@ -315,25 +314,25 @@ class Compiler:
 
 
 def _comparing(
-    operator: str, cuts: Callable[[Literals, Codes], tuple[int, int]]
-) -> Callable[[Literals, Codes], Predicate | None]:
-    def less(s: Literals, c: Codes) -> Predicate | None:
+    operator: str, cuts: Callable[[Literals, Categories], tuple[int, int]]
+) -> Callable[[Literals, Categories], Predicate | None]:
+    def less(s: Literals, c: Categories) -> Predicate | None:
         return interval(LOWEST, cuts(s, c)[0] - 1)
 
-    def at_most(s: Literals, c: Codes) -> Predicate | None:
+    def at_most(s: Literals, c: Categories) -> Predicate | None:
         return interval(LOWEST, cuts(s, c)[1] - 1)
 
-    def greater(s: Literals, c: Codes) -> Predicate | None:
+    def greater(s: Literals, c: Categories) -> Predicate | None:
         return interval(cuts(s, c)[1], HIGHEST)
 
-    def at_least(s: Literals, c: Codes) -> Predicate | None:
+    def at_least(s: Literals, c: Categories) -> Predicate | None:
         return interval(cuts(s, c)[0], HIGHEST)
 
-    def equal(s: Literals, c: Codes) -> Predicate | None:
+    def equal(s: Literals, c: Categories) -> Predicate | None:
         least, above = cuts(s, c)
         return interval(least, above - 1)
 
-    def unequal(s: Literals, c: Codes) -> Predicate | None:
+    def unequal(s: Literals, c: Categories) -> Predicate | None:
         return none_of([NULL, *range(*cuts(s, c))])
 
     return {
@@ -347,31 +346,31 @@ def _comparing(
 
 
 def _within_bigint(
-    operator: str, constant: Constant, bind: Callable[[Literals, Codes], Predicate | None]
-) -> Callable[[Literals, Codes], Predicate | None]:
+    operator: str, constant: Constant, bind: Callable[[Literals, Categories], Predicate | None]
+) -> Callable[[Literals, Categories], Predicate | None]:
     """Return `bind`, but a constant beyond bigint makes the comparison one.
 
     So Spark's analyzer has it: `n < 9223372036854775808` is the literal TRUE, also for null.
     """
 
-    def bound(s: Literals, codes: Codes) -> Predicate | None:
+    def bound(s: Literals, categories: Categories) -> Predicate | None:
         value = constant.read(s)
         if value > HIGHEST:
             return ALWAYS if operator in ("<", "<=") else None
         if value < NULL:
             return ALWAYS if operator in (">", ">=") else None
-        return bind(s, codes)
+        return bind(s, categories)
 
     return bound
 
 
 def _between_flags(
-    bind: Callable[[Literals, Codes], Predicate | None],
-) -> Callable[[Literals, Codes], Predicate | None]:
+    bind: Callable[[Literals, Categories], Predicate | None],
+) -> Callable[[Literals, Categories], Predicate | None]:
     """Return `bind` cut down to the two keys that flags have: nothing is above TRUE."""
 
-    def bound(s: Literals, codes: Codes) -> Predicate | None:
-        predicate = bind(s, codes)
+    def bound(s: Literals, categories: Categories) -> Predicate | None:
+        predicate = bind(s, categories)
         return predicate and interval(max(predicate.low, 0), min(predicate.high, 1))
 
     return bound

@@ -20,11 +20,11 @@ import pyarrow.types as t
 from tocsin.errors import ConditionError, EventError, RuleError, TocsinError, near
 from tocsin.model.arrow import combined, is_text, plain, refusing
 from tocsin.model.bounds import Bounds
+from tocsin.model.categories import Categories
 from tocsin.model.columns import check_type
 from tocsin.model.condition import Conditions
 from tocsin.model.conjunctions import Builder, Conjunctions, conjunctions
 from tocsin.model.events import is_sparse, map_entries, to_table
-from tocsin.model.leaves import Codes
 from tocsin.model.predicates import INTERVAL
 from tocsin.model.schema import KINDS, Schema
 from tocsin.model.weights import weights_of_pairs
@@ -43,7 +43,9 @@ class RuleTable(NamedTuple):
     payload: pa.Table  # [n] rows
 
 
-def read_rules(source: Any, conditions: Conditions, codes: Codes, first: int) -> RuleTable:
+def read_rules(
+    source: Any, conditions: Conditions, categories: Categories, first: int
+) -> RuleTable:
     """Return the rules of a table, positions counted from `first`; raise on the first bad row."""
     try:
         table = _table(source)
@@ -64,11 +66,11 @@ def read_rules(source: Any, conditions: Conditions, codes: Codes, first: int) ->
     form = _form(names, boxes)
     with refusing(RuleError, "the table of rules"):
         if form == "text":
-            read = _read_texts(table, ids, conditions, codes, first)
+            read = _read_texts(table, ids, conditions, categories, first)
         elif form == "long":
-            read = _read_long(table, ids, conditions.schema, codes, first)
+            read = _read_long(table, ids, conditions.schema, categories, first)
         else:
-            read = _read_boxes(table, ids, boxes, conditions.schema, codes, first)
+            read = _read_boxes(table, ids, boxes, conditions.schema, categories, first)
     return read._replace(id_type=given.type)
 
 
@@ -145,7 +147,7 @@ def _payload(table: pa.Table, taken: set[str]) -> pa.Table:
 
 
 def _read_texts(
-    table: pa.Table, ids: pa.Array, conditions: Conditions, codes: Codes, first: int
+    table: pa.Table, ids: pa.Array, conditions: Conditions, categories: Categories, first: int
 ) -> RuleTable:
     column = table.column("where")
     try:
@@ -160,7 +162,7 @@ def _read_texts(
         try:
             if text is None:
                 raise ConditionError("the condition is null; write TRUE to match all events")
-            bound, attributes = conditions.read(text, codes)
+            bound, attributes = conditions.read(text, categories)
             own = weights[row].as_py() if weights is not None else None
             by_attribute = weights_of_pairs(own, attributes, conditions.schema) if own else None
         except TocsinError as error:
@@ -208,7 +210,7 @@ def _read_boxes(
     ids: pa.Array,
     boxes: dict[int, tuple[str | None, str | None]],
     schema: Schema,
-    codes: Codes,
+    categories: Categories,
     first: int,
 ) -> RuleTable:
     n = len(ids)
@@ -219,7 +221,7 @@ def _read_boxes(
     high = np.empty((n, len(boxes)), np.int64)
     tested = np.empty((n, len(boxes)), bool)
     for i, (attribute, (low_name, high_name)) in enumerate(boxes.items()):
-        bounds = Bounds(schema, np.full(n, attribute), codes, ids, np.arange(n))
+        bounds = Bounds(schema, np.full(n, attribute), categories, ids, np.arange(n))
         low_column = plain(table.column(low_name)) if low_name else None
         high_column = plain(table.column(high_name)) if high_name else None
         low[:, i], high[:, i], tested[:, i] = bounds.keys(low_column, high_column)
@@ -305,7 +307,7 @@ def _box_weights(
 
 
 def _read_long(
-    table: pa.Table, row_ids: pa.Array, schema: Schema, codes: Codes, first: int
+    table: pa.Table, row_ids: pa.Array, schema: Schema, categories: Categories, first: int
 ) -> RuleTable:
     rows = len(row_ids)
     rule_of_row, starts = _numbered(row_ids)
@@ -321,7 +323,7 @@ def _read_long(
         chosen = np.flatnonzero(row_kind == kind)
         whole = len(chosen) == rows
         taken = pa.array(chosen)
-        bounds = Bounds(schema, attribute[chosen], codes, row_ids, chosen)
+        bounds = Bounds(schema, attribute[chosen], categories, row_ids, chosen)
         pieces = [e if e is None or whole else e.take(taken) for e in ends]
         low[chosen], high[chosen], tested[chosen] = bounds.keys(*pieces)
     weight = _long_weights(table, tested, row_ids)

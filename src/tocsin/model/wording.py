@@ -8,22 +8,21 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from sqlglot.dialects.spark import Spark
 
 from tocsin.model import line
+from tocsin.model.categories import Categories
 from tocsin.model.predicates import ALWAYS, INTERVAL, IS_NULL, NOT_NULL, NOT_SET, Predicate
 from tocsin.model.schema import Kind
 
-Texts = Mapping[int, str]  # category codes back to values
 
-
-def predicate_text(name: str, kind: Kind, predicate: Predicate, texts: Texts) -> str:
+def predicate_text(name: str, kind: Kind, predicate: Predicate, categories: Categories) -> str:
     """Return a predicate as SQL.
 
-    >>> predicate_text("n", "integer", Predicate(INTERVAL, 3, 8), {})
+    >>> predicate_text("n", "integer", Predicate(INTERVAL, 3, 8), Categories())
     'n BETWEEN 3 AND 8'
     """
     if not name.isidentifier() or not name.isascii() or name.upper() in Spark.Tokenizer.KEYWORDS:
@@ -35,12 +34,12 @@ def predicate_text(name: str, kind: Kind, predicate: Predicate, texts: Texts) ->
     if predicate == NOT_NULL:
         return f"{name} IS NOT NULL"
     if predicate.kind != INTERVAL:
-        return _set_text(name, kind, predicate, texts)
+        return _set_text(name, kind, predicate, categories)
     low, high = predicate.low, predicate.high
     if kind == "category":
-        return _list(name, "IN", [_literal(kind, k, texts) for k in range(low, high + 1)])
+        return _list(name, "IN", _literals(kind, range(low, high + 1), categories))
     if low == high:
-        return f"{name} = {_literal(kind, low, texts)}"
+        return f"{name} = {_literal(kind, low)}"
     lower = _end(kind, low, False) if low > line.LOWEST else None
     upper = _end(kind, high, True) if high < line.HIGHEST else None
     if lower and upper and lower[0] == ">=" and upper[0] == "<=":
@@ -50,8 +49,9 @@ def predicate_text(name: str, kind: Kind, predicate: Predicate, texts: Texts) ->
     )
 
 
-def _set_text(name: str, kind: Kind, predicate: Predicate, texts: Texts) -> str:
-    values = [_literal(kind, p, texts) for p in predicate.points if p != line.NULL]
+def _set_text(name: str, kind: Kind, predicate: Predicate, categories: Categories) -> str:
+    points = [p for p in predicate.points if p != line.NULL]
+    values = _literals(kind, points, categories)
     if predicate.kind != NOT_SET:
         return _list(name, "IN", values)
     if line.NULL in predicate.points:
@@ -74,10 +74,10 @@ def _end(kind: Kind, key: int, upper: bool) -> tuple[str, str]:
     closed, opened = ("<=", "<") if upper else (">=", ">")
     beyond = key + 1 if upper else key - 1
     if not _has_literal(kind, key):
-        return opened, _literal(kind, beyond, {})
-    inside = _literal(kind, key, {})
+        return opened, _literal(kind, beyond)
+    inside = _literal(kind, key)
     if kind == "number" and _has_literal(kind, beyond):
-        outside = _literal(kind, beyond, {})
+        outside = _literal(kind, beyond)
         if len(outside) < len(inside):
             return opened, outside
     return closed, inside
@@ -89,10 +89,18 @@ def _has_literal(kind: Kind, key: int) -> bool:
     return kind != "number" or key == line.NAN or not math.isnan(line.number_value(key))
 
 
-def _literal(kind: Kind, key: int, texts: Texts) -> str:
-    value = value_of(kind, key, texts)
+def _literals(kind: Kind, keys: Iterable[int], categories: Categories) -> list[str]:
     if kind == "category":
-        return "'" + str(value).replace("\\", "\\\\").replace("'", "\\'") + "'"
+        return [_quoted(str(categories.text(key))) for key in keys]
+    return [_literal(kind, key) for key in keys]
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _literal(kind: Kind, key: int) -> str:
+    value = value_of(kind, key)
     if kind == "flag":
         return "TRUE" if value else "FALSE"
     if isinstance(value, datetime.datetime):
@@ -107,16 +115,14 @@ def _literal(kind: Kind, key: int, texts: Texts) -> str:
     return str(value)
 
 
-def value_of(kind: Kind, key: int, texts: Texts) -> Any:
-    """Return the value a key stands for."""
+def value_of(kind: Kind, key: int) -> Any:
+    """Return the value a key stands for, of any kind but a category."""
     if key == line.NULL:
         return None
     if kind == "number":
         return line.number_value(key)
     if kind == "flag":
         return bool(key)
-    if kind == "category":
-        return texts.get(key)
     value = line.integer_value(key)
     if kind == "time":
         return line.time_value(value) or value
