@@ -10,8 +10,8 @@ import numpy as np
 from tocsin.index.accept import accept
 from tocsin.index.finish import BestRules, EventWeights, keep_best
 from tocsin.index.registry import INDEXES
-from tocsin.jit import frozen
-from tocsin.model.conjunctions import Conjunctions, kept
+from tocsin.jit import freeze
+from tocsin.model.conjunctions import Conjunctions, select
 from tocsin.model.keys import EventBatch, Keys
 
 _ROOM = 1 << 20  # candidates that a block has room for, besides those of one event
@@ -32,10 +32,10 @@ class Asked:
         self.offsets = np.empty(keys.size + 1, np.int64)
         nothing = np.empty(0)
         self.weights = EventWeights(
-            frozen(np.ones(width), np.float64),
-            frozen(nothing, np.int64),
-            frozen(nothing, np.int32),
-            frozen(nothing, np.float64),
+            freeze(np.ones(width), np.float64),
+            freeze(nothing, np.int64),
+            freeze(nothing, np.int32),
+            freeze(nothing, np.float64),
         )
 
     def ask(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
@@ -85,7 +85,7 @@ class Asked:
 
 def grown(c: Conjunctions, floats: np.ndarray, **options: Any) -> Any:
     """Return a BE*-tree into which the conjunctions were inserted one after another."""
-    tree = INDEXES["bestar"].build(kept(c, np.zeros(c.size, bool)), floats, **options)
+    tree = INDEXES["bestar"].build(select(c, np.zeros(c.size, bool)), floats, **options)
     tree.insert(c)
     return tree
 

@@ -33,8 +33,9 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from tocsin.model.conjunctions import Conjunctions, conjunctions
-from tocsin.model.keys import Keys, sparse
+from tocsin.jit import freeze_fields
+from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.keys import Keys, sparse_keys
 
 _AT_ONCE = 1 << 20  # rules or events that are drawn together
 _FINENESS = 1 << 16  # attributes are drawn with chances that are multiples of 1 / this
@@ -154,11 +155,18 @@ class World:
                     at = offsets[begin + chosen][:, None] + np.arange(size)
                     drawn = draw_some(rng, size, len(chosen))
                     attribute[at], low[at], high[at] = (each.T for each in drawn)
-        empty = np.empty(0)
-        made = conjunctions(
-            offsets, attribute, np.zeros(rows, np.uint8), low, high, empty, empty, np.arange(n)
+        rules = freeze_fields(
+            Conjunctions,
+            offsets=offsets,
+            attribute=attribute,
+            kind=np.zeros(rows),
+            low=low,
+            high=high,
+            points=[],
+            weight=[],
+            rule=np.arange(n),
         )
-        return self.weighted(made, draw) if weighted else made
+        return self.weighted(rules, draw) if weighted else rules
 
     def _widths(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
         return rng.integers(*self.setting.width, shape, dtype=np.int32, endpoint=True)
@@ -235,7 +243,7 @@ class World:
                 at = (offsets[begin + chosen][:, None] + np.arange(size)).T
                 attribute[at] = np.take_along_axis(all_of_them, order, axis=0)
                 key[at] = np.take_along_axis(values, order, axis=0)
-        return sparse(offsets, attribute, key)
+        return sparse_keys(offsets, attribute, key)
 
     # ------------------------------------------------------------ as a user has them
 

@@ -58,7 +58,7 @@ from benchmarks.timing import (
 )
 from tocsin import jit
 from tocsin.model.categories import Categories
-from tocsin.model.conjunctions import kept
+from tocsin.model.conjunctions import select
 from tocsin.model.events import Events
 from tocsin.model.keys import EventBatch
 
@@ -383,7 +383,7 @@ def measure_in_place(document: Document, name: str, workload: Workload, batch: i
     drawn = np.random.default_rng(0).permutation(workload.rules)
     inserting, removing = [], []
     for gone in drawn[: 5 * batch].reshape(5, batch):
-        batch_of = kept(index.conjunctions, np.isin(np.arange(index.conjunctions.size), gone))
+        batch_of = select(index.conjunctions, np.isin(np.arange(index.conjunctions.size), gone))
         start = clock()
         index.remove(gone)
         removing.append(clock() - start)

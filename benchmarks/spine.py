@@ -218,11 +218,11 @@ def measure_loading(report: Report, size: dict[str, int], rng: np.random.Generat
 
 
 def measure_keys(report: Report, n: int, rng: np.random.Generator) -> None:
-    from tocsin.model.columns import number_keys
+    from tocsin.model.columns import write_number_keys
 
     values, out = rng.normal(size=n), np.empty(n, np.int64)
-    (reused,) = best(lambda: number_keys(values, out))
-    (fresh,) = best(lambda: number_keys(values, np.empty(n, np.int64)))
+    (reused,) = best(lambda: write_number_keys(values, out))
+    (fresh,) = best(lambda: write_number_keys(values, np.empty(n, np.int64)))
     report.target(f"convert {n:,} numbers to keys, new memory", fresh, 0.1, "s")
     report.target("  the same, reused memory", reused, 0.1, "s")
 

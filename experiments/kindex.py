@@ -32,8 +32,8 @@ from tocsin.jit import (
     Int64Out,
     Int64s,
     UInt8s,
+    freeze,
     freeze_fields,
-    frozen,
     kernel,
     step,
 )
@@ -64,7 +64,7 @@ class KIndex:
             raise ValueError("only intervals can be enumerated here")
         self.conjunctions, self.keys = c, keys
         self.size, self.events = c.size, keys.size
-        self.weights = frozen(np.ones(width), np.float64)
+        self.weights = freeze(np.ones(width), np.float64)
         sizes = np.diff(c.offsets)
         self.least, self.parts = int(sizes.min()), int(sizes.max() - sizes.min() + 1)
         # A row for each value of each predicate; those of a conjunction are together.
@@ -83,7 +83,7 @@ class KIndex:
         np.maximum.at(bound, list_of, c.weight[row] if len(c.weight) else 1.0)
         slots = 1 << max(4, int(np.ceil(np.log2(2 * len(known)))))
         slot_key, slot_pair = np.full(slots, -1, np.int64), np.zeros(slots, np.int32)
-        place_pairs(frozen(known, np.int64), slot_key, slot_pair)
+        place_pairs(freeze(known, np.int64), slot_key, slot_pair)
         self.lists = freeze_fields(
             Lists,
             slot_key=slot_key,

@@ -14,9 +14,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tocsin.model.conjunctions import Conjunctions, conjunctions
-from tocsin.model.keys import EventBatch, dense
-from tocsin.model.line import NULL
+from tocsin.jit import freeze_fields
+from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.encoding import NULL
+from tocsin.model.keys import EventBatch, dense_keys
 
 _ROOM = 1 << 18  # ids that a block has room for, besides those of one event
 _ROUNDS = 7
@@ -41,7 +42,7 @@ class Indexed:
         self.index = index
         self.size, self.events = index.conjunctions.size, points.shape[1]
         self.width = points.shape[0]
-        self.keys = dense(keys(points, is_float), np.arange(self.width))
+        self.keys = dense_keys(keys(points, is_float), np.arange(self.width))
         self.nbytes = index.nbytes
 
     def ask(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
@@ -59,17 +60,18 @@ def keys(values: np.ndarray, is_float: bool) -> np.ndarray:
 def boxes(low: np.ndarray, high: np.ndarray, is_float: bool) -> tuple[Conjunctions, np.ndarray]:
     """Return boxes [low, high], [attributes, n] each, as what an index is built from."""
     width, n = low.shape
-    made = conjunctions(
-        np.arange(n + 1) * width,
-        np.tile(np.arange(width), n),
-        np.zeros(width * n),
-        keys(low, is_float).T.reshape(-1),
-        keys(high, is_float).T.reshape(-1),
-        np.empty(0),
-        np.empty(0),
-        np.arange(n),
+    conjunctions = freeze_fields(
+        Conjunctions,
+        offsets=np.arange(n + 1) * width,
+        attribute=np.tile(np.arange(width), n),
+        kind=np.zeros(width * n),
+        low=keys(low, is_float).T.reshape(-1),
+        high=keys(high, is_float).T.reshape(-1),
+        points=[],
+        weight=[],
+        rule=np.arange(n),
     )
-    return made, np.full(width, is_float, np.uint8)
+    return conjunctions, np.full(width, is_float, np.uint8)
 
 
 def answers(structure: Structure, events: int) -> np.ndarray:

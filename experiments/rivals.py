@@ -21,7 +21,7 @@ import numpy as np
 
 from tocsin.index.constructs.decomposition import too_short
 from tocsin.index.constructs.rectangles import distribute
-from tocsin.jit import Float64s, Int32Out, Int32s, Int64Out, Int64s, frozen, kernel
+from tocsin.jit import Float64s, Int32Out, Int32s, Int64Out, Int64s, freeze, kernel
 
 _FANOUT = 16
 
@@ -65,10 +65,10 @@ class RTree:
             level = nodes[above]
             starts = np.flatnonzero(np.diff(order_above[above], prepend=-1))
         self.tree = Tree(
-            frozen(np.concatenate(made).reshape(-1), np.float64),
-            frozen(np.concatenate(firsts), np.int64),
-            frozen(np.concatenate(stops), np.int64),
-            frozen(order, np.int32),
+            freeze(np.concatenate(made).reshape(-1), np.float64),
+            freeze(np.concatenate(firsts), np.int64),
+            freeze(np.concatenate(stops), np.int64),
+            freeze(order, np.int32),
         )
         # Children's ranges are kept for boxes too, only to be simple; they are not counted.
         self.nbytes = self.tree.bounds.nbytes + self.tree.ids.nbytes
@@ -196,7 +196,7 @@ def _lists(numbers: np.ndarray, ids: np.ndarray, possible: int) -> Lists:
     start = np.concatenate([[0], np.cumsum(np.bincount(numbers, minlength=possible))])
     listed = np.empty(len(ids), np.int32)
     distribute(numbers, ids.astype(np.int32), start[:-1].copy(), listed)
-    return Lists(frozen(start, np.int32), frozen(listed, np.int32))
+    return Lists(freeze(start, np.int32), freeze(listed, np.int32))
 
 
 class Constructs:
@@ -221,7 +221,7 @@ class Constructs:
         cells = int(max(high.max(), points.max())) + 1
         self.lists = _lists(np.concatenate(numbers), np.concatenate(ids), cells * self.each)
         self.nbytes = sum(a.nbytes for a in self.lists)
-        self.skip = frozen(np.array(too_short(longest, logarithmic)), np.int64)
+        self.skip = freeze(np.array(too_short(longest, logarithmic)), np.int64)
 
     def ask(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
         return cover(

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tocsin import jit
-from tocsin.jit import Int64Out, Int64s, frozen, kernel
+from tocsin.jit import Int64Out, Int64s, freeze, kernel
 
 
 @kernel
@@ -22,18 +22,18 @@ def doubled(values: Int64s, out: Int64Out) -> None:
 def test_a_kernel_has_exactly_one_signature():
     out = np.empty(3, np.int64)
     doubled(np.arange(3), out)
-    doubled(frozen(np.arange(3), np.int64), out)
+    doubled(freeze(np.arange(3), np.int64), out)
     assert out.tolist() == [0, 2, 4]
     assert len(doubled.compile().signatures) == 1
     with pytest.raises(TypeError):
         doubled(np.arange(3, dtype=np.int32), out)
     with pytest.raises(TypeError):
-        doubled(np.arange(3), frozen(out, np.int64))
+        doubled(np.arange(3), freeze(out, np.int64))
 
 
 def test_frozen_arrays_are_read_only_and_leave_theirs_alone():
     array = np.arange(3)
-    view = frozen(array, np.int64)
+    view = freeze(array, np.int64)
     assert not view.flags.writeable
     assert array.flags.writeable
     assert np.shares_memory(view, array)
@@ -195,14 +195,14 @@ def test_a_cache_is_found_wherever_the_package_lies(compiled, tmp_path):
 
 
 def test_a_cache_of_someone_else_is_not_run(tmp_path, monkeypatch):
-    assert jit._trusted(tmp_path)
-    assert not jit._trusted(tmp_path / "missing")
+    assert jit._is_trusted(tmp_path)
+    assert not jit._is_trusted(tmp_path / "missing")
     monkeypatch.setattr(os, "getuid", lambda: os.stat(tmp_path).st_uid + 1)
-    assert jit._trusted(tmp_path) == (os.stat(tmp_path).st_uid == 0)
+    assert jit._is_trusted(tmp_path) == (os.stat(tmp_path).st_uid == 0)
     monkeypatch.setattr(
         jit.Path, "stat", lambda self: os.stat_result([0, 0, 0, 0, 12345] + [0] * 5)
     )
-    assert not jit._trusted(tmp_path)
+    assert not jit._is_trusted(tmp_path)
 
 
 def test_kernels_that_check_bounds_have_a_cache_of_their_own(tmp_path):

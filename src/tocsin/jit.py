@@ -1,31 +1,28 @@
-"""The one owner of compilation policy: how, when and where kernels are compiled.
+"""Compiles kernels with Numba and caches them on disk. No other module imports Numba.
 
-A kernel is written as a plain function whose annotations are its signature::
+A kernel is a plain function whose annotations are its signature::
 
     @kernel
     def double(values: Int64s, out: Int64Out) -> None: ...
 
-`Int64s` and its kin are read-only C-contiguous inputs, the `...Out` kin are
-written to; a parameter annotated with a named tuple of such arrays takes that
-tuple. So each kernel has exactly one compiled form: nothing is specialised
-behind the caller's back, and two processes never compile different signatures
-of one function.
+`Int64s` and the like are read-only, C-contiguous inputs. `Int64Out` and the like are written to.
+A parameter can also be a named tuple of such arrays. Each kernel therefore has exactly one
+compiled form: Numba never specialises it, and no two processes compile different signatures.
 
-A kernel compiles at its first call, holding a file lock, into a cache that is
-keyed by the package's sources, the versions of Python and Numba, and the CPU.
-Numba alone looks only at the file in which a function stands, so an edited
-`step` in another file would leave a stale kernel behind; and several processes
-that write one Numba cache can corrupt it. Hence the digest and the lock.
+A kernel compiles at its first call, under a file lock, into a cache. The cache is keyed by the
+package's sources, the versions of Python and Numba, and the CPU, because Numba's own cache has
+two gaps: it looks only at the file that defines a function, so an edited `step` in another file
+would leave a stale kernel behind, and several processes that write to it can corrupt it.
 `compile_all` fills the cache before workers start.
 
-A cache that cannot be written, made when an image was built and mounted read-only
-say, is read without a lock: nobody changes it. Numba by itself insists on writing,
-and looks for kernels by the path where the package lies; so we tell it where they are.
+A read-only cache, for example one in a container image, is read without a lock because nobody
+changes it. Numba itself insists on a writable cache and looks up kernels by the path of the
+package. `KernelLocator` tells it where they are.
 
-With `TOCSIN_BOUNDS_CHECK` in the environment kernels raise IndexError for an index out of bounds,
-below zero included. That is for tests, and slower; such kernels lie in a cache of their own.
+With `TOCSIN_BOUNDS_CHECK` in the environment, kernels raise IndexError for an index out of bounds,
+including a negative one. This is slow and meant for tests. Such kernels have a cache of their own.
 
-No fastmath anywhere: nnan and ninf would break the order of keys.
+Fastmath is never on: nnan and ninf would break the order of keys.
 """
 
 from __future__ import annotations
@@ -88,16 +85,15 @@ _Tuple = TypeVar("_Tuple", bound=tuple[Any, ...])
 
 _BOUNDS_CHECK = "TOCSIN_BOUNDS_CHECK" in os.environ
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": _BOUNDS_CHECK}
-_CHECKED = "TOCSIN_CHECKED_CALLS" in os.environ
+_CHECKED_CALLS = "TOCSIN_CHECKED_CALLS" in os.environ
 _KERNELS: list[Kernel] = []
 _thread_lock = threading.RLock()
 
 
-def frozen(array: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
-    """Return a C-contiguous, read-only view or copy of `array`, as named tuples hold.
+def freeze(array: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
+    """Return a C-contiguous, read-only view or copy of an array, for use in a named tuple.
 
-    Numba converts a writable array to a read-only parameter by itself, but not
-    inside a named tuple.
+    Numba accepts a writable array for a read-only parameter, but not inside a named tuple.
     """
     view = np.ascontiguousarray(array, dtype=dtype).view()
     view.setflags(write=False)
@@ -105,42 +101,42 @@ def frozen(array: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
 
 
 def freeze_fields(layout: type[_Tuple], /, **arrays: Any) -> _Tuple:
-    """Return a named tuple of arrays, each frozen in the type that its field is annotated with."""
-    types_ = field_types(layout)
-    return layout(**{name: frozen(np.asarray(a), types_[name]) for name, a in arrays.items()})
+    """Return a named tuple of frozen arrays, each of the dtype that its field declares."""
+    dtypes = field_types(layout)
+    return layout(**{name: freeze(np.asarray(a), dtypes[name]) for name, a in arrays.items()})
 
 
 @functools.cache
-def field_types(kind: type[Any]) -> dict[str, str]:
-    """Return the fields of a named tuple of arrays, and the type of each."""
-    hints = typing.get_type_hints(kind, include_extras=True)
-    return {name: hints[name].__metadata__[0].dtype for name in kind._fields}
+def field_types(layout: type[Any]) -> dict[str, str]:
+    """Return the dtype of each field of a named tuple of arrays."""
+    hints = typing.get_type_hints(layout, include_extras=True)
+    return {name: hints[name].__metadata__[0].dtype for name in layout._fields}
 
 
 def step(function: Callable[..., Any]) -> Any:
-    """Declare a function that only kernels call; it is compiled into them."""
+    """Declare a function that is called by kernels only, and compiled into them."""
     return numba.njit(**_OPTIONS)(function)
 
 
 def instruction(function: Callable[..., Any]) -> Any:
-    """Declare code that is emitted where a kernel uses it; the function tells its signature."""
+    """Declare a function that returns a signature and emits LLVM code where a kernel calls it."""
     return intrinsic(function)
 
 
 if _BOUNDS_CHECK:
-    # Numba counts a negative index from the end before it checks bounds. No kernel means that.
-    _wrapped_index = arrayobj.fix_integer_index
+    # Numba wraps a negative index around before it checks bounds. Kernels never rely on that.
+    _wrap_index = arrayobj.fix_integer_index
 
-    def _index(context, builder, index_type, index, size):
+    def _keep_index(context, builder, index_type, index, size):
         if context.enable_boundscheck and index_type.signed:
             return context.cast(builder, index, index_type, types.intp)
-        return _wrapped_index(context, builder, index_type, index, size)
+        return _wrap_index(context, builder, index_type, index, size)
 
-    arrayobj.fix_integer_index = _index
+    arrayobj.fix_integer_index = _keep_index
 
 
 def check_bounds(context, builder, array, index, count):
-    """Emit, where bounds are checked, a check of `count` elements that an instruction reads."""
+    """Emit a bounds check for the `count` elements that an instruction reads, if checks are on."""
     if context.enable_boundscheck:
         (size,) = cgutils.unpack_tuple(builder, array.shape, 1)
         cgutils.do_boundscheck(context, builder, index, size)
@@ -149,7 +145,7 @@ def check_bounds(context, builder, array, index, count):
 
 
 def _prefetch(typing_context, array, index):
-    """Ask memory for the line in which an array has an element, and do not wait for it."""
+    """Prefetch the cache line of an array's element."""
 
     def emit(context, builder, signature, arguments):
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -168,12 +164,12 @@ prefetch = instruction(_prefetch)
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:
-    """Declare a compiled function that Python calls; its annotations are its signature."""
+    """Declare a compiled function that Python calls. Its annotations are its signature."""
     return Kernel(function)
 
 
 class Kernel:
-    """A function compiled at its first call, once per machine."""
+    """A function that is compiled at its first call, once per machine."""
 
     def __init__(self, function: Callable[..., Any]):
         functools.update_wrapper(self, function)
@@ -184,29 +180,30 @@ class Kernel:
     def __call__(self, *arguments: Any) -> Any:
         """Run the compiled function.
 
-        Not by way of Numba's dispatcher: it finds out the type of every array of every tuple to
-        choose among one signature, and takes most of the time of a single event with that. It
-        would also refuse an array that is not contiguous, so tests do go that way.
+        This bypasses Numba's dispatcher, which inspects the type of every array in every tuple
+        although there is only one signature. For a single event that takes longer than matching.
+        The dispatcher also rejects arrays that are not contiguous, so tests use it
+        (`TOCSIN_CHECKED_CALLS`).
         """
         return (self._compiled or self.compile())(*arguments)
 
     def compile(self) -> Callable[..., Any]:
-        """Compile, or load from the cache, and return the compiled function."""
+        """Compile the function or load it from the cache, and return it."""
         with _thread_lock:
             if self._compiled is None:
                 hints = typing.get_type_hints(self.function, include_extras=True)
                 parameters = inspect.signature(self.function).parameters
                 signature = tuple(_numba_type(hints[name]) for name in parameters)
-                with _home(self.function) as folder, _located(self.function, folder):
-                    compiled = numba.njit(signature, cache=True, **_OPTIONS)(self.function)
-                only: Any = compiled.overloads[compiled.signatures[0]]
-                self._compiled = compiled if _CHECKED else only.entry_point
+                with _open_folder(self.function) as folder, _use_folder(self.function, folder):
+                    dispatcher = numba.njit(signature, cache=True, **_OPTIONS)(self.function)
+                overload: Any = dispatcher.overloads[dispatcher.signatures[0]]
+                self._compiled = dispatcher if _CHECKED_CALLS else overload.entry_point
             assert self._compiled is not None
             return self._compiled
 
 
 def compile_all() -> None:
-    """Compile every kernel that has been imported, so that workers only load."""
+    """Compile all imported kernels, so that workers only load them."""
     for each in _KERNELS:
         each.compile()
 
@@ -229,32 +226,32 @@ def _numba_type(hint: Any) -> Any:
     raise TypeError(f"a kernel cannot take a parameter annotated {hint!r}")
 
 
-# ------------------------------------------------------------ where compiled kernels lie
+# ------------------------------------------------------------ the cache of compiled kernels
 
 
 @functools.cache
 def cache_directories() -> list[Path]:
-    """Return where compiled kernels may lie, the first choice first.
+    """Return the folders that may hold compiled kernels, in order of preference.
 
-    These are `$TOCSIN_CACHE_DIR`, the user's cache and the folder for temporary files; in each
-    the folder that is named by the digest. They need not exist, nor be writable.
+    They are in `$TOCSIN_CACHE_DIR`, in the user's cache and in the folder for temporary files,
+    each named by the digest. They need not exist or be writable.
     """
     digest = hashlib.sha256()
     package = Path(__file__).parent
-    # Layers above the engine have no kernels, and none below depends on them.
+    # Layers above the engine have no kernels, and the layers below do not import them.
     above = {package / "cli", package / "spark"}
     for source in sorted(p for p in package.rglob("*.py") if not above & set(p.parents)):
         digest.update(str(source.relative_to(package)).encode())
         digest.update(source.read_bytes())
     settings: Any = numba.config
-    made_for = [
+    target = [
         sys.implementation.cache_tag,
         numba.__version__,
         settings.CPU_NAME or llvmlite.binding.get_host_cpu_name(),
         settings.CPU_FEATURES or llvmlite.binding.get_host_cpu_features().flatten(),
         _BOUNDS_CHECK,
     ]
-    digest.update(repr(made_for).encode())
+    digest.update(repr(target).encode())
     roots = [
         os.environ.get("TOCSIN_CACHE_DIR"),
         os.environ.get("XDG_CACHE_HOME", "~/.cache") + "/tocsin",
@@ -264,32 +261,32 @@ def cache_directories() -> list[Path]:
 
 
 @contextlib.contextmanager
-def _home(function: Callable[..., Any]) -> Iterator[Path]:
-    """Give the folder of one kernel: locked, or in a cache that is read-only and has it."""
-    name = f"{function.__module__}.{function.__qualname__}-{_stamp(function)[:16]}"
+def _open_folder(function: Callable[..., Any]) -> Iterator[Path]:
+    """Yield the cache folder of a kernel: under a lock, or in a read-only cache that has it."""
+    name = f"{function.__module__}.{function.__qualname__}-{_source_digest(function)[:16]}"
     for directory in cache_directories():
         try:
             directory.mkdir(parents=True, exist_ok=True)
             lock = os.open(directory / "lock", os.O_WRONLY | os.O_CREAT, 0o666)
         except OSError:
-            # Numba writes a kernel's code last.
-            if _trusted(directory) and any((directory / name).glob("*.nbc")):
+            # The code is complete: Numba writes it last.
+            if _is_trusted(directory) and any((directory / name).glob("*.nbc")):
                 yield directory / name
                 return
             continue
         try:
-            if not _trusted(directory):
+            if not _is_trusted(directory):
                 continue
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield directory / name
         finally:
             os.close(lock)
         return
-    raise OSError("no writable place for compiled kernels; set TOCSIN_CACHE_DIR to one")
+    raise OSError("no writable folder for compiled kernels; set TOCSIN_CACHE_DIR to one")
 
 
-def _trusted(directory: Path) -> bool:
-    """Tell whether a cache is ours, or root's: what lies there is run."""
+def _is_trusted(directory: Path) -> bool:
+    """Return whether the user or root owns a cache, since the code in it is run."""
     try:
         owners = {folder.stat().st_uid for folder in (directory, directory.parent)}
     except OSError:
@@ -297,52 +294,53 @@ def _trusted(directory: Path) -> bool:
     return owners <= {os.getuid(), 0}
 
 
-def _stamp(function: Callable[..., Any]) -> str:
-    """Return what the source says; kernels that are not of this package are not in the digest."""
+def _source_digest(function: Callable[..., Any]) -> str:
+    """Return the digest of a kernel's file, which may be outside of this package."""
     return hashlib.sha256(Path(inspect.getfile(function)).read_bytes()).hexdigest()
 
 
-_folders: dict[Callable[..., Any], Path] = {}  # of kernels that are being compiled or loaded
+_folders: dict[Callable[..., Any], Path] = {}  # of the kernels being compiled or loaded
 
 
 class KernelLocator:
-    """Tells Numba where a kernel's code is; a folder for each, wherever the package lies."""
+    """Tells Numba the cache folder of a kernel, which does not depend on the package's path."""
 
     def __init__(self, function: Callable[..., Any], file: str):
-        self._py_file = file  # Numba names it in a warning
+        self._py_file = file  # Numba mentions it in a warning
         self.folder = _folders[function]
-        self.stamp = _stamp(function)
+        self.stamp = _source_digest(function)
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], file: str) -> KernelLocator | None:
-        """Return the locator of a kernel, None for what is not ours."""
+        """Return the locator of a kernel, or None for functions of other packages."""
         return cls(function, file) if function in _folders else None
 
     def get_cache_path(self) -> str:
-        """Return the folder of index and code."""
+        """Return the folder of the kernel's index and code."""
         return str(self.folder)
 
     def get_source_stamp(self) -> str:
-        """Return what must be unchanged for the code to be fresh."""
+        """Return the stamp that makes the code stale when it changes."""
         return self.stamp
 
     def get_disambiguator(self) -> str:
-        """Return what tells functions of one name apart; here their folders do."""
+        """Return a constant: functions of one name have different folders."""
         return "kernel"
 
     def ensure_cache_path(self) -> None:
-        """Make the folder; called before code is written."""
+        """Create the folder; Numba calls this before it writes code."""
         self.folder.mkdir(exist_ok=True)
 
 
 @contextlib.contextmanager
-def _located(function: Callable[..., Any], folder: Path) -> Iterator[None]:
+def _use_folder(function: Callable[..., Any], folder: Path) -> Iterator[None]:
+    """Make Numba use a folder for a kernel."""
     settings: Any = numba.config
     before = settings.CACHE_LOCATOR_CLASSES
-    # Another thread may be compiling what is not ours: Numba's own come after.
-    own = "UserProvidedCacheLocator,InTreeCacheLocator,UserWideCacheLocator,IPythonCacheLocator"
+    # Numba's own locators follow, for functions that other threads compile meanwhile.
+    builtin = "UserProvidedCacheLocator,InTreeCacheLocator,UserWideCacheLocator,IPythonCacheLocator"
     _folders[function] = folder
-    settings.CACHE_LOCATOR_CLASSES = f"{__name__}.KernelLocator,{before or own}"
+    settings.CACHE_LOCATOR_CLASSES = f"{__name__}.KernelLocator,{before or builtin}"
     try:
         yield
     finally:

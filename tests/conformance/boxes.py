@@ -3,8 +3,9 @@
 import numpy as np
 
 from tocsin.index.accept import accept
-from tocsin.model.conjunctions import conjunctions
-from tocsin.model.keys import EventBatch, dense
+from tocsin.jit import freeze_fields
+from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.keys import EventBatch, dense_keys
 
 NULL, LOWEST, HIGHEST = -(2**63), -(2**63) + 1, 2**63 - 1
 NAN = 0x7FF8 << 48
@@ -25,17 +26,18 @@ class Boxes:
         width, n = self.low.shape
         tested = (self.low != NULL) | (self.high != HIGHEST)
         rows = tested.T.reshape(-1)
-        self.conjunctions = conjunctions(
-            np.concatenate([[0], np.cumsum(tested.sum(axis=0))]),
-            np.tile(np.arange(width), n)[rows],
-            np.zeros(rows.sum()),
-            self.low.T.reshape(-1)[rows],
-            self.high.T.reshape(-1)[rows],
-            np.empty(0),
-            np.empty(0),
-            np.arange(n),
+        self.conjunctions = freeze_fields(
+            Conjunctions,
+            offsets=np.concatenate([[0], np.cumsum(tested.sum(axis=0))]),
+            attribute=np.tile(np.arange(width), n)[rows],
+            kind=np.zeros(rows.sum()),
+            low=self.low.T.reshape(-1)[rows],
+            high=self.high.T.reshape(-1)[rows],
+            points=[],
+            weight=[],
+            rule=np.arange(n),
         )
-        self.keys = dense(self.events, np.arange(width))
+        self.keys = dense_keys(self.events, np.arange(width))
 
     def truth(self):
         inside = np.ones((self.events.shape[1], self.low.shape[1]), bool)

@@ -9,12 +9,12 @@ import pytest
 from tests import generate, naive
 from tocsin.index.accept import accept
 from tocsin.index.finish import BestRules, EventWeights, fold, to_rules
-from tocsin.jit import frozen
+from tocsin.jit import freeze
 from tocsin.model.categories import Categories
-from tocsin.model.condition import Conditions
-from tocsin.model.conjunctions import Builder, conjunctions
+from tocsin.model.condition import ConditionReader
+from tocsin.model.conjunctions import ConjunctionBuilder
 from tocsin.model.events import Events
-from tocsin.model.keys import EventBatch, dense, sparse
+from tocsin.model.keys import EventBatch, dense_keys, sparse_keys
 from tocsin.model.schema import Schema
 
 NULL = -(2**63)
@@ -26,7 +26,11 @@ class Workload:
 
     def __init__(self, conditions, events):
         self.schema = Schema(generate.SCHEMA)
-        categories, reader, builder = Categories(), Conditions(self.schema), Builder()
+        categories, reader, builder = (
+            Categories(),
+            ConditionReader(self.schema),
+            ConjunctionBuilder(),
+        )
         for number, condition in enumerate(conditions):
             builder.add(number, reader.read(naive.sql(condition), categories)[0])
         self.conjunctions = builder.build()
@@ -129,7 +133,7 @@ def check_batch_equals_single(index, work):
     together = whole(index, work.keys, work)
     assert together == proposed(index, work.keys, work.width), "not the same order again"
     for event, expected in enumerate(together):
-        alone = dense(work.keys.columns[:, event : event + 1], work.keys.column_attribute)
+        alone = dense_keys(work.keys.columns[:, event : event + 1], work.keys.column_attribute)
         assert proposed(index, alone, work.width) == [expected]
 
 
@@ -148,7 +152,7 @@ def check_of_two_values_the_last_counts(index, work):
         mine += [(a, NULL) for a in range(work.width) if a not in present]
         mine += [(int(keys.attribute[i]), int(keys.key[i])) for i in own]
     flat = [pair for mine in pairs for pair in mine]
-    doubled = sparse(
+    doubled = sparse_keys(
         np.cumsum([0, *map(len, pairs)]),
         np.array([a for a, _ in flat], np.int32),
         np.array([k for _, k in flat]),
@@ -198,7 +202,7 @@ def check_finds_the_best(index, work):
            for _ in range(size)]  # fmt: skip
     common = rng.integers(0, 3, width).astype(np.float64)
     for weight in (np.empty(0), rng.integers(0, 4, rows) / 2, rng.random(rows)):
-        c = conjunctions(*work.conjunctions[:6], weight, work.conjunctions.rule)
+        c = work.conjunctions._replace(weight=freeze(weight, np.float64))
         ranked = type(index).build(c, floats)
         for bits in (NO_BITS, removed):
             for weights, of_event in (
@@ -234,10 +238,10 @@ def check_finds_the_best(index, work):
 
 def weights_of(common, own):
     return EventWeights(
-        frozen(common, np.float64),
-        frozen(np.cumsum([0, *map(len, own)]) if own else np.empty(0), np.int64),
-        frozen(np.array([a for each in own for a in each]), np.int32),
-        frozen(np.array([w for each in own for w in each.values()]), np.float64),
+        freeze(common, np.float64),
+        freeze(np.cumsum([0, *map(len, own)]) if own else np.empty(0), np.int64),
+        freeze(np.array([a for each in own for a in each]), np.int32),
+        freeze(np.array([w for each in own for w in each.values()]), np.float64),
     )
 
 

@@ -137,7 +137,7 @@ def test_times_in_a_dictionary_that_python_cannot_hold_are_explained():
 def test_payload_that_cannot_be_kept_is_refused():
     union = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([1])])
     rules = rules_of(a="x > 1")
-    with pytest.raises(tocsin.RuleError, match="payload column 'u' cannot be kept"):
+    with pytest.raises(tocsin.RuleError, match="payload column 'u' cannot be stored"):
         rules.add_many(pa.table({"id": ["b"], "where": ["x > 1"], "u": union}))
     assert list(rules) == ["a"]
 

@@ -369,7 +369,7 @@ def without(key):
         (put("codes", 0, "name", "../versions/00000001.json"), "a part's name is"),
         (put("codes", 0, "bytes", -1), "a part's size"),
         (put("codes", 0, "count", 7), "rows instead of 7"),
-        (put("codes", []), "must be about the 0 values that there are"),
+        (put("codes", []), "codes of the 0 known values"),
         (put("removed", "name", "/etc/passwd"), "a part's name is '/etc/passwd'"),
         (put("removed", []), "damaged, or Tocsin did not write it"),
         (put("store", 5), "'store' must be a text"),

@@ -113,7 +113,7 @@ def refusal(changed, data=None):
         ("0.conjunctions.offsets", 1, 99, "part 0 (exhaustive): 'offsets' must be 4 numbers"),
         ("0.conjunctions.attribute", 0, 2, "'attribute' must be at least 0 and less than 2, got 2"),
         ("0.conjunctions.rule", 2, 9, "a conjunction is of no rule"),
-        ("0.conjunctions.high", 2, 9, "sets must share out the 2 points"),
+        ("0.conjunctions.high", 2, 9, "sets must divide the 2 points"),
         ("0.index.candidate", 0, -9, "part 0 (exhaustive): 'candidate' must be at least -3"),
         ("positions", 1, 0, "the positions of rules must ascend"),
         ("positions", 0, -1, "the positions of rules must ascend"),
@@ -137,7 +137,7 @@ def test_categories_must_be_among_the_values(changed):
     with changed.arrays() as arrays:
         arrays("0.conjunctions.high")[1] = 2**40
     changed.describe_files()
-    assert "must be about the 3 values that there are" in refusal(changed)
+    assert "codes of the 3 known values" in refusal(changed)
 
 
 def test_workers_look_at_no_contents(changed):
@@ -184,7 +184,11 @@ def test_a_manifest_that_is_not_ours(changed):
         (["arrays", "positions"], None, "place of array 'positions'"),
         (["arrays", "positions", "dtype"], "|O", "place of array 'positions'"),
         (["arrays", "positions", "dtype"], ["<i4"], "place of array 'positions'"),
-        (["arrays", "positions", "dtype"], "|u1", "array 'positions' must be a line of int32"),
+        (
+            ["arrays", "positions", "dtype"],
+            "|u1",
+            "array 'positions' must be one-dimensional int32",
+        ),
         (["arrays", "positions", "shape"], [-1], "place of array 'positions'"),
         (["arrays", "positions", "shape"], [2**62], "place of array 'positions'"),
         (["arrays", "positions", "shape"], [1, 3], "place of array 'positions'"),

@@ -27,7 +27,8 @@ from tocsin.engine import matching
 from tocsin.engine.segment_files import _ALIGNMENT
 from tocsin.index.keyed import building
 from tocsin.index.registry import INDEXES
-from tocsin.model.conjunctions import Conjunctions, conjunctions
+from tocsin.jit import freeze_fields
+from tocsin.model.conjunctions import Conjunctions
 
 SCHEMA = {
     "x": "number",
@@ -257,9 +258,10 @@ class ChangedAtRandom(Changed):
         part = self.rng.randrange(len(self.manifest["parts"]))
         kind, kept = INDEXES[self.manifest["parts"][part]["index"]], []
         with self.arrays() as arrays:
-            made = conjunctions(
-                *(arrays(f"{part}.conjunctions.{field}") for field in Conjunctions._fields)
-            )
+            stored = {
+                field: arrays(f"{part}.conjunctions.{field}") for field in Conjunctions._fields
+            }
+            conjunctions = freeze_fields(Conjunctions, **stored)
             fields = kind.layout_class._fields
             index = {field: arrays(f"{part}.index.{field}") for field in fields}
             for _ in range(80):
@@ -274,7 +276,7 @@ class ChangedAtRandom(Changed):
                 else:
                     array[at] = self.value(array, at)
                 try:
-                    kind.from_arrays(made, index).validate(len(SCHEMA))
+                    kind.from_arrays(conjunctions, index).validate(len(SCHEMA))
                     kept.append(f"{field}[{at}]")
                 except tocsin.StoreError:
                     array[:] = before

@@ -12,8 +12,9 @@ import pyarrow as pa
 import tocsin
 from tests import naive
 from tests.conformance.boxes import HIGHEST, LOWEST, NULL, float_keys
-from tocsin.model.conjunctions import conjunctions
-from tocsin.model.keys import dense
+from tocsin.jit import freeze_fields
+from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.keys import dense_keys
 
 LARGEST = sys.float_info.max
 FLOATS = [
@@ -208,9 +209,9 @@ class Case:
                     rows.append((what, low, high))
                     counts[-1] += 1
         what, low, high = np.array(rows, np.int64).reshape(-1, 3).T
-        return conjunctions(
-            np.append(0, np.cumsum(counts)), attribute, what, low, high,
-            np.array(points, np.int64), np.empty(0), np.asarray(numbers),
+        return freeze_fields(
+            Conjunctions, offsets=np.append(0, np.cumsum(counts)), attribute=attribute, kind=what,
+            low=low, high=high, points=np.array(points, np.int64), weight=[], rule=numbers,
         )  # fmt: skip
 
     def floats(self):
@@ -221,7 +222,7 @@ class Case:
         for kind, (first, last, missing) in zip(self.schema.values(), columns):
             low.append(np.where(missing, NULL, keys_of(kind, first)))
             high.append(np.where(missing, NULL, keys_of(kind, last)))
-        return dense(np.array(low), np.arange(len(low)), np.array(high))
+        return dense_keys(np.array(low), np.arange(len(low)), np.array(high))
 
     # -------------------------------------------------------- as a user gives them
 

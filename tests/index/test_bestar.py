@@ -49,10 +49,10 @@ from tocsin.index.bestar.layout import (
 )
 from tocsin.index.bestar.matching import watch
 from tocsin.index.finish import BestRules
-from tocsin.jit import frozen
+from tocsin.jit import freeze
 from tocsin.model.categories import Categories
-from tocsin.model.condition import Conditions
-from tocsin.model.conjunctions import Builder
+from tocsin.model.condition import ConditionReader
+from tocsin.model.conjunctions import ConjunctionBuilder
 from tocsin.model.keys import EventBatch
 from tocsin.model.schema import Schema
 
@@ -139,7 +139,7 @@ def span(row):
 
 def test_table_1():
     schema = Schema({"x": "integer"})
-    reader = Conditions(schema)
+    reader = ConditionReader(schema)
     table = {
         "x < 7": (LOWEST, 6),
         "x <= 7": (LOWEST, 7),
@@ -156,7 +156,7 @@ def test_table_1():
         "x IS NOT NULL": (LOWEST, HIGHEST),
     }
     for condition, expected in table.items():
-        builder = Builder()
+        builder = ConjunctionBuilder()
         builder.add(0, reader.read(condition, Categories())[0])
         c = builder.build()
         rows = range(c.offsets[1])
@@ -404,7 +404,7 @@ def test_weights_of_all_sizes():
 
 def test_flags_earlier_lists_and_rules_of_several_conjunctions():
     rules = [[between(0, n, n + 50, 1 + n % 7)] for n in range(100)]
-    c = made(rules)._replace(rule=frozen(np.arange(100) // 2, np.int32))
+    c = made(rules)._replace(rule=freeze(np.arange(100) // 2, np.int32))
     index = BEStar.build(c, np.zeros(1, np.uint8))
     removed = np.packbits(np.arange(100) % 7 == 6, bitorder="little")
     sizes, best, scores = np.array([0, 2]), np.zeros(8, np.int32), np.zeros(8)

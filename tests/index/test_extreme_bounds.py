@@ -44,7 +44,7 @@ def answers(index, case, columns):
     keys, width, size = case.keys(columns), len(case.schema), index.conjunctions.size
     out, offsets = np.empty(size * EVENTS + size, np.int32), np.zeros(EVENTS + 1, np.int64)
     assert index.candidates(EventBatch(keys, width, 0, EVENTS), offsets, out) == EVENTS
-    (accept_ranges if keys.ranged else accept)(
+    (accept_ranges if keys.has_ranges else accept)(
         index.conjunctions, EventBatch(keys, width, 0, EVENTS), offsets, out
     )
     found = np.zeros((EVENTS, size), int)

@@ -9,9 +9,9 @@ from tocsin.index.finish import BestRules, EventWeights
 from tocsin.index.keyed import building
 from tocsin.index.keyed.index import Keyed
 from tocsin.index.keyed.lanes import HEAD, LANES
-from tocsin.jit import frozen
-from tocsin.model.conjunctions import Builder, conjunctions
-from tocsin.model.keys import EventBatch, sparse
+from tocsin.jit import freeze, freeze_fields
+from tocsin.model.conjunctions import ConjunctionBuilder, Conjunctions
+from tocsin.model.keys import EventBatch, sparse_keys
 from tocsin.model.predicates import INTERVAL, NOT_SET, SET, Predicate
 
 NULL = -(2**63)
@@ -39,15 +39,16 @@ def intervals(rng, n, width, size, top, span):
     attribute = np.sort(np.argsort(rng.random((n, width)), axis=1)[:, :size], axis=1)
     low = rng.integers(0, top, (n, size))
     high = low + rng.integers(0, span, (n, size))
-    return conjunctions(
-        np.arange(n + 1) * size, attribute.reshape(-1), np.zeros(n * size, np.uint8),
-        low.reshape(-1), high.reshape(-1), np.empty(0), np.empty(0), np.arange(n),
+    return freeze_fields(
+        Conjunctions, offsets=np.arange(n + 1) * size, attribute=attribute.reshape(-1),
+        kind=np.zeros(n * size), low=low.reshape(-1), high=high.reshape(-1), points=[], weight=[],
+        rule=np.arange(n),
     )  # fmt: skip
 
 
 def events(rng, n, width, size, top):
     attribute = np.argsort(rng.random((n, width)), axis=1)[:, :size]
-    return sparse(
+    return sparse_keys(
         np.arange(n + 1) * size, attribute.reshape(-1), rng.integers(0, top, n * size)
     )  # fmt: skip
 
@@ -121,13 +122,13 @@ def test_more_attributes_than_codes(monkeypatch):
 
 
 def test_each_point_of_a_small_set_is_a_key():
-    builder = Builder()
+    builder = ConjunctionBuilder()
     builder.add(0, [[(0, Predicate(SET, points=(3, 40, 500)))]])
     builder.add(1, [[(0, Predicate(SET, points=tuple(range(0, 90, 9))))]])
     builder.add(2, [[(0, Predicate(INTERVAL, 0, 600)), (1, Predicate(SET, points=(1, 2)))]])
     index = Keyed.build(builder.build(), np.zeros(2, np.uint8))
     values = [3, 4, 40, 45, 500]
-    keys = sparse(
+    keys = sparse_keys(
         np.arange(6) * 2, np.tile([0, 1], 5), np.stack([values, [2, 2, 2, 3, 1]], 1).reshape(-1)
     )
     # Three points, one large set, two points.
@@ -138,13 +139,13 @@ def test_each_point_of_a_small_set_is_a_key():
 
 
 def test_what_may_be_null_is_no_key():
-    builder = Builder()
+    builder = ConjunctionBuilder()
     builder.add(0, [[(0, Predicate(INTERVAL, NULL, 5))]])
     builder.add(1, [[(0, Predicate(NOT_SET, points=(7,)))]])
     builder.add(2, [[]])
     builder.add(3, [[(0, Predicate(INTERVAL, NULL, NULL)), (1, Predicate(INTERVAL, 1, 2))]])
     index = Keyed.build(builder.build(), np.zeros(2, np.uint8))
-    keys = sparse(np.array([0, 0, 1, 2, 4]), np.array([0, 1, 0, 1]), np.array([6, 1, 5, 2]))
+    keys = sparse_keys(np.array([0, 0, 1, 2, 4]), np.array([0, 1, 0, 1]), np.array([6, 1, 5, 2]))
     assert [sorted(found) for found in ask(index, keys, 2)] == [
         [~1, 0, 2], [~1, 2], [~1, 0, 2, 3], [~1, 0, 2],
     ]  # fmt: skip
@@ -152,10 +153,10 @@ def test_what_may_be_null_is_no_key():
 
 def best_of(index, keys, width, k, weights=None):
     """Return the k best of each event, and how many entries were seen and evaluated."""
-    none = frozen(np.empty(0), np.int64)
+    none = freeze(np.empty(0), np.int64)
     common = np.ones(width) if weights is None else np.array(weights)
     weights = EventWeights(
-        frozen(common, np.float64), none, frozen(none, np.int32), frozen(none, np.float64)
+        freeze(common, np.float64), none, freeze(none, np.int32), freeze(none, np.float64)
     )
     sizes = np.zeros(keys.size, np.int64)
     rules, scores = np.empty(keys.size * k, np.int32), np.empty(keys.size * k)
@@ -167,7 +168,7 @@ def best_of(index, keys, width, k, weights=None):
 def weighted(rng, c):
     """Return conjunctions with random weights, and the sums of these."""
     weight = rng.random(len(c.attribute))
-    return c._replace(weight=frozen(weight, np.float64)), np.add.reduceat(weight, c.offsets[:-1])
+    return c._replace(weight=freeze(weight, np.float64)), np.add.reduceat(weight, c.offsets[:-1])
 
 
 @pytest.mark.parametrize("k", [1, 5])
@@ -187,13 +188,12 @@ def test_bounds_save_work(k):
 
 def test_the_bound_of_a_set_with_null():
     """It scores also for an event that has no value, whatever that attribute weighs."""
-    c = conjunctions(
-        np.array([0, 2, 3]), np.array([0, 1, 0]), np.array([INTERVAL, SET, INTERVAL], np.uint8),
-        np.array([1, 0, 0]), np.array([9, 2, 9]), np.array([NULL, 5]), np.array([1.0, 1.0, 5.0]),
-        np.arange(2),
+    c = freeze_fields(
+        Conjunctions, offsets=[0, 2, 3], attribute=[0, 1, 0], kind=[INTERVAL, SET, INTERVAL],
+        low=[1, 0, 0], high=[9, 2, 9], points=[NULL, 5], weight=[1.0, 1.0, 5.0], rule=[0, 1],
     )  # fmt: skip
     index = Keyed.build(c, np.zeros(2, np.uint8))
-    keys = sparse(np.arange(2), np.array([0]), np.array([5]))
+    keys = sparse_keys(np.arange(2), np.array([0]), np.array([5]))
     assert best_of(index, keys, 2, 1, weights=[1.0, 100.0])[0] == [[0]]
 
 
@@ -220,7 +220,7 @@ def test_a_second_predicate_that_may_be_null_makes_no_shelf(monkeypatch):
     """An event without the attribute must come by still."""
     monkeypatch.setattr(building, "_SHELF", 0.0)
     monkeypatch.setattr(building, "_CROWD", 1)
-    builder = Builder()
+    builder = ConjunctionBuilder()
     others = [
         Predicate(INTERVAL, NULL, NULL), Predicate(INTERVAL, NULL, 4), Predicate(INTERVAL, 2, 4),
         Predicate(NOT_SET, points=(3,)), Predicate(SET, points=(NULL, 2)),
@@ -232,7 +232,7 @@ def test_a_second_predicate_that_may_be_null_makes_no_shelf(monkeypatch):
     assert (index.layout.pair >= 0).any()
     given = [[], [3] * 5, [2] * 5]  # values of the other attributes
     asked = [[9] * 8 + more for more in given]
-    keys = sparse(
+    keys = sparse_keys(
         np.cumsum([0, *map(len, asked)]), np.concatenate([np.arange(len(a)) for a in asked]),
         np.concatenate(asked),
     )  # fmt: skip
@@ -259,12 +259,15 @@ def test_more_blocks_than_are_compared_together():
     low, high = rng.integers(0, 500, (n, 2)), rng.integers(500, 1_000, (n, 2))
     c, totals = weighted(
         rng,
-        conjunctions(
-            np.arange(n + 1) * 2, np.tile([0, 1], n), np.zeros(2 * n, np.uint8), low.reshape(-1),
-            high.reshape(-1), np.empty(0), np.empty(0), np.arange(n),
+        freeze_fields(
+            Conjunctions, offsets=np.arange(n + 1) * 2, attribute=np.tile([0, 1], n),
+            kind=np.zeros(2 * n), low=low.reshape(-1), high=high.reshape(-1), points=[], weight=[],
+            rule=np.arange(n),
         ),
     )  # fmt: skip
-    keys = sparse(np.arange(4) * 2, np.tile([0, 1], 3), np.array([500, 500, -1, 500, 300, 700]))
+    keys = sparse_keys(
+        np.arange(4) * 2, np.tile([0, 1], 3), np.array([500, 500, -1, 500, 300, 700])
+    )
     index = Keyed.build(c, np.zeros(2, np.uint8))
     truth = true_of(c, keys, 2)
     assert [len(each) for each in truth][:2] == [n, 0]
@@ -278,7 +281,7 @@ def test_room_for_no_more_than_there_are():
     rng = np.random.default_rng(10)
     c = intervals(rng, 13, 1, 1, 10, 100)
     index = Keyed.build(c, np.zeros(1, np.uint8))
-    keys = sparse(np.arange(2), np.array([0]), np.array([10]))
+    keys = sparse_keys(np.arange(2), np.array([0]), np.array([10]))
     out, offsets = np.full(14, 99, np.int32), np.zeros(2, np.int64)
     truth = true_of(c, keys, 1)[0]
     assert index.candidates(EventBatch(keys, 1, 0, 1), offsets, out[:13]) == 1

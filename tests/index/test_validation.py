@@ -23,7 +23,8 @@ from tocsin.index.bestar.layout import (
 from tocsin.index.keyed import building
 from tocsin.index.keyed.lanes import HEAD, LANES
 from tocsin.index.registry import INDEXES
-from tocsin.model.conjunctions import conjunctions
+from tocsin.jit import freeze_fields
+from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.predicates import INTERVAL
 
 
@@ -276,7 +277,7 @@ def test_arrays_must_be_there_and_of_their_type(built, name):
         with pytest.raises(StoreError, match=f"array '{field}' is missing"):
             type(index).from_arrays(index.conjunctions, others)
         for wrong in (array.astype(np.float32), array[None]):
-            with pytest.raises(StoreError, match=f"array '{field}' must be a line of"):
+            with pytest.raises(StoreError, match=f"array '{field}' must be one-dimensional"):
                 type(index).from_arrays(index.conjunctions, others | {field: wrong})
 
 
@@ -301,16 +302,16 @@ WRONG_CONJUNCTIONS = [
     (put("attribute", slice(None), 3), "must ascend"),
     (lambda a: a.update(attribute=a["attribute"][::-1]), "must ascend"),
     (put("kind", 0, 3), "'kind' must be"),
-    (put("kind", slice(None), 1), "share out"),
+    (put("kind", slice(None), 1), "must divide"),
     (resized("kind", 1), "'kind' must have"),
     (resized("low", 1), "'low' must have"),
     (put("low", lambda a: a["kind"] == INTERVAL, 2**63 - 1), "above its 'high'"),
-    (put("low", lambda a: np.argmax(a["kind"] != INTERVAL), -1), "share out"),
-    (put("high", lambda a: np.flatnonzero(a["kind"] != INTERVAL)[-1], 10**6), "share out"),
-    (put("high", lambda a: np.argmax(a["kind"] != INTERVAL), 0), "share out"),
-    (resized("points", -1), "share out"),
+    (put("low", lambda a: np.argmax(a["kind"] != INTERVAL), -1), "must divide"),
+    (put("high", lambda a: np.flatnonzero(a["kind"] != INTERVAL)[-1], 10**6), "must divide"),
+    (put("high", lambda a: np.argmax(a["kind"] != INTERVAL), 0), "must divide"),
+    (resized("points", -1), "must divide"),
     (put("points", slice(None), 7), "points of a set must ascend"),
-    (lambda a: a.update(weight=np.ones(3)), "one element a row"),
+    (lambda a: a.update(weight=np.ones(3)), "one element per row"),
     (lambda a: a.update(weight=np.full(len(a["kind"]), np.nan)), "finite and not negative"),
     (lambda a: a.update(weight=np.full(len(a["kind"]), -1.0)), "finite and not negative"),
     (put("rule", 0, 10**6), "'rule' must ascend"),
@@ -323,4 +324,4 @@ def test_wrong_conjunctions_are_refused(work, change, words):
     arrays = {name: array.copy() for name, array in work.conjunctions._asdict().items()}
     change(arrays)
     with pytest.raises(StoreError, match=words):
-        conjunctions(*arrays.values()).validate(10)
+        freeze_fields(Conjunctions, **arrays).validate(10)

@@ -3,9 +3,9 @@
 import numpy as np
 
 from tocsin.index.finish import BestRules, EventWeights
-from tocsin.jit import frozen
-from tocsin.model.conjunctions import conjunctions
-from tocsin.model.keys import EventBatch, dense, sparse
+from tocsin.jit import freeze, freeze_fields
+from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.keys import EventBatch, dense_keys, sparse_keys
 
 NULL, LOWEST, HIGHEST = -(2**63), -(2**63) + 1, 2**63 - 1
 INTERVAL, SET, NOT_SET = 0, 1, 2
@@ -21,13 +21,17 @@ def made(rules, first=0, weighted=True):
                 low, high = len(points), len(points) + len(own)
                 points += own
             rows.append((attribute, kind, low, high, weight))
-    columns = list(zip(*rows, strict=True)) or [[]] * 5
-    return conjunctions(
-        np.cumsum([0, *map(len, rules)]),
-        *(np.array(c, np.int64) for c in columns[:4]),
-        np.array(points, np.int64),
-        np.array(columns[4] if weighted else [], np.float64),
-        first + np.arange(len(rules)),
+    attribute, kind, low, high, weight = list(zip(*rows, strict=True)) or [[]] * 5
+    return freeze_fields(
+        Conjunctions,
+        offsets=np.cumsum([0, *map(len, rules)]),
+        attribute=attribute,
+        kind=kind,
+        low=np.array(low, np.int64),
+        high=np.array(high, np.int64),
+        points=np.array(points, np.int64),
+        weight=weight if weighted else [],
+        rule=first + np.arange(len(rules)),
     )
 
 
@@ -56,7 +60,7 @@ def relevance(rule, weights):
 
 def keys_of(events):
     pairs = [(a, k) for event in events for a, k in event.items()]
-    return sparse(
+    return sparse_keys(
         np.cumsum([0, *map(len, events)]),
         np.array([a for a, _ in pairs], np.int32),
         np.array([k for _, k in pairs], np.int64),
@@ -64,7 +68,9 @@ def keys_of(events):
 
 
 def columns_of(events, width):
-    return dense(np.array([[e.get(a, NULL) for e in events] for a in range(width)]), range(width))
+    return dense_keys(
+        np.array([[e.get(a, NULL) for e in events] for a in range(width)]), range(width)
+    )
 
 
 def found(index, events, width, keys=None):
@@ -78,10 +84,10 @@ def found(index, events, width, keys=None):
 def weights_of(weights, width):
     pairs = [(a, w) for event in weights for a, w in event.items()]
     return EventWeights(
-        frozen(np.ones(width), np.float64),
-        frozen(np.cumsum([0, *map(len, weights)]), np.int64),
-        frozen(np.array([a for a, _ in pairs]), np.int32),
-        frozen(np.array([w for _, w in pairs]), np.float64),
+        freeze(np.ones(width), np.float64),
+        freeze(np.cumsum([0, *map(len, weights)]), np.int64),
+        freeze(np.array([a for a, _ in pairs]), np.int32),
+        freeze(np.array([w for _, w in pairs]), np.float64),
     )
 
 

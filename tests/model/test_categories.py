@@ -7,20 +7,20 @@ import pytest
 
 from tocsin.errors import StoreError
 from tocsin.model.categories import Categories, check_codes, recode
-from tocsin.model.condition import Conditions
-from tocsin.model.conjunctions import Builder
-from tocsin.model.line import NULL, OTHER
+from tocsin.model.condition import ConditionReader
+from tocsin.model.conjunctions import ConjunctionBuilder
+from tocsin.model.encoding import NULL, OTHER
 from tocsin.model.predicates import INTERVAL
 from tocsin.model.schema import Schema
 
 
-def test_codes_count_from_one_in_the_order_of_mention():
+def test_codes_count_from_one_in_the_order_of_addition():
     categories = Categories()
     assert [categories.add(text) for text in ("b", "a", "b", "", "a", "c")] == [1, 2, 1, 3, 2, 4]
     assert list(categories) == ["b", "a", "", "c"]
     assert len(categories) == 4
     assert [categories.get(text, OTHER) for text in ("a", "", "new", "A")] == [2, 3, OTHER, OTHER]
-    assert len(categories) == 4, "a look-up adds nothing"
+    assert len(categories) == 4, "a lookup adds nothing"
 
 
 def test_texts_of_codes():
@@ -30,28 +30,28 @@ def test_texts_of_codes():
     assert [categories.text(code) for code in (OTHER, 4, -1, NULL)] == [None] * 4
 
 
-def test_values_that_are_given_twice_count_once():
+def test_repeated_values_have_one_code():
     categories = Categories(["b", "a", "b", "c"])
     assert list(categories) == ["b", "a", "c"]
     assert [categories.get(text, OTHER) for text in "abc"] == [2, 1, 3]
 
 
-def test_values_as_arrow_has_them():
+def test_values_as_an_arrow_array():
     categories = Categories(["b", "", "é"])
     assert categories.to_arrow().equals(pa.array(["b", "", "é"], pa.large_string()))
     assert categories.to_arrow(1, 2).equals(pa.array([""], pa.large_string()))
     assert categories.to_arrow(3, 3).equals(pa.array([], pa.large_string()))
 
 
-# ------------------------------------------------------------ undo, and how many there were
+# ------------------------------------------------------------ truncation and concurrent readers
 
 
-def test_what_is_cut_off_is_forgotten():
+def test_truncate_removes_the_last_values():
     categories = Categories(["a", "b"])
     get, size = categories.get, len(categories)
     for text in ("b", "c", "d"):
         categories.add(text)
-    categories.cut(size)
+    categories.truncate(size)
     assert list(categories) == ["a", "b"]
     assert [get(text, OTHER) for text in "abcd"] == [1, 2, OTHER, OTHER]
     assert categories.text(3) is None
@@ -59,28 +59,28 @@ def test_what_is_cut_off_is_forgotten():
     assert (categories.text(3), get("d", OTHER), get("c", OTHER)) == ("d", 3, OTHER)
 
 
-class InterruptingError(Exception):
-    """What comes between a value's text and its code."""
+class InterruptError(Exception):
+    """Raised between appending a text and storing its code."""
 
 
-def test_a_value_whose_addition_was_interrupted():
+def test_truncate_after_an_interrupted_addition():
     categories = Categories(["a"])
 
-    class Interrupting(dict):
+    class InterruptingDict(dict):
         def __setitem__(self, text, code):
-            assert categories.text(code) == text, "whoever finds a code also finds its text"
-            raise InterruptingError
+            assert categories.text(code) == text, "the text exists before its code"
+            raise InterruptError
 
-    codes, categories._codes = categories._codes, Interrupting(categories._codes)
-    with pytest.raises(InterruptingError):
+    codes, categories._codes = categories._codes, InterruptingDict(categories._codes)
+    with pytest.raises(InterruptError):
         categories.add("b")
     categories._codes = codes
-    categories.cut(1)
+    categories.truncate(1)
     assert list(categories) == ["a"]
     assert categories.add("b") == 2
 
 
-def test_whoever_knows_how_many_there_were_sees_no_others():
+def test_a_copy_of_the_first_values_is_independent():
     categories = Categories(["a", "b"])
     before = len(categories)
     categories.add("c")
@@ -88,7 +88,7 @@ def test_whoever_knows_how_many_there_were_sees_no_others():
     copied = categories.copy(before)
     assert list(copied) == ["a", "b"]
     assert copied.add("d") == 3
-    assert categories.get("d", OTHER) == OTHER, "they are added to apart"
+    assert categories.get("d", OTHER) == OTHER, "the copy has its own values"
     assert copied.get("c", OTHER) == OTHER
 
 
@@ -106,14 +106,14 @@ def test_a_reader_on_another_thread_while_values_are_added(fails):
     known = [f"v{i}" for i in range(2_000)]
     categories = Categories(known)
     started, stop = threading.Event(), threading.Event()
-    wrong = []
+    errors = []
 
-    def look():
+    def look_up():
         assert [categories.get(text, OTHER) for text in known[:50]] == list(range(1, 51))
         assert [categories.text(code) for code in range(1_951, 2_001)] == known[-50:]
         assert categories.to_arrow(0, 2_000).to_pylist() == known
-        assert [text for text in categories][:2_000] == known  # noqa: C416  (one by one)
-        if not fails:  # otherwise it may be gone again
+        assert [text for text in categories][:2_000] == known  # noqa: C416  (test the iterator)
+        if not fails:  # otherwise it may be removed again
             for i in range(len(categories), len(categories) + 1_000):
                 code = categories.get(f"w{i}", OTHER)
                 assert code == OTHER or categories.text(code) == f"w{i}"
@@ -121,10 +121,10 @@ def test_a_reader_on_another_thread_while_values_are_added(fails):
     def read():
         try:
             while not stop.is_set():
-                look()
+                look_up()
                 started.set()
         except BaseException as error:
-            wrong.append(error)
+            errors.append(error)
             started.set()
 
     thread = threading.Thread(target=read)
@@ -135,10 +135,10 @@ def test_a_reader_on_another_thread_while_values_are_added(fails):
         for i in range(size, size + 100):
             categories.add(f"w{i}")
         if fails and change % 2:
-            categories.cut(size)
+            categories.truncate(size)
     stop.set()
     thread.join()
-    assert wrong == []
+    assert errors == []
     assert len(categories) == 2_000 + 100 * (100 if fails else 200)
     assert all(categories.text(categories.add(text)) == text for text in list(categories))
 
@@ -158,15 +158,15 @@ CONDITIONS = [
 ]
 
 
-def read(categories):
-    reader, builder = Conditions(SCHEMA), Builder()
+def read_conditions(categories):
+    reader, builder = ConditionReader(SCHEMA), ConjunctionBuilder()
     for number, condition in enumerate(CONDITIONS):
         builder.add(number, reader.read(condition, categories)[0])
     return builder.build()
 
 
-def said(c, categories):
-    """Return what each row says, with texts in the place of codes, in plain Python."""
+def decode_rows(c, categories):
+    """Return (attribute, kind, keys) for each row, with texts in place of codes."""
     rows = []
     for attribute, kind, low, high in zip(c.attribute, c.kind, c.low, c.high, strict=True):
         ends = [int(low), int(high)]
@@ -179,25 +179,26 @@ def said(c, categories):
     return rows
 
 
-def test_recoding_keeps_what_is_said_and_forgets_the_rest():
+def test_recode_keeps_the_conditions_and_drops_unused_values():
     categories = Categories(f"v{i}" for i in range(5_000))
-    c = read(categories)
-    arrays = [each.tobytes() for each in c]
-    changed, fewer = recode(c, categories, SCHEMA)
+    c = read_conditions(categories)
+    before = [each.tobytes() for each in c]
+    recoded, fewer = recode(c, categories, SCHEMA)
     assert list(fewer) == [f"v{i}" for i in (5, 7, 40, 100, 101, 102, 2500, 4999)]
-    assert said(changed, fewer) == said(c, categories)
-    assert {key for *_, keys in said(c, categories) for key in keys} >= {"v5", "v102", "v4999"}
-    check_codes(changed, len(fewer), SCHEMA)
-    with pytest.raises(StoreError, match="about the 7 values that there are"):
-        check_codes(changed, len(fewer) - 1, SCHEMA)
+    rows = decode_rows(c, categories)
+    assert decode_rows(recoded, fewer) == rows
+    assert {key for *_, keys in rows for key in keys} >= {"v5", "v102", "v4999"}
+    check_codes(recoded, len(fewer), SCHEMA)
+    with pytest.raises(StoreError, match="codes of the 7 known values"):
+        check_codes(recoded, len(fewer) - 1, SCHEMA)
     assert len(categories) == 5_000, "versions may still use them"
-    assert [each.tobytes() for each in c] == arrays
-    assert not any(each.flags.writeable for each in changed)
+    assert [each.tobytes() for each in c] == before
+    assert not any(each.flags.writeable for each in recoded)
 
 
-def test_recoding_when_most_are_in_use_changes_nothing():
+def test_recode_changes_nothing_if_most_values_are_used():
     categories = Categories(f"v{i}" for i in range(1_000))
-    c = read(categories)
-    changed, same = recode(c, categories, SCHEMA)
+    c = read_conditions(categories)
+    recoded, same = recode(c, categories, SCHEMA)
     assert same is categories
-    assert all(np.shares_memory(a, b) or not a.size for a, b in zip(changed, c, strict=True))
+    assert all(np.shares_memory(a, b) or not a.size for a, b in zip(recoded, c, strict=True))

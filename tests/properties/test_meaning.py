@@ -9,7 +9,7 @@ import tocsin
 from tests import generate, naive
 from tocsin.engine.explain import condition_text
 from tocsin.model.categories import Categories
-from tocsin.model.condition import Conditions
+from tocsin.model.condition import ConditionReader
 
 RANDOMS = st.randoms(use_true_random=False)
 
@@ -126,15 +126,17 @@ def test_what_is_written_reads_the_same(rng):
 
 @given(RANDOMS)
 def test_a_shape_is_shared_without_changing_the_meaning(rng):
-    """Conditions read one after the other give what each gives when read alone."""
+    """ConditionReader read one after the other give what each gives when read alone."""
     schema = tocsin.Schema(generate.SCHEMA)
-    together = Conditions(schema)
+    together = ConditionReader(schema)
     categories = Categories()
     for _ in range(4):
         text = naive.sql(generate.condition(rng, 1), rng)
-        alone = Conditions(schema).read(text, categories.copy(len(categories)))
+        alone = ConditionReader(schema).read(text, categories.copy(len(categories)))
         assert together.read(text, categories) == alone
-        assert together.read(text, categories)[0] == Conditions(schema).read(text, categories)[0]
+        assert (
+            together.read(text, categories)[0] == ConditionReader(schema).read(text, categories)[0]
+        )
 
 
 def test_numbers_of_events_are_right_across_blocks():

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tocsin.errors import EventError, RuleError, SchemaError, TocsinError, near
+from tocsin.errors import EventError, RuleError, SchemaError, TocsinError, suggest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,7 +90,7 @@ def format_of(path: Path) -> str:
     if suffix not in FORMATS:
         raise TocsinError(
             f"{path}: a file ends in .csv, .jsonl (JSON lines) or .parquet"
-            + (near(suffix, FORMATS) if suffix else "")
+            + (suggest(suffix, FORMATS) if suffix else "")
         )
     return FORMATS[suffix]
 
@@ -189,17 +189,17 @@ def add_file(rules: Rules, path: Path) -> None:
 @contextlib.contextmanager
 def reading(path: Path, kind: type[TocsinError]) -> Iterator[None]:
     """Say of every error which file it is about; those of Arrow and the system become ours."""
-    from tocsin.model.arrow import refusing
+    from tocsin.model.arrow import translate_errors
 
     try:
-        with refusing(kind, "cannot be read"):
+        with translate_errors(kind, "cannot be read"):
             yield
     except OSError as error:
         raise kind(f"{path}: cannot be read: {error.strerror or error}") from None
     except RecursionError:
         raise kind(f"{path}: cannot be read: values are nested too deeply") from None
     except TocsinError as error:
-        raise error.at(str(path)) from None
+        raise error.with_place(str(path)) from None
 
 
 def _read_parquet(path: Path, rules: Rules) -> pa.Table:

@@ -21,8 +21,8 @@ from tocsin.cli.job import Job, Outcome
 from tocsin.cli.output import FileWriter, Tally
 from tocsin.cli.progress import Bar
 from tocsin.engine.rules import Rules
-from tocsin.errors import EventError, RuleError, near
-from tocsin.model.arrow import plain
+from tocsin.errors import EventError, RuleError, suggest
+from tocsin.model.arrow import decode
 from tocsin.model.events import is_sparse
 
 _EVENTS = 1 << 14  # matched at once: their pairs, which may be many, are in memory
@@ -95,7 +95,7 @@ class _Answers:
             yield self._rows([*kept, *(_lists(offsets, values, f) for f, values in lists)])
             return
         carried = found.payload(self._payload)
-        added += [plain(column) for column in carried.columns]
+        added += [decode(column) for column in carried.columns]
         places = pa.array(found.events)
         for start in range(0, len(places), _ROWS):
             some = places.slice(start, _ROWS)
@@ -113,7 +113,9 @@ def _kept_columns(keep: list[str] | None, events: pa.Schema) -> list[str]:
     kept: list[str] = []
     for name in keep:
         if name.lower() not in known:
-            raise EventError(f"keep: the events have no column {name!r}{near(name, events.names)}")
+            raise EventError(
+                f"keep: the events have no column {name!r}{suggest(name, events.names)}"
+            )
         if known[name.lower()] in kept:
             raise RuleError(f"keep names the column {known[name.lower()]!r} twice")
         kept.append(known[name.lower()])
@@ -124,7 +126,9 @@ def _payload_columns(rules: Rules, names: list[str]) -> pa.Schema:
     known = rules.payload_schema
     for i, name in enumerate(names):
         if name not in known.names:
-            raise RuleError(f"the rules have no payload column {name!r}{near(name, known.names)}")
+            raise RuleError(
+                f"the rules have no payload column {name!r}{suggest(name, known.names)}"
+            )
         if name in names[:i]:
             raise RuleError(f"payload names the column {name!r} twice")
     return pa.schema([(name, spark_type(known.field(name).type)) for name in names])

@@ -40,10 +40,10 @@ from tocsin.errors import RuleError, UnknownRuleError
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.protocol import LearningIndex
 from tocsin.index.registry import INDEXES, check_index
-from tocsin.model.arrow import is_text, refusing
+from tocsin.model.arrow import is_text, translate_errors
 from tocsin.model.categories import Categories, recode
-from tocsin.model.condition import Bound
-from tocsin.model.conjunctions import Builder, Conjunctions, joined
+from tocsin.model.condition import NormalForm
+from tocsin.model.conjunctions import ConjunctionBuilder, Conjunctions, concatenate
 from tocsin.model.events import Events
 from tocsin.model.keys import EventBatch
 from tocsin.model.schema import Schema
@@ -65,7 +65,7 @@ class NewRule(NamedTuple):
 
     id: Any
     where: str
-    conjunctions: Bound
+    conjunctions: NormalForm
     weights: Mapping[int, float]  # by attribute; 1 where there is none
     payload: Mapping[str, Any]
     payload_schema: pa.Schema  # the columns of all rules, with this one's
@@ -75,7 +75,7 @@ class _Pending:
     """Rules added one at a time since the last version."""
 
     def __init__(self) -> None:
-        self.builder = Builder()
+        self.builder = ConjunctionBuilder()
         self.positions: list[int] = []
         self.ids: list[Any] = []
         self.where: list[str] = []
@@ -84,10 +84,10 @@ class _Pending:
         self.place_of: dict[Any, int] = {}  # of those that were not removed
 
     def sizes(self) -> tuple[int, list[int]]:
-        """Return how many rules there are, and how much was built of them; see `cut`."""
+        """Return how many rules there are, and how much was built of them; see `truncate`."""
         return len(self.ids), self.builder.sizes()
 
-    def cut(self, sizes: tuple[int, list[int]], undeleted: list[tuple[Any, int]]) -> None:
+    def truncate(self, sizes: tuple[int, list[int]], undeleted: list[tuple[Any, int]]) -> None:
         """Forget rules that came since it had these sizes, and let those be that were removed."""
         count, built = sizes
         for id_ in self.ids[count:]:
@@ -95,7 +95,7 @@ class _Pending:
         self.place_of |= dict(undeleted)
         for each in (self.positions, self.ids, self.where, self.weights, self.payload):
             del each[count:]
-        self.builder.cut(built)
+        self.builder.truncate(built)
 
     def live_segment(self, id_type: pa.DataType, payload_schema: pa.Schema) -> LiveSegment:
         columns = {
@@ -213,8 +213,8 @@ class Draft:
         except BaseException:
             for name, value in before.items():
                 setattr(self, name, value)
-            self._pending.cut(pending, self._undeleted)
-            self.categories.cut(categories)
+            self._pending.truncate(pending, self._undeleted)
+            self.categories.truncate(categories)
             raise
         self.size = sum(map(len, self._segments.values())) + len(self._pending.place_of)
         self.sealed = None
@@ -391,7 +391,7 @@ class Draft:
         for column in [column for column in given.schema if column.name in known.names]:
             before = known.field(column.name)
             what = f"payload column {column.name!r} holds {before.type} so far, got {column.type}"
-            with refusing(RuleError, what):
+            with translate_errors(RuleError, what):
                 joined = pa.unify_schemas(
                     [pa.schema([before]), pa.schema([column])], promote_options="permissive"
                 )
@@ -459,4 +459,4 @@ def exhaustive_segment(
 def survivors(segments: Sequence[LiveSegment]) -> tuple[Roster, Conjunctions]:
     """Return what was not removed: one roster, and conjunctions in the same order."""
     rosters = [live.live_roster() for live in segments]
-    return joined_rosters(rosters), joined([live.live_conjunctions() for live in segments])
+    return joined_rosters(rosters), concatenate([live.live_conjunctions() for live in segments])

@@ -17,9 +17,9 @@ from tocsin.index.accept import truths
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.model.categories import Categories
 from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.encoding import NULL
 from tocsin.model.events import Events
-from tocsin.model.keys import line_of
-from tocsin.model.line import NULL
+from tocsin.model.keys import write_lines
 from tocsin.model.matches import Matches
 from tocsin.model.predicates import INTERVAL, IS_NULL, NOT_NULL, Predicate
 from tocsin.model.schema import Kind, Schema
@@ -117,7 +117,7 @@ def explained(
     keys = events.keys(0, 1)
     held = np.empty(len(c.attribute), np.uint8)
     line, last = np.empty(len(schema), np.int64), np.empty(len(schema), np.int64)
-    line_of(keys, 0, line, last)
+    write_lines(keys, 0, line, last)
     truths(c, 0, c.size, line, last, held)
     # Where nothing matched and nobody asked, weights say nothing; nor where the rule has none.
     weighted = weights is not None or (bool((c.weight != 1).any()) and len(matched) > 0)

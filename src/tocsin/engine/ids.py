@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.types as t
 
 from tocsin.jit import Int64Out, Int64s, UInt8s, kernel
-from tocsin.model.validation import check_type, check_within, require
+from tocsin.model.validation import check_dtype, check_within, require
 
 
 class IdIndex:
@@ -33,7 +33,7 @@ class IdIndex:
         """Return the index of these ids whose `arrays` these are."""
         for name, dtype in (("codes", "int64"), ("order", "int32")):
             if name in arrays:
-                check_type(name, arrays[name], dtype)
+                check_dtype(name, arrays[name], dtype)
         index = cls.__new__(cls)
         index._ids = ids
         index._codes = arrays["codes"] if "codes" in arrays else _codes(ids)

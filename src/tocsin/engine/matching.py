@@ -22,13 +22,13 @@ from tocsin.errors import EventError, TocsinError
 from tocsin.index.accept import accept, accept_ranges
 from tocsin.index.finish import BestRules, EventWeights, fold, keep_best, to_rules
 from tocsin.index.protocol import PruningIndex
-from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, frozen, kernel
-from tocsin.model.arrow import refusing
+from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, freeze, kernel
+from tocsin.model.arrow import translate_errors
 from tocsin.model.events import Events, is_sparse, map_entries
 from tocsin.model.keys import EventBatch
 from tocsin.model.matches import Counters, Matches
 from tocsin.model.schema import Schema
-from tocsin.model.weights import checked_weight
+from tocsin.model.weights import check_weight
 
 _ROOM = 1 << 20  # candidates a buffer holds beyond one event's most: 4 MiB
 _MOST_KEPT = 1 << 24  # candidates of a buffer that a thread may keep: 64 MiB
@@ -84,7 +84,7 @@ class _Buffer:
         self.candidates += int(self.offsets[batch.size] - self.offsets[0])
         if part.index_for(batch.keys).proven:
             return
-        of_values = accept_ranges if batch.keys.ranged else accept
+        of_values = accept_ranges if batch.keys.has_ranges else accept
         self.evaluated += of_values(part.conjunctions, batch, self.offsets, self.out)
 
     def keep_best(self, batch: EventBatch, weights: EventWeights, best: BestRules) -> None:
@@ -241,7 +241,7 @@ class Run:
                 part = live.part
                 index = part.index
                 plain = part.single and index.proven and not len(live.removed)
-                if plain and index.counts and not keys.ranged:
+                if plain and index.counts and not keys.has_ranges:
                     index.count(EventBatch.whole(keys, width), some)
                     continue
                 if number not in buffers:
@@ -345,11 +345,11 @@ def event_weights(given: Any, events: int, schema: Schema) -> EventWeights:
                 common[attribute] = weight
         elif isinstance(given, pa.MapArray) and is_sparse(given.type):
             offsets, attributes, items = map_entries(given, schema, None)
-            with refusing(EventError, "maps must be from attribute to number"):
+            with translate_errors(EventError, "maps must be from attribute to number"):
                 weights = np.asarray(items.cast(pa.float64()).fill_null(1.0))
             bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
             if len(bad):
-                checked_weight(schema.name(int(attributes[bad[0]])), float(weights[bad[0]]))
+                check_weight(schema.name(int(attributes[bad[0]])), float(weights[bad[0]]))
         elif isinstance(given, list | tuple):
             offsets = [0]
             for each in given:
@@ -367,10 +367,10 @@ def event_weights(given: Any, events: int, schema: Schema) -> EventWeights:
     except TocsinError as error:
         raise EventError(f"weights of events: {error}") from None
     return EventWeights(
-        frozen(common, np.float64),
-        frozen(np.asarray(offsets), np.int64),
-        frozen(np.asarray(attributes), np.int32),
-        frozen(np.asarray(weights), np.float64),
+        freeze(common, np.float64),
+        freeze(np.asarray(offsets), np.int64),
+        freeze(np.asarray(attributes), np.int32),
+        freeze(np.asarray(weights), np.float64),
     )
 
 
@@ -379,8 +379,8 @@ def _no_weights(attributes: int) -> EventWeights:
     """Return weights that are all 1: one event at a time, making them is a tenth of the work."""
     none = np.empty(0)
     return EventWeights(
-        frozen(np.ones(attributes), np.float64), frozen(none, np.int64), frozen(none, np.int32),
-        frozen(none, np.float64),
+        freeze(np.ones(attributes), np.float64), freeze(none, np.int64), freeze(none, np.int32),
+        freeze(none, np.float64),
     )  # fmt: skip
 
 
@@ -389,4 +389,4 @@ def _weights_of(weights: Mapping[str, Any], schema: Schema) -> Iterator[tuple[in
         raise EventError(f"expected a dict for each event, got {type(weights).__name__}")
     for name, weight in weights.items():
         if weight is not None:
-            yield schema.index(str(name)), checked_weight(name, weight)
+            yield schema.index(str(name)), check_weight(name, weight)

@@ -24,8 +24,8 @@ from tocsin.index.plane import (
     sides,
 )
 from tocsin.index.registry import INDEXES
-from tocsin.model.conjunctions import Conjunctions, kept
-from tocsin.model.line import HIGHEST, NULL
+from tocsin.model.conjunctions import Conjunctions, select
+from tocsin.model.encoding import HIGHEST, NULL
 from tocsin.model.predicates import INTERVAL
 
 # What an event costs, in nanoseconds: roughly, measured on one core, and only to choose by.
@@ -71,7 +71,7 @@ def _sampled(c: Conjunctions) -> Conjunctions:
     if c.size <= _SAMPLE:
         return c
     # Neither the first nor every tenth: rules often come in some order.
-    return kept(c, np.random.default_rng(0).random(c.size) < _SAMPLE / c.size)
+    return select(c, np.random.default_rng(0).random(c.size) < _SAMPLE / c.size)
 
 
 def _costs(
@@ -132,7 +132,7 @@ def _groups(c: Conjunctions, floats: np.ndarray) -> tuple[list[Conjunctions], st
 
     def cost_over(axes: Sequence[tuple[int, ...]]) -> float:
         part = _part_of(sample, axes, floats, c.size)
-        costs = [_cheapest(kept(sample, part == i), floats, times)[0] for i in np.unique(part)]
+        costs = [_cheapest(select(sample, part == i), floats, times)[0] for i in np.unique(part)]
         return sum(costs) + _PART * len(costs)
 
     promising = _promising_axes(sample, floats, times)
@@ -149,7 +149,7 @@ def _groups(c: Conjunctions, floats: np.ndarray) -> tuple[list[Conjunctions], st
         return [c], ""
     part = _part_of(c, chosen, floats, c.size)
     beside = f"; one index for all rules would take {_counted(round(alone), 'nanosecond')}"
-    return [kept(c, part == i) for i in np.unique(part)], beside
+    return [select(c, part == i) for i in np.unique(part)], beside
 
 
 def _promising_axes(c: Conjunctions, floats: np.ndarray, times: float) -> list[tuple[int, ...]]:

@@ -23,12 +23,12 @@ from tocsin.engine.plan import Plan
 from tocsin.engine.store_folder import Origin, StoreFolder
 from tocsin.engine.version import Rule, Version, plain_id
 from tocsin.errors import RuleError, TocsinError, is_unicode
-from tocsin.model.arrow import refusing
-from tocsin.model.condition import Conditions
+from tocsin.model.arrow import translate_errors
+from tocsin.model.condition import ConditionReader
 from tocsin.model.matches import Matches
 from tocsin.model.schema import Schema
 from tocsin.model.tables import read_rules
-from tocsin.model.weights import checked_weights
+from tocsin.model.weights import check_weights
 
 
 class Rules:
@@ -62,7 +62,7 @@ class Rules:
         self.schema = draft.schema
         self._draft = draft
         self._origin = origin  # the store that these rules come from
-        self._conditions = Conditions(self.schema)
+        self._conditions = ConditionReader(self.schema)
         self._lock = threading.Lock()
         self._owner = 0  # the thread that took the lock last
 
@@ -330,13 +330,13 @@ class Rules:
         try:
             conjunctions, attributes = self._conditions.read(where, self._draft.categories)
             if weights is not None:
-                weights = checked_weights(weights, attributes, self.schema)
+                weights = check_weights(weights, attributes, self.schema)
             if payload is not None:
                 given = _payload_table(payload)
                 payload_schema = self._draft.joined_payload_schema(given)
                 payload = _payload_row(given, payload_schema)
         except TocsinError as error:
-            raise error.at(f"rule {id!r}") from None
+            raise error.with_place(f"rule {id!r}") from None
         tested = {attribute for conjunction in conjunctions for attribute, _ in conjunction}
         counting = {a: w for a, w in (weights or {}).items() if a in tested}
         return NewRule(id, where, conjunctions, counting, payload or {}, payload_schema)
@@ -362,7 +362,7 @@ def _payload_row(given: pa.Table, schema: pa.Schema) -> dict[str, Any]:
 
     Values of its own, not the caller's: what is checked now is converted later.
     """
-    with refusing(RuleError, "payload has a value that cannot be kept"):
+    with translate_errors(RuleError, "payload has a value that cannot be stored"):
         columns = {n: given.column(n).cast(schema.field(n).type) for n in given.column_names}
         rows: list[dict[str, Any]] = pa.table(columns).to_pylist()
         for name, value in rows[0].items() if rows else ():
@@ -374,5 +374,5 @@ def _payload_table(payload: Any) -> pa.Table:
     """Return the payload of one rule as a table of one row."""
     if not isinstance(payload, Mapping) or not all(isinstance(k, str) for k in payload):
         raise RuleError(f"payload must be a dict with names as keys, got {payload!r}")
-    with refusing(RuleError, "payload has a value that Arrow cannot hold"):
+    with translate_errors(RuleError, "payload has a value that Arrow cannot hold"):
         return pa.table({name: pa.array([value]) for name, value in payload.items()})

@@ -18,9 +18,9 @@ import pyarrow as pa
 from tocsin.engine.ids import IdIndex
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.protocol import Index
-from tocsin.jit import frozen
-from tocsin.model.arrow import python_value
-from tocsin.model.conjunctions import Conjunctions, joined, kept, ranges, taken
+from tocsin.jit import freeze
+from tocsin.model.arrow import to_python
+from tocsin.model.conjunctions import Conjunctions, concatenate, expand_ranges, select, take
 from tocsin.model.keys import Keys
 
 
@@ -95,13 +95,13 @@ class Indexed:
 
     def index_for(self, keys: Keys) -> Index:
         """Return the index to ask: exhaustive search if it does not support the events' ranges."""
-        return self.index if self.index.supports_ranges or not keys.ranged else self._fallback
+        return self.index if self.index.supports_ranges or not keys.has_ranges else self._fallback
 
     def numbers_of(self, positions: np.ndarray) -> np.ndarray:
         """Return the numbers of the conjunctions of the rules at these positions."""
         c = self.conjunctions
         if len(positions) == 1:
-            return np.arange(*c.of_rule(int(positions[0])))
+            return np.arange(*c.rule_span(int(positions[0])))
         return np.flatnonzero(np.isin(c.rule, positions))
 
     def common_attributes(self) -> list[int]:
@@ -133,17 +133,17 @@ class Segment:
         """Return the conjunctions of the rule at a place of the roster."""
         position = int(self.roster.positions[place])
         for part in self.parts:
-            first, stop = part.conjunctions.of_rule(position)
+            first, stop = part.conjunctions.rule_span(position)
             if first < stop:
                 break
-        return taken(part.conjunctions, np.arange(first, stop))
+        return take(part.conjunctions, np.arange(first, stop))
 
     def weights_and_payload(self, place: int) -> tuple[dict[int, float], dict[str, Any]]:
         """Return a rule's weights by attribute, where not 1, and its payload, where not null."""
         c = self.conjunctions_of(place)
         weights = dict(zip(c.attribute.tolist(), c.weight.tolist()))
         table = self.roster.payload
-        payload = {name: python_value(table.column(name)[place]) for name in table.column_names}
+        payload = {name: to_python(table.column(name)[place]) for name in table.column_names}
         return (
             {attribute: weight for attribute, weight in weights.items() if weight != 1.0},
             {name: value for name, value in payload.items() if value is not None},
@@ -180,7 +180,7 @@ class Removed(NamedTuple):
         return self.rules.nbytes + sum(bits.nbytes for bits in self.parts)
 
 
-_NO_BITS = frozen(np.empty(0), np.uint8)
+_NO_BITS = freeze(np.empty(0), np.uint8)
 
 
 def none_removed(segment: Segment) -> Removed:
@@ -204,7 +204,7 @@ def remove(segment: Segment, removed: Removed, places: np.ndarray, in_place: boo
     tests = removed.tests if removed.size else np.zeros(len(segment.tests), np.int64)
     for part, of_part in zip(segment.parts, numbers[1:], strict=True):
         c = part.conjunctions
-        rows = ranges(c.offsets[of_part], c.offsets[of_part + 1])
+        rows = expand_ranges(c.offsets[of_part], c.offsets[of_part + 1])
         tests = tests + np.bincount(c.attribute[rows], minlength=len(tests))
     result = Removed(bits[0], tuple(bits[1:]), tests, removed.size + len(places))
     # Last, since whatever fails before has changed nothing.
@@ -278,9 +278,9 @@ class LiveSegment:
 
     def live_conjunctions(self) -> Conjunctions:
         """Return the conjunctions of the rules that were not removed, in the rules' order."""
-        together = joined(
+        together = concatenate(
             [
-                kept(part.conjunctions, ~_are_set(removed, part.conjunctions.size))
+                select(part.conjunctions, ~_are_set(removed, part.conjunctions.size))
                 if len(removed)
                 else part.conjunctions
                 for part, removed in self.parts
@@ -288,7 +288,7 @@ class LiveSegment:
         )
         if len(self.segment.parts) == 1:
             return together
-        return taken(together, np.argsort(together.rule, kind="stable"))
+        return take(together, np.argsort(together.rule, kind="stable"))
 
     def counts(self) -> list[tuple[int, int, int]]:
         """Return for each part how many rules it has, how many of them removed, and its bytes.

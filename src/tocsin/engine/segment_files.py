@@ -33,11 +33,11 @@ from tocsin.engine.segment import Indexed, Roster, Segment
 from tocsin.errors import StoreError
 from tocsin.index.registry import INDEXES, known_options
 from tocsin.jit import freeze_fields
-from tocsin.model.arrow import is_text, refusing
+from tocsin.model.arrow import is_text, translate_errors
 from tocsin.model.categories import check_codes
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.schema import Schema
-from tocsin.model.validation import check_type, require, typed_arrays
+from tocsin.model.validation import check_dtype, require, typed_arrays
 
 # 1 had one index a segment; 2 to 4 had other arrays for counting, bestar and keyed; until 5
 # indexes had no versions of their own.
@@ -137,7 +137,7 @@ def _read_files(
     try:
         arrays = _mapped(folder / "arrays.bin", manifest["arrays"])
         require("positions" in arrays, "array 'positions' is missing")
-        check_type("positions", arrays["positions"], "int32")
+        check_dtype("positions", arrays["positions"], "int32")
         roster = _read_roster(folder / "rules.arrow", arrays["positions"], verify)
         ids = IdIndex.from_arrays(roster.ids, _named(arrays, "ids."))
         parts = [
@@ -212,7 +212,7 @@ def _read_part(
         if verify:
             stored.validate(len(floats))
     except StoreError as error:
-        raise error.at(f"part {number} ({name})") from None
+        raise error.with_place(f"part {number} ({name})") from None
     return [Indexed(stored, why, options)]
 
 
@@ -249,7 +249,9 @@ def check_fits(
         check_codes(part.conjunctions, categories, schema)
     roster = segment.roster
     require(is_text(id_type) == is_text(roster.ids.type), f"ids must be of type {id_type}")
-    with refusing(StoreError, "ids, or a column of the payload, are not of the version's types"):
+    with translate_errors(
+        StoreError, "ids, or a column of the payload, are not of the version's types"
+    ):
         if not is_text(id_type):  # texts are handed out as they are where they are too long for it
             roster.ids.cast(id_type)
         joined = pa.unify_schemas([payload, roster.payload.schema], promote_options="permissive")

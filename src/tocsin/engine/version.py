@@ -23,7 +23,7 @@ from tocsin.engine.explain import Explanation, condition_text, explained, single
 from tocsin.engine.matching import Run, event_weights
 from tocsin.engine.plan import Part, Plan
 from tocsin.engine.segment import LivePart, LiveSegment, Rosters, Segment, none_removed
-from tocsin.errors import EventError, RuleError, UnknownRuleError, is_unicode, near
+from tocsin.errors import EventError, RuleError, UnknownRuleError, is_unicode, suggest
 from tocsin.model.categories import Categories
 from tocsin.model.events import Events
 from tocsin.model.matches import Matches
@@ -258,4 +258,4 @@ def unknown(id: Any, segments: tuple[LiveSegment, ...], more: list[Any] = []) ->
     for live in segments:
         alive = np.flatnonzero(live.alive())[:300]
         known += live.segment.roster.ids.take(pa.array(alive)).to_pylist()
-    return UnknownRuleError(f"there is no rule {id!r}{near(id, known)}")
+    return UnknownRuleError(f"there is no rule {id!r}{suggest(id, known)}")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tocsin.errors import RuleError, near
+from tocsin.errors import RuleError, suggest
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def checked_options(
         if name not in declared:
             known = "".join(f"\n  {each}: {option}" for each, option in declared.items())
             raise RuleError(
-                f"index {index!r} has no option {name!r}{near(name, declared)}"
+                f"index {index!r} has no option {name!r}{suggest(name, declared)}"
                 + (f" (its options are{known})" if declared else " (it has none)")
             )
         option = declared[name]

@@ -13,9 +13,9 @@ import numpy as np
 
 from tocsin.jit import Int64Out, Int64s, UInt8Out, UInt8s, freeze_fields, kernel
 from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.encoding import HIGHEST, LOWEST, NULL
 from tocsin.model.facts import EXACT, NOTHING, Facts, facts_of
 from tocsin.model.keys import FAR, FAR_INTEGER, NARROW
-from tocsin.model.line import HIGHEST, LOWEST, NULL
 
 EXACT_INTEGERS = 2.0**53  # integers below are exact as floats
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tocsin.errors import RuleError, near
+from tocsin.errors import RuleError, suggest
 from tocsin.index.bestar.index import BEStar
 from tocsin.index.cells.grid import Grid
 from tocsin.index.cells.ntree import NTree
@@ -37,7 +37,7 @@ def check_index(name: Any, options: Any) -> None:
     """Raise if there is no such index, or if it has not these options."""
     if name != "auto" and (not isinstance(name, str) or name not in INDEXES):
         raise RuleError(
-            f"there is no index {name!r}{near(name, INDEXES)} (auto, {', '.join(INDEXES)})"
+            f"there is no index {name!r}{suggest(name, INDEXES)} (auto, {', '.join(INDEXES)})"
         )
     if not isinstance(options, Mapping):
         raise RuleError(f"options of an index must be a dict of names and values; got {options!r}")

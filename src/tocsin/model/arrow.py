@@ -1,4 +1,4 @@
-"""Arrow as it comes in, made plain: fewer types to know of, and errors that are ours."""
+"""Normalises Arrow input: decodes arrays to plain types, and turns Arrow's errors into ours."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from tocsin.errors import TocsinError
 
 
 def is_text(type_: pa.DataType) -> bool:
-    """Tell whether a type is text, in any of Arrow's three layouts."""
+    """Return whether a type is text, in any of Arrow's three layouts."""
     return t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_)
 
 
-def plain(array: Any) -> pa.Array:
-    """Return one array, decoded: no chunks, dictionaries, runs or views.
+def decode(array: Any) -> pa.Array:
+    """Return a column as one plain array, without chunks, dictionaries, runs or views.
 
-    Arrow can neither filter nor join views and runs, and joins dictionaries only if they fit.
+    Arrow cannot filter or concatenate views and runs, and not all dictionaries can be unified.
     """
     if isinstance(array, pa.ChunkedArray):
-        array = combined(array)
+        array = combine_chunks(array)
     if t.is_dictionary(array.type):
         array = array.dictionary_decode()
     elif t.is_run_end_encoded(array.type):
@@ -36,41 +36,40 @@ def plain(array: Any) -> pa.Array:
     return array
 
 
-def combined(column: pa.ChunkedArray) -> pa.Array:
+def combine_chunks(column: pa.ChunkedArray) -> pa.Array:
     """Return a column as one array, copied only if it has several chunks."""
     if column.num_chunks == 1:
         return column.chunk(0)
     try:
         return column.combine_chunks()
     except pa.ArrowException:
-        # Dictionaries cannot always be made one: those that hold nulls, or too many values for
-        # the type of the indices.
-        return pa.chunked_array([plain(chunk) for chunk in column.chunks]).combine_chunks()
+        # Arrow cannot unify dictionaries with nulls, or with too many values for the index type.
+        return pa.chunked_array([decode(chunk) for chunk in column.chunks]).combine_chunks()
 
 
-def python_value(scalar: pa.Scalar) -> Any:
-    """Return a value as Python has it; where it has none, as Arrow accepts it back.
+def to_python(scalar: pa.Scalar) -> Any:
+    """Return the Python value of a scalar, or a substitute that Arrow accepts back.
 
-    So times outside of the years 1 to 9999, or in a zone that this machine does not know, are
-    integers, and structs with two fields of one name are lists of pairs.
+    Times outside of the years 1 to 9999 or in an unknown time zone become integers. Structs with
+    two fields of the same name become lists of pairs.
     """
     try:
         return scalar.as_py()
     except (KeyError, ValueError, OverflowError):
         if t.is_struct(scalar.type):
-            fields = [(f.name, python_value(scalar[i])) for i, f in enumerate(scalar.type)]
+            fields = [(f.name, to_python(scalar[i])) for i, f in enumerate(scalar.type)]
             return dict(fields) if len(dict(fields)) == len(fields) else fields
         if t.is_map(scalar.type):
-            return [(python_value(each[0]), python_value(each[1])) for each in scalar.values]
+            return [(to_python(each[0]), to_python(each[1])) for each in scalar.values]
         if isinstance(scalar, pa.ListScalar):
-            return [python_value(each) for each in scalar.values]
-        value = scalar.value  # of a dictionary's entry, a scalar again
-        return python_value(value) if isinstance(value, pa.Scalar) else value
+            return [to_python(each) for each in scalar.values]
+        value = scalar.value  # for a dictionary, again a scalar
+        return to_python(value) if isinstance(value, pa.Scalar) else value
 
 
 @contextlib.contextmanager
-def refusing(error: type[TocsinError], what: str) -> Iterator[None]:
-    """Turn what Arrow or a conversion raises into an error of ours that starts with `what`."""
+def translate_errors(error: type[TocsinError], what: str) -> Iterator[None]:
+    """Reraise errors of Arrow and of conversions as `error`; the message starts with `what`."""
     try:
         yield
     except TocsinError:

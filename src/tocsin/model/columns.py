@@ -1,4 +1,4 @@
-"""One Arrow column to keys, without a Python loop; nulls by the validity bitmap."""
+"""Encodes Arrow columns as keys, without a Python loop over the values."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import pyarrow.types as t
 
 from tocsin.errors import EventError
 from tocsin.jit import Float64s, Int64Out, Int64s, UInt8s, kernel
-from tocsin.model import line
-from tocsin.model.arrow import is_text, plain, refusing
+from tocsin.model import encoding
+from tocsin.model.arrow import decode, is_text, translate_errors
 from tocsin.model.categories import Categories
-from tocsin.model.line import NAN, NULL, OTHER, SEAM
+from tocsin.model.encoding import NAN, NULL, OTHER, SEAM
 from tocsin.model.schema import ARTICLE, RANGE, RANGE_KINDS, Kind, Schema
 
-_TABLES = 64  # tables of dictionaries that are remembered
+_MAX_TABLES = 64  # dictionaries whose codes are cached, chosen
 _DAY = 86_400_000_000  # microseconds
 
 
 @kernel
-def number_keys(values: Float64s, out: Int64Out) -> None:
+def write_number_keys(values: Float64s, out: Int64Out) -> None:
     """Write the keys of floats: order-preserving bits, -0 as 0, one NaN."""
     bits = values.view(np.int64)
     for i in range(values.shape[0]):
@@ -33,14 +33,14 @@ def number_keys(values: Float64s, out: Int64Out) -> None:
 
 
 @kernel
-def integer_keys(values: Int64s, out: Int64Out) -> None:
-    """Write the keys of integers: themselves, one higher up to the seam."""
+def write_integer_keys(values: Int64s, out: Int64Out) -> None:
+    """Write the keys of integers: the integers themselves, plus one up to the seam."""
     for i in range(values.shape[0]):
         out[i] = values[i] + np.int64(values[i] <= SEAM)
 
 
 @kernel
-def put_nulls(bitmap: UInt8s, first: int, out: Int64Out) -> None:
+def write_nulls(bitmap: UInt8s, first: int, out: Int64Out) -> None:
     """Write NULL where the bit of an Arrow validity bitmap is not set."""
     for i in range(out.shape[0]):
         bit = first + i
@@ -48,128 +48,138 @@ def put_nulls(bitmap: UInt8s, first: int, out: Int64Out) -> None:
             out[i] = NULL
 
 
-class Coder:
-    """Gives texts their category codes, remembering the tables it has made for one run.
+class CategoryEncoder:
+    """Encodes texts as category codes, and caches the codes of Arrow dictionaries for one run.
 
-    Distinct values that are few are looked up one by one; many are found by Arrow in the
-    values that rules mention, which are handed to it once.
+    Few distinct values are looked up one by one. For many, Arrow looks them up in an array of the
+    values that rules mention.
     """
 
     def __init__(self, categories: Categories):
         self.categories = categories
-        # By where all of a dictionary lies: its letters alone do not tell an empty text from
-        # null. The dictionary is kept, so that no other can take its place in memory.
+        # The key is the address of all of a dictionary's buffers: its text data alone does not
+        # distinguish an empty text from null. Keeping the dictionary keeps its memory in use.
         self._tables: dict[tuple[Any, ...], tuple[pa.Array, np.ndarray]] = {}
 
     @functools.cached_property
-    def _mentioned(self) -> pa.Array:
+    def _known_texts(self) -> pa.Array:
         return self.categories.to_arrow()
 
     def write(self, array: pa.Array, out: np.ndarray) -> None:
-        """Write the keys of texts; those that no rule mentions share one."""
+        """Write the keys of texts; those that no rule mentions share `OTHER`."""
         if t.is_run_end_encoded(array.type):
-            array = plain(array)
+            array = decode(array)
         if not t.is_dictionary(array.type):
             array = array.dictionary_encode()
-            table = self._table(array.dictionary)
+            codes = self._look_up(array.dictionary)
         else:
-            # The same dictionary comes with every block of a column.
+            # All blocks of a column have the same dictionary.
             dictionary = array.dictionary
-            places = [None if b is None else (b.address, b.size) for b in dictionary.buffers()]
-            key = (dictionary.type, dictionary.offset, len(dictionary), *places)
+            buffers = [None if b is None else (b.address, b.size) for b in dictionary.buffers()]
+            key = (dictionary.type, dictionary.offset, len(dictionary), *buffers)
             if key not in self._tables:
-                if len(self._tables) == _TABLES:
+                if len(self._tables) == _MAX_TABLES:
                     self._tables.clear()
-                self._tables[key] = dictionary, self._table(dictionary)
-            table = self._tables[key][1]
-        if not len(table):
+                self._tables[key] = dictionary, self._look_up(dictionary)
+            codes = self._tables[key][1]
+        if not len(codes):
             out[:] = NULL
             return
         indices = array.indices
-        np.take(table, np.asarray(indices.fill_null(0)), out=out, mode="clip")
+        np.take(codes, np.asarray(indices.fill_null(0)), out=out, mode="clip")
         if indices.null_count:
             out[np.asarray(indices.is_null())] = NULL
 
-    def _table(self, distinct: pa.Array) -> np.ndarray:
+    def _look_up(self, distinct: pa.Array) -> np.ndarray:
+        """Return the keys of distinct texts."""
         if len(distinct) < 4096 or len(distinct) * 16 < len(self.categories):
             get = self.categories.get
-            found = [NULL if d is None else get(d, OTHER) for d in distinct.to_pylist()]
-            return np.array(found, np.int64)
-        table = np.full(len(distinct), OTHER, np.int64)
-        places = pc.index_in(distinct.cast(pa.large_string()), value_set=self._mentioned)
-        hit = np.asarray(places.is_valid())
-        table[hit] = np.asarray(places.drop_null()) + 1
+            keys = [NULL if text is None else get(text, OTHER) for text in distinct.to_pylist()]
+            return np.array(keys, np.int64)
+        codes = np.full(len(distinct), OTHER, np.int64)
+        indices = pc.index_in(distinct.cast(pa.large_string()), value_set=self._known_texts)
+        codes[np.asarray(indices.is_valid())] = np.asarray(indices.drop_null()) + 1
         if distinct.null_count:
-            table[np.asarray(distinct.is_null())] = NULL
-        return table
+            codes[np.asarray(distinct.is_null())] = NULL
+        return codes
 
 
 def is_range(type_: pa.DataType) -> bool:
-    """Tell whether a column has ranges: a struct of low and high."""
+    """Return whether a column has ranges: structs of low and high."""
     return t.is_struct(type_) and {f.name for f in type_} == set(RANGE)
 
 
-def range_keys(
-    array: pa.StructArray, kind: Kind, schema: Schema, coder: Coder, out: np.ndarray, name: str
+def write_range_keys(
+    array: pa.StructArray,
+    kind: Kind,
+    schema: Schema,
+    encoder: CategoryEncoder,
+    out: np.ndarray,
+    name: str,
 ) -> np.ndarray:
-    """Write the keys of ranges' low ends, and return those of their high ends."""
-    parts = dict(zip((f.name for f in array.type), array.flatten(), strict=True))
+    """Write the keys of the low ends of ranges, and return the keys of the high ends."""
+    ends = dict(zip((f.name for f in array.type), array.flatten(), strict=True))
     high = np.empty_like(out)
     for end, keys in (("low", out), ("high", high)):
-        column_keys(parts[end], kind, schema, coder, keys, name)
+        write_keys(ends[end], kind, schema, encoder, keys, name)
     return high
 
 
-def bad_range(kind: Kind, low: np.ndarray, high: np.ndarray) -> tuple[int, str] | None:
-    """Return the first place where two keys are not the ends of a range, and why not."""
-    for bad, why in (
+def find_bad_range(kind: Kind, low: np.ndarray, high: np.ndarray) -> tuple[int, str] | None:
+    """Return the index of the first pair of keys that is not a range and the reason, or None."""
+    for bad, reason in (
         ((low == NULL) != (high == NULL), "the range has only one end"),
         ((high == NAN) & (kind == "number"), "the range ends in NaN"),
         (low > high, "the range's low end is above its high end"),
     ):
         if bad.any():
-            return int(np.argmax(bad)), why
+            return int(np.argmax(bad)), reason
     return None
 
 
-def column_keys(
-    array: pa.Array, kind: Kind, schema: Schema, coder: Coder, out: np.ndarray, name: str
+def write_keys(
+    array: pa.Array,
+    kind: Kind,
+    schema: Schema,
+    encoder: CategoryEncoder,
+    out: np.ndarray,
+    name: str,
 ) -> None:
-    """Write the keys of an Arrow array of any type that fits the kind."""
+    """Write the keys of an Arrow array of any type that the kind accepts."""
     if t.is_null(array.type):
         out[:] = NULL
         return
-    with refusing(EventError, f"attribute {name!r}"):
+    with translate_errors(EventError, f"attribute {name!r}"):
         if kind == "category":
-            check_type(array.type, kind, name)
-            coder.write(array, out)
+            check_column_type(array.type, kind, name)
+            encoder.write(array, out)
             return
-        array = plain(array)
-        check_type(array.type, kind, name)
+        array = decode(array)
+        check_column_type(array.type, kind, name)
         if kind == "number":
-            number_keys(_values(array, np.float64), out)
+            write_number_keys(_values(array, np.float64), out)
         elif kind == "flag":
             out[:] = np.asarray(array.cast(pa.uint8()).fill_null(0))
         elif kind == "time":
-            integer_keys(_microseconds(array, schema), out)
+            write_integer_keys(_microseconds(array, schema), out)
         else:
-            # Spark has no unsigned integers: what exceeds 64 bits with a sign is refused.
+            # Spark has no unsigned integers: casting rejects those above bigint.
             signed = array.cast(pa.int64()) if t.is_uint64(array.type) else array
-            integer_keys(_values(signed, np.int64), out)
+            write_integer_keys(_values(signed, np.int64), out)
     if array.null_count:
-        put_nulls(np.frombuffer(array.buffers()[0], np.uint8), array.offset, out)
+        write_nulls(np.frombuffer(array.buffers()[0], np.uint8), array.offset, out)
 
 
-def check_type(type_: pa.DataType, kind: Kind, name: str) -> None:
-    """Raise if a column of this Arrow type cannot be an attribute of this kind."""
+def check_column_type(type_: pa.DataType, kind: Kind, name: str) -> None:
+    """Raise an EventError if a column of this type cannot be an attribute of this kind."""
     if is_range(type_):
         if kind not in RANGE_KINDS:
             raise EventError(
                 f"attribute {name!r} is {ARTICLE[kind]}, but the events have ranges (low and "
-                "high); only integers, numbers and times can have them"
+                "high); only integers, numbers and times can have ranges"
             )
         for end in RANGE:
-            check_type(type_.field(end).type, kind, f"{name}.{end}")
+            check_column_type(type_.field(end).type, kind, f"{name}.{end}")
         return
     if t.is_dictionary(type_) or t.is_run_end_encoded(type_):
         type_ = type_.value_type
@@ -202,7 +212,7 @@ def check_type(type_: pa.DataType, kind: Kind, name: str) -> None:
 
 
 def _values(array: pa.Array, dtype: Any) -> np.ndarray:
-    """Return an array's values as they lie in memory, whatever stands where it is null."""
+    """Return the values in an array's buffer; they are arbitrary where the array is null."""
     raw = np.dtype(np.int64 if t.is_timestamp(array.type) else array.type.to_pandas_dtype())
     data = array.buffers()[1]
     if data is None or not len(array):
@@ -212,44 +222,45 @@ def _values(array: pa.Array, dtype: Any) -> np.ndarray:
 
 
 def _microseconds(array: pa.Array, schema: Schema) -> np.ndarray:
-    """Return microseconds since 1970 UTC, whatever stands where it is null."""
+    """Return microseconds since 1970 UTC; they are arbitrary where the array is null."""
     if t.is_date(array.type):
         array = array.cast(pa.timestamp("us"))
     zone, unit = array.type.tz, array.type.unit
-    # Only the number counts from here on: a zone that this machine does not know is no matter.
+    # The values are in UTC if there is a zone, so the zone may be unknown on this machine.
     numbers = _values(array, np.int64)
     if unit == "ns":
-        # What is not a whole microsecond is dropped, as Spark does.
+        # Spark truncates to microseconds, too.
         numbers = numbers // 1000
     elif unit != "us":
-        too_far = pa.Array.from_buffers(
+        # The cast rejects times that overflow. It would also reject an unknown zone.
+        without_zone = pa.Array.from_buffers(
             pa.timestamp(unit), len(array), array.buffers(), array.null_count, array.offset
         )
-        numbers = _values(too_far.cast(pa.timestamp("us")), np.int64)
+        numbers = _values(without_zone.cast(pa.timestamp("us")), np.int64)
     if zone is None and schema.timezone != "UTC":
-        numbers = numbers - _offsets(numbers, schema.zone)
+        numbers = numbers - _utc_offsets(numbers, schema.zone)
     return numbers
 
 
-def _offsets(local: np.ndarray, zone: zoneinfo.ZoneInfo) -> np.ndarray:
-    """Return by how many microseconds a zone is ahead of UTC at local times.
+def _utc_offsets(local: np.ndarray, zone: zoneinfo.ZoneInfo) -> np.ndarray:
+    """Return the offsets of a zone from UTC at local times, in microseconds.
 
-    In a gap it is the offset before it, in an overlap the earlier, as `line.time_key` has it.
-    Arrow's own conversion knows only the changes that the time zone files list, which end in 2037
-    or, in files of the slim format, long before, and not the rule that holds after them. So days
-    are looked up once each, and the times of a day on which the clocks change one by one.
+    In a gap this is the offset before it, in an overlap the earlier offset, as in
+    `encoding.to_microseconds`. Arrow's own conversion uses only the transitions that the time zone
+    files list. These end in 2037, or long before in the slim format, and Arrow ignores the rule
+    for later years. So each day is looked up once, and each time on a day with a transition.
     """
-    days, of_day = np.unique(local // _DAY, return_inverse=True)
+    days, day_of_time = np.unique(local // _DAY, return_inverse=True)
     by_day = [_offset_of_day(zone, day) for day in days.tolist()]
-    offsets = np.array([0 if each is None else each for each in by_day], np.int64)[of_day]
-    changing = np.flatnonzero(np.array([each is None for each in by_day], bool)[of_day])
-    for i in changing.tolist():
-        offsets[i] = line.offset_at(int(local[i]), zone)
+    offsets = np.array([0 if each is None else each for each in by_day], np.int64)[day_of_time]
+    in_transition = np.flatnonzero(np.array([each is None for each in by_day], bool)[day_of_time])
+    for i in in_transition.tolist():
+        offsets[i] = encoding.utc_offset(int(local[i]), zone)
     return offsets
 
 
 @functools.lru_cache(maxsize=1 << 16)
 def _offset_of_day(zone: zoneinfo.ZoneInfo, day: int) -> int | None:
-    """Return the offset that a zone has on a day since 1970, None if it changes on that day."""
-    first = line.offset_at(day * _DAY, zone)
-    return first if line.offset_at(day * _DAY + _DAY - 1, zone) == first else None
+    """Return the offset of a zone on a day since 1970, or None if it changes on that day."""
+    first = encoding.utc_offset(day * _DAY, zone)
+    return first if encoding.utc_offset(day * _DAY + _DAY - 1, zone) == first else None

@@ -1,10 +1,9 @@
-"""Conjunctions in compressed rows: what an index stores and accept reads.
+"""Conjunctions as compressed rows: the predicates that indexes are built from and accept tests.
 
-In memory: a row per predicate (21 bytes: attribute, kind, low, high), rows of a
-conjunction together and ordered by attribute, conjunctions of a rule together and
-rules in the order of addition. Points of sets lie in one array beside; a weight
-per row is kept only where some rule has weights. A rule that tests two attributes
-takes 54 bytes; what it does not test costs nothing.
+There is one row per predicate (21 bytes: attribute, kind, low, high). The rows of a conjunction
+are adjacent and ordered by attribute. The conjunctions of a rule are adjacent, and rules are in
+the order of addition. The points of all sets are in one array. There are weights only if some rule
+has weights. A rule that tests two attributes takes 54 bytes; other attributes cost nothing.
 """
 
 from __future__ import annotations
@@ -24,49 +23,49 @@ class Conjunctions(NamedTuple):
 
     offsets: Int64s  # [n + 1] the rows of conjunction c are offsets[c] to offsets[c + 1]
     attribute: Int32s  # [r] number in the schema, ascending within a conjunction
-    kind: UInt8s  # [r] INTERVAL, SET or NOT_SET
-    low: Int64s  # [r] lowest key; for a set where its points start
-    high: Int64s  # [r] highest key; for a set where its points end
-    points: Int64s  # sets' keys, ascending within a set
-    weight: Float64s  # [r] the rule's weight of the attribute; [0] if all are 1
+    kind: UInt8s  # [r] of the predicate: INTERVAL, SET or NOT_SET
+    low: Int64s  # [r] lowest key of an interval; first point of a set
+    high: Int64s  # [r] highest key of an interval; for a set, one after its last point
+    points: Int64s  # keys of all sets, ascending within a set
+    weight: Float64s  # [r] the rule's weight for the attribute; [0] if all are 1
     rule: Int32s  # [n] position of the rule, ascending
 
     @property
     def size(self) -> int:
-        """How many conjunctions there are."""
+        """The number of conjunctions."""
         return self.rule.shape[0]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays."""
+        """The size of all arrays in bytes."""
         return sum(array.nbytes for array in self)
 
-    def of_rule(self, position: int) -> tuple[int, int]:
-        """Return the first conjunction of a rule and the one after its last."""
-        # Of the same type: otherwise NumPy would convert all of `rule` first.
+    def rule_span(self, position: int) -> tuple[int, int]:
+        """Return the first conjunction of a rule, and one after its last."""
+        # The same dtype, so that NumPy does not convert all of `rule` first.
         ends = np.array([position, position + 1], self.rule.dtype)
         first, last = np.searchsorted(self.rule, ends)
         return int(first), int(last)
 
     def validate(self, attributes: int) -> None:
-        """Raise a StoreError unless all is as kernels, and builders of indexes, rely on.
+        """Raise a StoreError unless the arrays have all properties that kernels rely on.
 
-        `attributes` is how many the schema has. Bounds may be any keys, in order.
+        `attributes` is the number of attributes in the schema. Bounds can be any keys, in order.
         """
         n, rows = len(self.rule), len(self.attribute)
         check_offsets("offsets", self.offsets, n, rows)
         check_lengths(self, rows, "kind", "low", "high")
         check_within("attribute", self.attribute, 0, attributes)
         check_within("kind", self.kind, INTERVAL, NOT_SET + 1)
-        not_above = self.attribute[1:] <= self.attribute[:-1]
-        begins = self.offsets[(self.offsets > 0) & (self.offsets < rows)]
-        not_above[begins - 1] = False
-        again = np.flatnonzero(not_above) + 1
+        does_not_ascend = self.attribute[1:] <= self.attribute[:-1]
+        starts = self.offsets[(self.offsets > 0) & (self.offsets < rows)]
+        does_not_ascend[starts - 1] = False
+        repeated = np.flatnonzero(does_not_ascend) + 1
         require(
-            np.array_equal(self.attribute[again], self.attribute[again - 1])
-            and bool((self.kind[again - 1] == INTERVAL).all())
-            and bool((self.kind[again] == NOT_SET).all()),
-            "the attributes of a conjunction must ascend, but for a complement beside an interval",
+            np.array_equal(self.attribute[repeated], self.attribute[repeated - 1])
+            and bool((self.kind[repeated - 1] == INTERVAL).all())
+            and bool((self.kind[repeated] == NOT_SET).all()),
+            "the attributes of a conjunction must ascend, but a complement may follow an interval",
         )
         require(bool((self.low <= self.high).all()), "no 'low' may be above its 'high'")
         sets = np.flatnonzero(self.kind != INTERVAL)
@@ -75,12 +74,12 @@ class Conjunctions(NamedTuple):
             np.array_equal(low, ends[:-1])
             and bool((ends[1:] > low).all())
             and ends[-1] == len(self.points),
-            f"sets must share out the {len(self.points):,} points in order, and none is empty",
+            f"sets must divide the {len(self.points):,} points in order, and none may be empty",
         )
         ascends = self.points[1:] > self.points[:-1]
         ascends[low[1:] - 1] = True
         require(bool(ascends.all()), "the points of a set must ascend")
-        require(len(self.weight) in (0, rows), "'weight' must have one element a row, or none")
+        require(len(self.weight) in (0, rows), "'weight' must have one element per row, or none")
         require(
             bool(np.isfinite(self.weight).all()) and self.weight.min(initial=0.0) >= 0,
             "weights must be finite and not negative",
@@ -89,75 +88,79 @@ class Conjunctions(NamedTuple):
         require(bool((self.rule[1:] >= self.rule[:-1]).all()), "'rule' must ascend")
 
 
-def conjunctions(*arrays: np.ndarray) -> Conjunctions:
-    """Return conjunctions over arrays in the order of the fields."""
-    return freeze_fields(Conjunctions, **dict(zip(Conjunctions._fields, arrays, strict=True)))
-
-
-def joined(parts: Sequence[Conjunctions]) -> Conjunctions:
-    """Return the conjunctions of all parts, in order."""
+def concatenate(parts: Sequence[Conjunctions]) -> Conjunctions:
+    """Return all conjunctions of the parts, in order."""
     if len(parts) == 1:
         return parts[0]
     if not parts:
-        return Builder().build()
-    rows = np.cumsum([0, *(p.offsets[-1] for p in parts)])
-    starts = np.cumsum([0, *(p.points.shape[0] for p in parts)])
-    weighted = any(p.weight.shape[0] for p in parts)
+        return ConjunctionBuilder().build()
+    row_offsets = np.cumsum([0, *(p.offsets[-1] for p in parts)])
+    point_offsets = np.cumsum([0, *(p.points.shape[0] for p in parts)])
+    has_weights = any(p.weight.shape[0] for p in parts)
 
-    def moved(part: Conjunctions, bounds: np.ndarray, start: int) -> np.ndarray:
-        return bounds if start == 0 else np.where(part.kind != INTERVAL, bounds + start, bounds)
+    def shift(part: Conjunctions, bounds: np.ndarray, by: int) -> np.ndarray:
+        return bounds if by == 0 else np.where(part.kind != INTERVAL, bounds + by, bounds)
 
-    return conjunctions(
-        np.concatenate([parts[0].offsets[:1]] + [p.offsets[1:] + r for p, r in zip(parts, rows)]),
-        np.concatenate([p.attribute for p in parts]),
-        np.concatenate([p.kind for p in parts]),
-        np.concatenate([moved(p, p.low, int(s)) for p, s in zip(parts, starts)]),
-        np.concatenate([moved(p, p.high, int(s)) for p, s in zip(parts, starts)]),
-        np.concatenate([p.points for p in parts]),
-        np.concatenate([p.weight if p.weight.shape[0] else np.ones(p.kind.shape[0]) for p in parts])
-        if weighted
-        else np.empty(0),
-        np.concatenate([p.rule for p in parts]),
+    return freeze_fields(
+        Conjunctions,
+        offsets=np.concatenate(
+            [parts[0].offsets[:1]] + [p.offsets[1:] + by for p, by in zip(parts, row_offsets)]
+        ),
+        attribute=np.concatenate([p.attribute for p in parts]),
+        kind=np.concatenate([p.kind for p in parts]),
+        low=np.concatenate([shift(p, p.low, int(by)) for p, by in zip(parts, point_offsets)]),
+        high=np.concatenate([shift(p, p.high, int(by)) for p, by in zip(parts, point_offsets)]),
+        points=np.concatenate([p.points for p in parts]),
+        weight=np.concatenate(
+            [p.weight if p.weight.shape[0] else np.ones(p.kind.shape[0]) for p in parts]
+        )
+        if has_weights
+        else [],
+        rule=np.concatenate([p.rule for p in parts]),
     )
 
 
-def kept(part: Conjunctions, keep: np.ndarray) -> Conjunctions:
-    """Return the conjunctions for which `keep` is true; points nobody uses are dropped."""
-    return part if keep.all() else taken(part, np.flatnonzero(keep))
+def select(c: Conjunctions, mask: np.ndarray) -> Conjunctions:
+    """Return the conjunctions where `mask` is true, and only the points that they use."""
+    return c if mask.all() else take(c, np.flatnonzero(mask))
 
 
-def taken(part: Conjunctions, numbers: np.ndarray) -> Conjunctions:
-    """Return the conjunctions of these numbers, in their order, and the points that they use."""
-    first, stop = part.offsets[numbers], part.offsets[numbers + 1]
-    offsets = np.concatenate([[0], np.cumsum(stop - first)])
-    rows = ranges(first, stop)
-    kind = part.kind[rows]
-    low, high = part.low[rows], part.high[rows]
+def take(c: Conjunctions, numbers: np.ndarray) -> Conjunctions:
+    """Return the conjunctions with these numbers, in this order, and only their points."""
+    first, stop = c.offsets[numbers], c.offsets[numbers + 1]
+    rows = expand_ranges(first, stop)
+    kind = c.kind[rows]
+    low, high = c.low[rows], c.high[rows]
     sets = np.flatnonzero(kind != INTERVAL)
-    picked, sizes = ranges(low[sets], high[sets]), high[sets] - low[sets]
+    points, sizes = c.points[expand_ranges(low[sets], high[sets])], high[sets] - low[sets]
     high[sets] = np.cumsum(sizes)
     low[sets] = high[sets] - sizes
-    return conjunctions(
-        offsets,
-        part.attribute[rows],
-        kind,
-        low,
-        high,
-        part.points[picked],
-        part.weight[rows] if part.weight.shape[0] else part.weight,
-        part.rule[numbers],
+    return freeze_fields(
+        Conjunctions,
+        offsets=np.concatenate([[0], np.cumsum(stop - first)]),
+        attribute=c.attribute[rows],
+        kind=kind,
+        low=low,
+        high=high,
+        points=points,
+        weight=c.weight[rows] if c.weight.shape[0] else c.weight,
+        rule=c.rule[numbers],
     )
 
 
-def ranges(first: np.ndarray, stop: np.ndarray) -> np.ndarray:
-    """Return the numbers of several ranges, one range after another."""
+def expand_ranges(first: np.ndarray, stop: np.ndarray) -> np.ndarray:
+    """Return the numbers in several ranges, one range after another.
+
+    >>> expand_ranges(np.array([3, 8]), np.array([5, 11])).tolist()
+    [3, 4, 8, 9, 10]
+    """
     sizes = stop - first
     ends = np.cumsum(sizes)
     return np.arange(int(sizes.sum())) + np.repeat(first - (ends - sizes), sizes)
 
 
-class Builder:
-    """Collects conjunctions one rule at a time."""
+class ConjunctionBuilder:
+    """Builds conjunctions, one rule at a time."""
 
     def __init__(self) -> None:
         self._counts: list[int] = []
@@ -168,17 +171,17 @@ class Builder:
         self._points: list[int] = []
         self._weight: list[float] = []
         self._rule: list[int] = []
-        self._weighted = False
+        self._has_weights = False
 
     def add(
         self,
         rule: int,
-        bound: Sequence[Sequence[tuple[int, Predicate]]],
+        conjunctions: Sequence[Sequence[tuple[int, Predicate]]],
         weights: Mapping[int, float] | None = None,
     ) -> None:
-        """Append a rule's conjunctions; `weights` by attribute, 1 where it has none."""
-        self._weighted |= bool(weights)
-        for conjunction in bound:
+        """Append the conjunctions of a rule. `weights` are by attribute; the default is 1."""
+        self._has_weights |= bool(weights)
+        for conjunction in conjunctions:
             self._rule.append(rule)
             self._counts.append(len(conjunction))
             for attribute, (kind, low, high, points) in conjunction:
@@ -193,24 +196,25 @@ class Builder:
                 self._weight.append(weights.get(attribute, 1.0) if weights else 1.0)
 
     def sizes(self) -> list[int]:
-        """Return how much was added; see `cut`."""
+        """Return the lengths of all lists, for `truncate`."""
         return [len(each) for each in vars(self).values() if isinstance(each, list)]
 
-    def cut(self, sizes: list[int]) -> None:
-        """Forget what was added since it had these sizes."""
+    def truncate(self, sizes: list[int]) -> None:
+        """Remove everything that was added after `sizes` was called."""
         lists = [each for each in vars(self).values() if isinstance(each, list)]
         for each, size in zip(lists, sizes, strict=True):
             del each[size:]
 
     def build(self) -> Conjunctions:
-        """Return what was added."""
-        return conjunctions(
-            np.concatenate([[0], np.cumsum(self._counts, dtype=np.int64)]),
-            np.array(self._attribute, np.int32),
-            np.array(self._kind, np.uint8),
-            np.array(self._low, np.int64),
-            np.array(self._high, np.int64),
-            np.array(self._points, np.int64),
-            np.array(self._weight if self._weighted else [], np.float64),
-            np.array(self._rule, np.int32),
+        """Return the conjunctions that were added."""
+        return freeze_fields(
+            Conjunctions,
+            offsets=np.concatenate([[0], np.cumsum(self._counts, dtype=np.int64)]),
+            attribute=np.array(self._attribute, np.int32),
+            kind=np.array(self._kind, np.uint8),
+            low=np.array(self._low, np.int64),
+            high=np.array(self._high, np.int64),
+            points=np.array(self._points, np.int64),
+            weight=np.array(self._weight if self._has_weights else [], np.float64),
+            rule=np.array(self._rule, np.int32),
         )

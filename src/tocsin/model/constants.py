@@ -1,14 +1,13 @@
-"""Constants in conditions: what Spark takes them for, and where they cut the key line.
+"""Compiles the constants of conditions: their Spark types, and the keys they compare with.
 
-A constant is compiled once per shape of text into a function of that text's
-literals, so that rules which differ only in literals share the work. Its type is
-known beforehand (Spark types literals by their spelling): `5` is an integer,
-`5.0` a decimal, `5e0` and `5D` a double.
+A constant is compiled once per shape of text, into a function of the text's literals. Rules that
+differ only in their literals share the work. The type depends on the spelling alone, as in Spark:
+`5` is an integer, `5.0` a decimal, `5e0` and `5D` a double.
 
-A value v of an attribute and a constant c are compared through two keys: `least`,
-the least key k with v >= c exactly if key(v) >= k, and `above`, the same for v > c.
-All six comparisons follow from the two, whatever the kinds and however Spark
-coerces them (a bigint is compared with a decimal exactly, with a double as doubles).
+Comparing a value v with a constant c takes two keys, the *cuts* of c. `least` is the key for which
+v >= c exactly if key(v) >= least, and `above` is the same for v > c. All six comparisons follow
+from the cuts, for all types and with Spark's coercions: a bigint is compared with a decimal
+exactly, and with a double as doubles.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from typing import Any, NamedTuple
 
 from sqlglot import exp
 
-from tocsin.errors import ConditionError, shortened
-from tocsin.model import line
+from tocsin.errors import ConditionError, shorten
+from tocsin.model import encoding
 from tocsin.model.categories import Categories
 from tocsin.model.schema import ARTICLE, Kind, Schema
 
@@ -32,8 +31,8 @@ Value = Any  # int, Decimal, float, str, bool, None; a time is an int of microse
 Cuts = tuple[int, int]  # least, above
 
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_EXACT = decimal.Context(prec=120)
-_NAMES = {
+_EXACT = decimal.Context(prec=120)  # digits: a product of two decimals of 38 digits is exact
+_TYPE_NAMES = {
     "integer": "the integer",
     "decimal": "the number",
     "double": "the number",
@@ -51,7 +50,7 @@ _TIMES = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, ex
 
 
 class Constant(NamedTuple):
-    """A constant of a shape: its type, how to read it off the literals, where it stands."""
+    """A constant of a shape: its type, how to read it from the literals, and its node."""
 
     type: str  # integer, decimal, double, text, flag, time, null
     read: Callable[[Literals], Value]
@@ -59,18 +58,18 @@ class Constant(NamedTuple):
 
 
 def position(node: exp.Expr) -> int | None:
-    """Return where a node of the parse starts in the text, as far as the parser says."""
+    """Return the offset of a node in the text, or None if the parser does not have it."""
     starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
     return min(starts) if starts else None
 
 
-def sql(node: exp.Expr) -> str:
-    """Return a node of the parse as SQL, short enough for a message."""
-    return shortened(node.sql("spark"), 100)
+def to_sql(node: exp.Expr) -> str:
+    """Return a node as SQL, short enough for a message."""
+    return shorten(node.sql("spark"), 100)
 
 
-def refuse(message: str, node: exp.Expr) -> ConditionError:
-    """Return an error that points at a node of the parse."""
+def error_at(message: str, node: exp.Expr) -> ConditionError:
+    """Return an error that points at a node of the parsed text."""
     start = position(node)
     ends = [n.meta["end"] for n in node.walk() if "end" in n.meta]
     length = max(ends) + 1 - start if start is not None and ends else 1
@@ -78,16 +77,16 @@ def refuse(message: str, node: exp.Expr) -> ConditionError:
 
 
 class Constants:
-    """Compiles the constant expressions of one text, noting which literals it used."""
+    """Compiles the constant expressions of one text, and records which literals they use."""
 
     def __init__(self, schema: Schema, text: str, slots: dict[int, int]):
         self._schema = schema
         self._text = text
-        self._slots = slots  # where a literal starts in the text -> its number
+        self._slots = slots  # offset of a literal in the text -> its number
         self.used: set[int] = set()
 
     def compile(self, node: exp.Expr) -> Constant:
-        """Return the constant that an expression without columns stands for."""
+        """Return the constant for an expression without columns."""
         if isinstance(node, exp.Paren):
             return self.compile(node.this)
         if isinstance(node, exp.Literal):
@@ -106,7 +105,7 @@ class Constants:
             return self._arithmetic(node)
         if isinstance(node, exp.Cast | exp.TryCast):
             return self._cast(node)
-        raise refuse(_unfoldable(node), node)
+        raise error_at(_describe_unsupported(node), node)
 
     def _literal(self, node: exp.Literal) -> Constant:
         text = str(node.this)
@@ -115,7 +114,7 @@ class Constants:
             self.used.add(slot)
         if node.is_string:
             if self.in_double_quotes(node) and text in self._schema:
-                raise refuse(
+                raise error_at(
                     f'"{text}" in double quotes is a text, as in Spark, but there is also an '
                     f"attribute {text}; write {text} or `{text}` for the attribute, '{text}' for "
                     "the text",
@@ -123,14 +122,14 @@ class Constants:
                 )
             return Constant("text", (lambda _: text) if slot is None else lambda s: s[slot], node)
         if not _NUMBER.fullmatch(text):
-            raise refuse(f"{text} is not a number", node)
+            raise error_at(f"{text} is not a number", node)
         type_, read = _number_reader(text)
         if slot is None:
             return Constant(type_, lambda _: read(text), node)
         return Constant(type_, lambda s: read(s[slot]), node)
 
     def in_double_quotes(self, node: exp.Expr) -> bool:
-        """Tell whether a constant is a text in double quotes, where other databases have names."""
+        """Return whether a constant is in double quotes, which other databases use for names."""
         start = position(node)
         return start is not None and self._text[start : start + 1] == '"'
 
@@ -139,9 +138,9 @@ class Constants:
         if inner.type == "null":
             return inner
         if inner.type not in ("integer", "decimal", "double"):
-            raise refuse(f"a minus stands before {_shown(inner)}, which is not a number", node)
+            raise error_at(f"a minus sign precedes {_describe(inner)}, which is not a number", node)
         if inner.type == "decimal":
-            # Python's minus rounds to 28 digits.
+            # Unary minus rounds to 28 digits.
             return Constant("decimal", lambda s: inner.read(s).copy_negate(), node)
         return Constant(inner.type, lambda s: -inner.read(s), node)
 
@@ -149,8 +148,8 @@ class Constants:
         left, right = self.compile(node.this), self.compile(node.expression)
         for side in (left, right):
             if side.type not in ("integer", "decimal", "double"):
-                raise refuse(
-                    f"arithmetic with {_shown(side)} is not folded; write the result instead", node
+                raise error_at(
+                    f"arithmetic with {_describe(side)} is not supported; write the result", node
                 )
         operation: Callable[[Any, Any], Any]
         if isinstance(node, exp.Add):
@@ -165,10 +164,10 @@ class Constants:
             def integers(s: Literals) -> int:
                 a, b = left.read(s), right.read(s)
                 value: int = operation(a, b)
-                small = max(abs(a), abs(b)) < 2**31
-                if abs(value) >= (2**31 if small else 2**63):
-                    raise refuse(
-                        f"the result {value} overflows Spark's {'int' if small else 'bigint'}; "
+                is_int = max(abs(a), abs(b)) < 2**31
+                if abs(value) >= (2**31 if is_int else 2**63):
+                    raise error_at(
+                        f"the result {value} overflows Spark's {'int' if is_int else 'bigint'}; "
                         "write the result instead",
                         node,
                     )
@@ -183,7 +182,7 @@ class Constants:
         def decimals(s: Literals) -> decimal.Decimal:
             value = exact(left.read(s), right.read(s))
             if len(value.as_tuple().digits) > 38:
-                raise refuse("the result has more than Spark's 38 digits; write it instead", node)
+                raise error_at("the result has more than Spark's 38 digits; write it instead", node)
             return value
 
         return Constant("decimal", decimals, node)
@@ -194,21 +193,21 @@ class Constants:
         if inner.type == "null":
             return inner
 
-        def cannot(value: Value) -> ConditionError:
-            return refuse(f"{value!r} cannot be cast to {sql(node.to)}", node)
+        def cast_error(value: Value) -> ConditionError:
+            return error_at(f"{value!r} cannot be cast to {to_sql(node.to)}", node)
 
         if to in (exp.DType.DOUBLE, exp.DType.FLOAT) and inner.type != "time":
 
             def double(s: Literals) -> float:
-                given = read(s)
+                literal = read(s)
                 try:
-                    # Python's float() also takes 1_0.
-                    value = float("" if isinstance(given, str) and "_" in given else given)
-                    return struct.unpack("<f", struct.pack("<f", value))[0] if narrow else value
+                    # float() also accepts 1_0.
+                    value = float("" if isinstance(literal, str) and "_" in literal else literal)
+                    return struct.unpack("<f", struct.pack("<f", value))[0] if is_float else value
                 except (ValueError, OverflowError):
-                    raise cannot(given) from None
+                    raise cast_error(literal) from None
 
-            narrow = to == exp.DType.FLOAT
+            is_float = to == exp.DType.FLOAT
             return Constant("double", double, node)
         if to in _INTEGER_RANGES and inner.type == "integer":
             limit = _INTEGER_RANGES[to]
@@ -216,52 +215,52 @@ class Constants:
             def integer(s: Literals) -> int:
                 value = read(s)
                 if not -limit <= value < limit:
-                    raise cannot(value)
+                    raise cast_error(value)
                 return int(value)
 
             return Constant("integer", integer, node)
         if to == exp.DType.DECIMAL and inner.type in ("text", "integer", "decimal"):
 
-            def exactly(s: Literals) -> decimal.Decimal:
+            def exact_decimal(s: Literals) -> decimal.Decimal:
                 try:
                     value = decimal.Decimal(read(s))
                     digits, scale = _precision(node.to)
                     rounded = value.quantize(decimal.Decimal(1).scaleb(-scale), context=_EXACT)
                 except (decimal.InvalidOperation, ValueError):
-                    raise cannot(read(s)) from None
+                    raise cast_error(read(s)) from None
                 if value != rounded or value.copy_abs() >= decimal.Decimal(10) ** (digits - scale):
-                    raise cannot(value)
+                    raise cast_error(value)
                 return value
 
-            return Constant("decimal", exactly, node)
+            return Constant("decimal", exact_decimal, node)
         if to in _TIMES and inner.type == "text":
 
             def time(s: Literals) -> int:
                 try:
-                    return line.parse_time(read(s), zone, whole_days)
+                    return encoding.parse_time(read(s), zone, is_date)
                 except (ValueError, OverflowError):
-                    raise cannot(read(s)) from None
+                    raise cast_error(read(s)) from None
 
-            whole_days = to == exp.DType.DATE
+            is_date = to == exp.DType.DATE
             return Constant("time", time, node)
-        raise refuse(
-            f"{sql(node)} is not supported; write the value itself",
+        raise error_at(
+            f"{to_sql(node)} is not supported; write the value itself",
             node,
         )
 
 
-def cutter(
+def compile_cuts(
     attribute: int, constant: Constant, schema: Schema
 ) -> Callable[[Literals, Categories], Cuts]:
-    """Return the function that turns literals (and categories) into the two cuts.
+    """Return a function from literals and categories to the cuts of a constant.
 
-    Raise where Spark would not compare the two, or only by a cast that surprises.
+    Raises a ConditionError if Spark cannot compare the two, or only with a surprising cast.
     """
     kind, type_, read, node = schema.kind(attribute), *constant
     if kind == "number" and type_ in ("integer", "decimal", "double"):
 
         def number(s: Literals, _: Categories) -> Cuts:
-            key = line.number_key(float(read(s)))
+            key = encoding.number_key(float(read(s)))
             return key, key + 1
 
         return number
@@ -269,29 +268,30 @@ def cutter(
 
         def integer(s: Literals, _: Categories) -> Cuts:
             value = read(s)
-            return line.integer_from(value), line.integer_from(value + 1)
+            return encoding.least_integer_key(value), encoding.least_integer_key(value + 1)
 
         return integer
     if kind == "integer" and type_ == "decimal":
 
-        def between(s: Literals, _: Categories) -> Cuts:
+        def integer_of_decimal(s: Literals, _: Categories) -> Cuts:
             value = read(s)
             if not fit_one_decimal([value]):
-                raise refuse(
-                    f"{value} has more than 18 decimal places, which Spark rounds when it "
-                    "compares with an integer; write fewer",
+                raise error_at(
+                    f"{value} has more than 18 decimal places, which Spark rounds in a comparison "
+                    "with an integer; write fewer",
                     node,
                 )
-            return line.integer_from(math.ceil(value)), line.integer_from(math.floor(value) + 1)
+            least, above = math.ceil(value), math.floor(value) + 1
+            return encoding.least_integer_key(least), encoding.least_integer_key(above)
 
-        return between
+        return integer_of_decimal
     if kind == "integer" and type_ == "double":
 
-        def rounded(s: Literals, _: Categories) -> Cuts:
-            least, above = line.double_from(read(s))
-            return line.integer_from(least), line.integer_from(above)
+        def integer_of_double(s: Literals, _: Categories) -> Cuts:
+            least, above = encoding.double_cuts(read(s))
+            return encoding.least_integer_key(least), encoding.least_integer_key(above)
 
-        return rounded
+        return integer_of_double
     if kind == "category" and type_ == "text":
 
         def category(s: Literals, categories: Categories) -> Cuts:
@@ -303,31 +303,31 @@ def cutter(
         return lambda s, _: (int(read(s)), int(read(s)) + 1)
     if kind == "time" and type_ == "time":
 
-        def moment(s: Literals, _: Categories) -> Cuts:
+        def time(s: Literals, _: Categories) -> Cuts:
             value = read(s)
-            return line.integer_from(value), line.integer_from(value + 1)
+            return encoding.least_integer_key(value), encoding.least_integer_key(value + 1)
 
-        return moment
+        return time
     if kind == "time" and type_ == "text":
         zone = schema.zone
 
-        def written(s: Literals, _: Categories) -> Cuts:
+        def time_of_text(s: Literals, _: Categories) -> Cuts:
             try:
-                value = line.parse_time(read(s), zone)
+                value = encoding.parse_time(read(s), zone)
             except (ValueError, OverflowError):
-                raise refuse(
+                raise error_at(
                     f"attribute {schema.name(attribute)!r} is a time, but {read(s)!r} is not one; "
                     "expected ISO 8601 such as '2024-05-01 12:30:00'",
                     node,
                 ) from None
-            return line.integer_from(value), line.integer_from(value + 1)
+            return encoding.least_integer_key(value), encoding.least_integer_key(value + 1)
 
-        return written
-    raise mismatch(attribute, constant, schema)
+        return time_of_text
+    raise mismatch_error(attribute, constant, schema)
 
 
-def mismatch(attribute: int, constant: Constant, schema: Schema) -> ConditionError:
-    """Return the error for an attribute compared with a constant of another kind."""
+def mismatch_error(attribute: int, constant: Constant, schema: Schema) -> ConditionError:
+    """Return the error for an attribute that is compared with a constant of another type."""
     kind, name = schema.kind(attribute), schema.name(attribute)
     advice = {
         "text": _other_attribute(schema, name, "category"),
@@ -338,32 +338,32 @@ def mismatch(attribute: int, constant: Constant, schema: Schema) -> ConditionErr
         "time": _other_attribute(schema, name, "time"),
     }[constant.type]
     if constant.type == "text" and kind in ("integer", "number"):
-        written = str(constant.node.this).strip()
-        if not advice or _NUMBER.fullmatch(written.removeprefix("-")):
+        text = str(constant.node.this).strip()
+        if not advice or _NUMBER.fullmatch(text.removeprefix("-")):
             advice = "; leave out the quotes if a number is meant"
     if not advice and kind == "category":
         advice = "; put the value in quotes if a text is meant"
-    return refuse(
-        f"attribute {name!r} is {ARTICLE[kind]}, but it is compared with {_shown(constant)}"
+    return error_at(
+        f"attribute {name!r} is {ARTICLE[kind]}, but it is compared with {_describe(constant)}"
         + advice,
         constant.node,
     )
 
 
 def fit_one_decimal(values: Sequence[int | decimal.Decimal]) -> bool:
-    """Tell whether a bigint and all these values fit one decimal type of 38 digits, exactly."""
-    whole, places = 20, 0  # Spark casts a bigint to decimal(20, 0)
+    """Return whether a bigint and all these values fit exactly into one decimal of 38 digits."""
+    digits, places = 20, 0  # Spark casts a bigint to decimal(20, 0)
     for value in values:
-        whole = max(whole, len(str(abs(int(value)))))
+        digits = max(digits, len(str(abs(int(value)))))
         if isinstance(value, decimal.Decimal):
             places = max(places, -int(value.as_tuple().exponent))
-    return whole + places <= 38
+    return digits + places <= 38
 
 
 def _other_attribute(schema: Schema, name: str, *kinds: Kind) -> str:
-    """Return a hint at an attribute of these kinds whose name goes on where this one ends.
+    """Return a hint at an attribute of these kinds whose name extends this name by a word.
 
-    As `temp_label` does after `temp`; `name` is no such continuation of `n`.
+    `temp_label` extends `temp` by a word; `name` does not extend `n`.
     """
     for other in schema:
         rest = other[len(name) :]
@@ -378,20 +378,21 @@ def _other_attribute(schema: Schema, name: str, *kinds: Kind) -> str:
 
 
 def _number_reader(text: str) -> tuple[str, Callable[[str], Value]]:
+    """Return the type of a numeric literal, and the function that reads such literals."""
     if text.isdigit():
-        return "integer", _integer_literal
+        return "integer", _read_integer
     if "e" in text or "E" in text:
-        return "double", _double_literal
-    return "decimal", _decimal_literal
+        return "double", _read_double
+    return "decimal", _read_decimal
 
 
-def _integer_literal(text: str) -> int:
+def _read_integer(text: str) -> int:
     if len(text) > 38:
         raise ConditionError(f"the number {text} has more than Spark's 38 digits")
     return int(text)
 
 
-def _decimal_literal(text: str) -> decimal.Decimal:
+def _read_decimal(text: str) -> decimal.Decimal:
     value = decimal.Decimal(text)
     if len(text) <= 38:
         return value
@@ -401,7 +402,7 @@ def _decimal_literal(text: str) -> decimal.Decimal:
     return value
 
 
-def _double_literal(text: str) -> float:
+def _read_double(text: str) -> float:
     value = float(text)
     if math.isinf(value):
         raise ConditionError(f"the number {text} does not fit a double")
@@ -409,29 +410,30 @@ def _double_literal(text: str) -> float:
 
 
 def _precision(type_: exp.DataType) -> tuple[int, int]:
+    """Return the precision and scale of a decimal type, by default 10 and 0."""
     sizes = [int(p.this.this) for p in type_.expressions]
     return (sizes[0], sizes[1]) if len(sizes) == 2 else (sizes[0], 0) if sizes else (10, 0)
 
 
-def _shown(constant: Constant) -> str:
+def _describe(constant: Constant) -> str:
     node = constant.node
-    shown = repr(shortened(str(node.this), 100)) if constant.type == "text" else sql(node)
-    return f"{_NAMES.get(constant.type, 'the value')} {shown}"
+    shown = repr(shorten(str(node.this), 100)) if constant.type == "text" else to_sql(node)
+    return f"{_TYPE_NAMES.get(constant.type, 'the value')} {shown}"
 
 
-def _unfoldable(node: exp.Expr) -> str:
-    shown = sql(node)
+def _describe_unsupported(node: exp.Expr) -> str:
+    shown = to_sql(node)
     if isinstance(node, exp.Binary | exp.Neg):
         return (
-            f"the arithmetic {shown} is not folded (only +, - and * of numbers are); "
+            f"the arithmetic {shown} is not supported (only +, - and * of numbers are); "
             "write the result instead"
         )
     if isinstance(node, exp.Concat):
-        return f"adjacent texts {shown} are not joined; write one text"
+        return f"adjacent texts {shown} are not concatenated; write one text"
     if isinstance(node, exp.Placeholder | exp.Parameter):
         return f"the placeholder {shown} has no value; write the value into the text"
     if isinstance(node, exp.HexString):
-        return f"{shown} is a binary value, which no attribute has"
+        return f"{shown} is a binary value, which no attribute can have"
     return (
         f"{shown} is a function or an expression; conditions test attributes against constants. "
         "Compute it as a column of the events, or write its value"

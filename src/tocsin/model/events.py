@@ -1,16 +1,14 @@
-"""Events in, keys out: a dict, a list of dicts, or anything that speaks Arrow.
+"""Encodes events as keys. Events are a dict, a list of dicts, or any Arrow-compatible table.
 
-Only attributes that some rule tests are looked at. A table must have a column for
-each of them, unless it has a column of map type (text to value), whose entries are
-sparse attributes by name; where an attribute has a column of its own as well, the
-column counts. In dicts a name that is absent is a missing value.
+Only attributes that a rule tests are read. A table must have a column for each of them, unless it
+has a column of map type (text to value), whose entries are sparse attributes by name. If an
+attribute also has its own column, the column is used. In a dict, an absent name is null.
 
-An integer, number or time may be given as a range: in Arrow a struct of `low` and `high`, as a
-column or as the values of a map, in dicts a dict of the two. Both ends belong to it. A predicate
-then holds if some value in the range satisfies it.
+An integer, number or time can be a range with inclusive ends. In Arrow this is a struct of `low`
+and `high`, as a column or as the values of a map; in a dict it is a dict of the two. A predicate
+holds for a range if some value in it satisfies the predicate.
 
-Keys are made block by block, so that what is alive at once stays small however
-many events there are.
+Events are encoded in blocks, so memory use does not depend on the number of events.
 """
 
 from __future__ import annotations
@@ -24,38 +22,38 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as t
 
-from tocsin.errors import EventError, near
-from tocsin.model import line
-from tocsin.model.arrow import combined, is_text, plain, python_value, refusing
+from tocsin.errors import EventError, suggest
+from tocsin.model import encoding
+from tocsin.model.arrow import combine_chunks, decode, is_text, to_python, translate_errors
 from tocsin.model.categories import Categories
 from tocsin.model.columns import (
-    Coder,
-    bad_range,
-    check_type,
-    column_keys,
+    CategoryEncoder,
+    check_column_type,
+    find_bad_range,
     is_range,
-    range_keys,
+    write_keys,
+    write_range_keys,
 )
-from tocsin.model.keys import Keys, compress, count_present, dense, sparse, together
+from tocsin.model.keys import Keys, combine_keys, compress, count_present, dense_keys, sparse_keys
 from tocsin.model.schema import ARTICLE, RANGE, RANGE_KINDS, Kind, Schema
 
-BLOCK = 1 << 16
-_CELLS = 1 << 22  # keys of one block, so that wide events come in smaller blocks
-_FEW = 8  # attributes, and dicts become columns
-_MANY = 64  # columns from which events that are mostly null become compressed rows
+BLOCK = 1 << 16  # events, at most
+_MAX_KEYS = 1 << 22  # in one block, chosen: 32 MB; wide events have smaller blocks
+_MAX_DENSE = 8  # attributes up to which dicts become columns, chosen
+_MIN_SPARSE = 64  # columns above which mostly null events become compressed rows, chosen
 
 
 class Events:
-    """Events that can be read as keys, block by block.
+    """Events of one call, read as keys in blocks. `len(events)` is the number of events.
 
-    `used` are the attributes that rules test; `len(events)` counts rows.
+    `used` are the attributes that rules test.
     """
 
     def __init__(self, schema: Schema, used: Iterable[int], categories: Categories):
         self._schema = schema
-        # By attribute its row; whoever asks often, for one event each, gives it so.
+        # The row of each attribute. Callers that match single events pass the dict itself.
         self._used = used if isinstance(used, dict) else {a: row for row, a in enumerate(used)}
-        self._coder = Coder(categories)
+        self._encoder = CategoryEncoder(categories)
         self._dicts: Sequence[Mapping[str, Any]] = ()
         self._columns: list[tuple[int, pa.ChunkedArray]] = []
         self._maps: list[tuple[str, pa.ChunkedArray]] = []
@@ -65,7 +63,7 @@ class Events:
     def read(
         cls, source: Any, schema: Schema, used: Iterable[int], categories: Categories
     ) -> Events:
-        """Return events over whatever a user may hand in."""
+        """Return the events in any supported input."""
         events = cls(schema, used, categories)
         if isinstance(source, Mapping):
             source = [source]
@@ -74,18 +72,18 @@ class Events:
             events._dicts = source
             return events
         table = to_table(source, [schema.name(a) for a in used], "events")
-        events._size, given = table.num_rows, table.column_names
+        events._size, names = table.num_rows, table.column_names
         if is_pandas(source):
-            # The table has only columns that are tested and, without any, no rows.
-            events._size, given = len(source), list(map(str, source.columns))
-        events._bind(table, given)
+            # The table has only the tested columns, and no rows if there are none.
+            events._size, names = len(source), list(map(str, source.columns))
+        events._bind(table, names)
         return events
 
     def __len__(self) -> int:
         return self._size
 
-    def _bind(self, table: pa.Table, given: Sequence[str]) -> None:
-        """Find the columns of attributes in a table; `given` are all that the events have."""
+    def _bind(self, table: pa.Table, names: Sequence[str]) -> None:
+        """Find the columns of the attributes; `names` are all columns that the events have."""
         by_name: dict[str, list[str]] = {}
         for name in table.column_names:
             by_name.setdefault(name.lower(), []).append(name)
@@ -104,19 +102,19 @@ class Events:
                 )
             if candidates:
                 column = table.column(candidates[0])
-                check_type(column.type, self._schema.kind(attribute), name)
+                check_column_type(column.type, self._schema.kind(attribute), name)
                 self._columns.append((attribute, column))
             elif not self._maps:
                 raise EventError(
                     f"the events have no column {name!r}, which a rule tests"
-                    + (near(name, given) or f"; they have {_some(given)}")
+                    + (suggest(name, names) or f"; they have {_list_names(names)}")
                 )
 
     def blocks(self) -> Iterator[Keys]:
-        """Yield the keys of successive events; every event once."""
-        block = max(256, min(BLOCK, _CELLS // max(1, len(self._columns))))
-        for start in range(0, self._size, block):
-            yield self.keys(start, min(start + block, self._size))
+        """Yield the keys of all events, in blocks."""
+        size = max(256, min(BLOCK, _MAX_KEYS // max(1, len(self._columns))))
+        for start in range(0, self._size, size):
+            yield self.keys(start, min(start + size, self._size))
 
     def keys(self, start: int, stop: int) -> Keys:
         """Return the keys of the events from `start` up to `stop`."""
@@ -124,85 +122,87 @@ class Events:
             return self._keys_of_dicts(start, stop)
         rows: list[tuple[int, pa.Array]] = []
         for attribute, column in self._columns:
-            array = slice_of(column, start, stop)
+            array = slice_column(column, start, stop)
             if array.null_count < len(array):
                 rows.append((attribute, array))
         attributes = np.array([a for a, _ in rows], np.int32)
         columns = np.empty((len(rows), stop - start), np.int64)
         highs = []
         for (attribute, array), out in zip(rows, columns, strict=True):
-            named = functools.partial(self._place, attribute, start)
-            highs.append(self._write(array, attribute, out, named))
-        keys = dense(columns, attributes, _filled(highs, columns))
+            describe = functools.partial(self._describe_value, attribute, start)
+            highs.append(self._write(array, attribute, out, describe))
+        keys = dense_keys(columns, attributes, _complete_highs(highs, columns))
         if self._maps:
             parts = [self._keys_of_map(name, column, start, stop) for name, column in self._maps]
-            keys = together(keys, merge_sparse(parts))
-        elif len(rows) > _MANY:
-            keys = _compressed(keys)
+            keys = combine_keys(keys, merge_sparse(parts))
+        elif len(rows) > _MIN_SPARSE:
+            keys = _compress_if_sparse(keys)
         return keys
 
     def _write(
-        self, array: pa.Array, attribute: int, out: np.ndarray, named: Callable[[int], str]
+        self, array: pa.Array, attribute: int, out: np.ndarray, describe: Callable[[int], str]
     ) -> np.ndarray | None:
-        """Write the keys of an attribute, or others of its kind; return high ends if it has ranges.
+        """Write the keys of an array; return the keys of the high ends if it has ranges.
 
-        `named` says of a place in the array where that is.
+        All values are of the attribute's kind. `describe` returns the name of the value at an
+        index of the array, for messages.
         """
         kind, name = self._schema.kind(attribute), self._schema.name(attribute)
         if not is_range(array.type):
-            column_keys(array, kind, self._schema, self._coder, out, name)
+            write_keys(array, kind, self._schema, self._encoder, out, name)
             return None
-        high = range_keys(array, kind, self._schema, self._coder, out, name)
-        bad = bad_range(kind, out, high)
+        high = write_range_keys(array, kind, self._schema, self._encoder, out, name)
+        bad = find_bad_range(kind, out, high)
         if bad is not None:
-            place, why = bad
-            raise EventError(f"{named(place)}: {why}; got {python_value(array[place])!r}")
+            i, reason = bad
+            raise EventError(f"{describe(i)}: {reason}; got {to_python(array[i])!r}")
         return high
 
-    def _place(self, attribute: int, before: int, number: int) -> str:
-        return f"event {before + number}: attribute {self._schema.name(attribute)!r}"
+    def _describe_value(self, attribute: int, start: int, event: int) -> str:
+        return f"event {start + event}: attribute {self._schema.name(attribute)!r}"
 
-    def _entry(
+    def _describe_entry(
         self,
         offsets: np.ndarray,
         attributes: np.ndarray,
-        chosen: np.ndarray,
-        before: int,
-        place: int,
+        mask: np.ndarray,
+        start: int,
+        i: int,
     ) -> str:
-        entry = np.flatnonzero(chosen)[place]
+        """Describe the i-th of the map entries where `mask` is true."""
+        entry = np.flatnonzero(mask)[i]
         event = int(np.searchsorted(offsets, entry, side="right")) - 1
-        return self._place(int(attributes[entry]), before, event)
+        return self._describe_value(int(attributes[entry]), start, event)
 
     def value(self, attribute: int, row: int) -> Any:
         """Return the value that an event has for an attribute, as it was given."""
-        value = self._given(attribute, row)
+        value = self._raw_value(attribute, row)
         if isinstance(value, dict) and value["low"] is None:
             return None  # a range without ends
         return value
 
-    def _given(self, attribute: int, row: int) -> Any:
+    def _raw_value(self, attribute: int, row: int) -> Any:
         name = self._schema.name(attribute).lower()
         if self._dicts:
-            # Of several spellings of a name the last counts, here as in `keys`.
-            given = [v for k, v in self._dicts[row].items() if str(k).lower() == name]
-            return given[-1] if given else None
+            # The last of several spellings of a name counts, as in `keys`.
+            values = [v for k, v in self._dicts[row].items() if str(k).lower() == name]
+            return values[-1] if values else None
         for known, column in self._columns:
             if known == attribute:
-                return python_value(column[row])
-        found = [
+                return to_python(column[row])
+        values = [
             value
             for _, column in self._maps
-            for key, value in python_value(column[row]) or ()
+            for key, value in to_python(column[row]) or ()
             if str(key).lower() == name
         ]
-        return found[-1] if found else None
+        return values[-1] if values else None
 
     def _keys_of_dicts(self, start: int, stop: int) -> Keys:
         used = self._used
-        if len(used) <= _FEW:
-            rows = [[line.NULL] * (stop - start) for _ in used]
-            highs: list[list[int]] = []  # made when the first range comes
+        if len(used) <= _MAX_DENSE:
+            rows = [[encoding.NULL] * (stop - start) for _ in used]
+            highs: list[list[int]] = []  # filled from the first range on
             for number, attribute, key, high in self._entries(used, start, stop):
                 row = used[attribute]
                 rows[row][number - start] = key
@@ -212,9 +212,9 @@ class Events:
                     highs[row][number - start] = high
             shape = len(used), stop - start
             columns = np.array(rows, np.int64).reshape(shape)
-            upper = np.array(highs, np.int64).reshape(shape) if highs else None
-            return dense(columns, np.array(list(used), np.int32), upper)
-        ranged = False
+            columns_high = np.array(highs, np.int64).reshape(shape) if highs else None
+            return dense_keys(columns, np.array(list(used), np.int32), columns_high)
+        has_ranges = False
         counts = [0] * (stop - start + 1)
         attributes: list[int] = []
         keys: list[int] = []
@@ -224,18 +224,18 @@ class Events:
             attributes.append(attribute)
             keys.append(key)
             high_keys.append(high)
-            ranged |= key != high
-        return sparse(
+            has_ranges |= key != high
+        return sparse_keys(
             np.cumsum(counts),
             np.array(attributes, np.int32),
             np.array(keys, np.int64),
-            np.array(high_keys, np.int64) if ranged else None,
+            np.array(high_keys, np.int64) if has_ranges else None,
         )
 
     def _entries(
         self, used: Mapping[int, int], start: int, stop: int
     ) -> Iterator[tuple[int, int, int, int]]:
-        """Yield event, attribute, low and high key of what dicts say of the attributes in use."""
+        """Yield (event, attribute, low key, high key) for each used value in the dicts."""
         find, kinds = self._schema.find, self._schema.kinds
         for number in range(start, stop):
             event = self._dicts[number]
@@ -251,39 +251,39 @@ class Events:
                 if attribute is None or attribute not in used:
                     continue
                 if value is None:
-                    # Not passed over: of several spellings of a name the last counts.
-                    yield number, attribute, line.NULL, line.NULL
+                    # Not skipped, because the last of several spellings of a name counts.
+                    yield number, attribute, encoding.NULL, encoding.NULL
                     continue
                 if type(value) is dict:
                     yield number, attribute, *self._range(attribute, value, number)
                     continue
-                # The usual ones first: a single event takes as long to read as to match.
+                # The usual types first: reading a single event takes as long as matching it.
                 if type(value) is float and kinds[attribute] == "number":
-                    key = line.number_key(value)
+                    key = encoding.number_key(value)
                 elif type(value) is int and kinds[attribute] == "integer" and abs(value) < 2**63:
-                    key = line.integer_key(value)
+                    key = encoding.integer_key(value)
                 else:
                     key = self._key(attribute, value, number)
                 yield number, attribute, key, key
 
     def _range(self, attribute: int, value: dict[str, Any], number: int) -> tuple[int, int]:
-        """Return the keys of a range's ends."""
+        """Return the keys of the ends of a range."""
         kind = self._schema.kind(attribute)
-        trouble = (
+        reason = (
             f"the attribute is {ARTICLE[kind]}, and only integers, numbers and times have ranges"
             if kind not in RANGE_KINDS
             else "a range is a dict of low and high"
         )
         if kind in RANGE_KINDS and set(value) == set(RANGE):
             low, high = (
-                line.NULL if value[end] is None else self._key(attribute, value[end], number)
+                encoding.NULL if value[end] is None else self._key(attribute, value[end], number)
                 for end in RANGE
             )
-            bad = bad_range(kind, np.array([low]), np.array([high]))
+            bad = find_bad_range(kind, np.array([low]), np.array([high]))
             if bad is None:
                 return low, high
-            trouble = bad[1]
-        raise EventError(f"{self._place(attribute, 0, number)}: {trouble}; got {value!r}")
+            reason = bad[1]
+        raise EventError(f"{self._describe_value(attribute, 0, number)}: {reason}; got {value!r}")
 
     def _key(self, attribute: int, value: Any, number: int) -> int:
         kind: Kind = self._schema.kind(attribute)
@@ -292,30 +292,30 @@ class Events:
                 value = value.astype("datetime64[us]")
             value = value.item()
             if value is None:  # NumPy's NaT
-                return line.NULL
+                return encoding.NULL
         if kind == "number" and type(value) in (float, int):
             try:
-                return line.number_key(float(value))
+                return encoding.number_key(float(value))
             except OverflowError:
                 raise EventError(
-                    f"event {number}: attribute {self._schema.name(attribute)!r} is a number of "
-                    "64 bits, and the event's integer is too large for one"
+                    f"event {number}: attribute {self._schema.name(attribute)!r} is a 64-bit "
+                    "number, and the event's integer is too large for one"
                 ) from None
         if kind == "category" and isinstance(value, str):
-            return self._coder.categories.get(value, line.OTHER)
+            return self._encoder.categories.get(value, encoding.OTHER)
         if kind == "flag" and isinstance(value, bool):
             return int(value)
         if kind == "integer" and type(value) is int:
             if not -(2**63) <= value < 2**63:
                 raise EventError(
-                    f"event {number}: attribute {self._schema.name(attribute)!r} is an integer of "
-                    f"64 bits, and {value} does not fit"
+                    f"event {number}: attribute {self._schema.name(attribute)!r} is a 64-bit "
+                    f"integer, and {value} does not fit"
                 )
-            return line.integer_key(value)
+            return encoding.integer_key(value)
         if kind == "time" and isinstance(value, datetime.date):
             if value != value:  # pandas' NaT
-                return line.NULL
-            return line.integer_key(line.time_key(value, self._schema.zone))
+                return encoding.NULL
+            return encoding.integer_key(encoding.to_microseconds(value, self._schema.zone))
         raise EventError(
             f"event {number}: attribute {self._schema.name(attribute)!r} is {ARTICLE[kind]}, "
             f"but the event has {type(value).__name__} {value!r}" + _advice(kind, value)
@@ -323,38 +323,38 @@ class Events:
 
     def _keys_of_map(self, name: str, column: pa.ChunkedArray, start: int, stop: int) -> Keys:
         used = frozenset(self._used) - {a for a, _ in self._columns}
-        offsets, attributes, items = map_entries(slice_of(column, start, stop), self._schema, used)
+        entries = slice_column(column, start, stop)
+        offsets, attributes, items = map_entries(entries, self._schema, used)
         keys, highs = np.empty(len(items), np.int64), np.empty(len(items), np.int64)
         present = [int(a) for a in np.unique(attributes)]
         for kind in {self._schema.kind(a) for a in present}:
             of_kind = [a for a in present if self._schema.kind(a) == kind]
-            shown = self._schema.name(of_kind[0])
             try:
-                check_type(items.type, kind, shown)
+                check_column_type(items.type, kind, self._schema.name(of_kind[0]))
             except EventError as error:
-                raise error.at(f"map column {name!r}") from None
-            chosen = np.isin(attributes, of_kind)
-            some = np.empty(int(chosen.sum()), np.int64)
-            values = items.filter(pa.array(chosen))
-            named = functools.partial(self._entry, offsets, attributes, chosen, start)
-            high = self._write(values, of_kind[0], some, named)
-            keys[chosen] = some
-            highs[chosen] = some if high is None else high
-        return sparse(offsets, attributes, keys, highs if is_range(items.type) else None)
+                raise error.with_place(f"map column {name!r}") from None
+            mask = np.isin(attributes, of_kind)
+            low = np.empty(int(mask.sum()), np.int64)
+            values = items.filter(pa.array(mask))
+            describe = functools.partial(self._describe_entry, offsets, attributes, mask, start)
+            high = self._write(values, of_kind[0], low, describe)
+            keys[mask] = low
+            highs[mask] = low if high is None else high
+        return sparse_keys(offsets, attributes, keys, highs if is_range(items.type) else None)
 
 
 def map_entries(
     array: pa.MapArray, schema: Schema, used: frozenset[int] | None
 ) -> tuple[np.ndarray, np.ndarray, pa.Array]:
-    """Return a map column's entries as compressed rows: offsets, attributes and items.
+    """Return the entries of a map column as compressed rows: offsets, attributes and items.
 
-    Only entries whose names are attributes in `used`; if that is None, every name must be an
-    attribute.
+    Returns only entries whose names are attributes in `used`. If `used` is None, all names must
+    be attributes.
     """
     offsets = np.asarray(array.offsets).astype(np.int64)[: len(array) + 1]
     first, entries = int(offsets[0]), int(offsets[-1] - offsets[0])
     offsets -= first
-    names = plain(array.keys.slice(first, entries)).dictionary_encode()
+    names = decode(array.keys.slice(first, entries)).dictionary_encode()
     attribute_of = np.full(len(names.dictionary), -1, np.int32)
     for i, name in enumerate(names.dictionary.to_pylist()):
         attribute = schema.index(name) if used is None else schema.find(name)
@@ -364,13 +364,13 @@ def map_entries(
     keep = attributes >= 0
     if array.null_count:
         keep &= np.repeat(np.asarray(array.is_valid()), np.diff(offsets))
-    before = np.concatenate([[0], np.cumsum(keep)])
+    kept_before = np.concatenate([[0], np.cumsum(keep)])
     items = array.items.slice(first, entries).filter(pa.array(keep))
-    return before[offsets], attributes[keep], items
+    return kept_before[offsets], attributes[keep], items
 
 
 def merge_sparse(parts: Sequence[Keys]) -> Keys:
-    """Return compressed rows that hold, event by event, the rows of all parts."""
+    """Return compressed rows with the rows of all parts, event by event."""
     if len(parts) == 1:
         return parts[0]
     offsets = np.sum([p.offsets for p in parts], axis=0)
@@ -379,17 +379,17 @@ def merge_sparse(parts: Sequence[Keys]) -> Keys:
     cursor = offsets[:-1].copy()
     for part in parts:
         lengths = np.diff(part.offsets)
-        to = np.repeat(cursor - part.offsets[:-1], lengths) + np.arange(len(part.key))
-        attribute[to], key[to], high[to] = part.attribute, part.key, part.highs[1]
+        at = np.repeat(cursor - part.offsets[:-1], lengths) + np.arange(len(part.key))
+        attribute[at], key[at], high[at] = part.attribute, part.key, part.highs[1]
         cursor += lengths
-    return sparse(offsets, attribute, key, high)
+    return sparse_keys(offsets, attribute, key, high)
 
 
 def to_table(source: Any, names: Sequence[str] | None, what: str) -> pa.Table:
-    """Return an Arrow table of whatever speaks Arrow.
+    """Return any Arrow-compatible table as a pyarrow table.
 
-    Of a pandas frame only the named columns (and the mixed ones that Arrow could
-    not hold are left alone); `names` is None to take all.
+    From a pandas frame only the columns in `names` are converted, or all if it is None, because
+    Arrow cannot hold columns of mixed types.
     """
     if isinstance(source, pa.Table):
         return source
@@ -397,35 +397,36 @@ def to_table(source: Any, names: Sequence[str] | None, what: str) -> pa.Table:
         return pa.Table.from_batches([source])
     if is_pandas(source):
         if names is not None:
-            wanted = {n.lower() for n in names}
-            source = source.loc[:, [str(c).lower() in wanted for c in source.columns]]
-        with refusing(EventError, f"the {what} have columns that Arrow cannot hold"):
+            lower_names = {n.lower() for n in names}
+            source = source.loc[:, [str(c).lower() in lower_names for c in source.columns]]
+        with translate_errors(EventError, f"the {what} have columns that Arrow cannot hold"):
             return pa.Table.from_pandas(source, preserve_index=False)
     if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
-        with refusing(EventError, f"the {what} are not a table"):
+        with translate_errors(EventError, f"the {what} are not a table"):
             return pa.table(source)
     raise EventError(
-        f"the {what} must be a dict, a list of dicts, or a table that speaks Arrow (pyarrow, "
+        f"the {what} must be a dict, a list of dicts, or an Arrow-compatible table (pyarrow, "
         f"pandas, polars, duckdb); got {type(source).__name__}"
     )
 
 
 def is_pandas(source: Any) -> bool:
-    """Tell whether something is a pandas frame, without importing pandas."""
+    """Return whether an object is a pandas frame, without importing pandas."""
     return type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns")
 
 
 def is_sparse(type_: pa.DataType) -> bool:
-    """Tell whether a column holds sparse attributes: a map from text to a value."""
+    """Return whether a column has sparse attributes: maps from text to a value."""
     return t.is_map(type_) and is_text(type_.key_type)
 
 
-def slice_of(column: pa.ChunkedArray, start: int, stop: int) -> pa.Array:
-    """Return rows of a column as one array, copied only if they span several chunks."""
-    return combined(column.slice(start, stop - start))
+def slice_column(column: pa.ChunkedArray, start: int, stop: int) -> pa.Array:
+    """Return rows of a column as one array, with a copy only if they span several chunks."""
+    return combine_chunks(column.slice(start, stop - start))
 
 
-def _compressed(keys: Keys) -> Keys:
+def _compress_if_sparse(keys: Keys) -> Keys:
+    """Return columns as compressed rows if at most a quarter of the keys are not null."""
     counts = np.empty(keys.size, np.int64)
     count_present(keys.columns, counts)
     total = int(counts.sum())
@@ -435,21 +436,21 @@ def _compressed(keys: Keys) -> Keys:
     attribute = np.empty(total, np.int64)
     key, high = np.empty(total, np.int64), None
     compress(keys.columns, keys.column_attribute, offsets[:-1].copy(), attribute, key)
-    if keys.ranged:  # with null where the low end is null
+    if keys.has_ranges:  # a high end is null where the low end is null
         high = np.empty(total, np.int64)
         compress(keys.columns_high, keys.column_attribute, offsets[:-1].copy(), attribute, high)
-    return sparse(offsets, attribute, key, high)
+    return sparse_keys(offsets, attribute, key, high)
 
 
-def _filled(highs: list[np.ndarray | None], columns: np.ndarray) -> np.ndarray | None:
-    """Return the high ends of all columns, which for values are the values."""
+def _complete_highs(highs: list[np.ndarray | None], columns: np.ndarray) -> np.ndarray | None:
+    """Return the high ends of all columns, or None if none has ranges. A value is its own."""
     if all(high is None for high in highs):
         return None
     rows = [low if high is None else high for high, low in zip(highs, columns, strict=True)]
     return np.array(rows)
 
 
-def _some(names: Sequence[str]) -> str:
+def _list_names(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "") or "no columns"
 
 

@@ -1,11 +1,11 @@
-"""Facts about conjunctions that indexes are built from: bounds, and what can be scored.
+"""Facts about conjunctions that indexes are built from: the bounds of predicates, and scores.
 
-The one place that says which interval lies around a predicate, whether that interval is all that
-the predicate says, whether null satisfies it, and which rows of a conjunction count towards its
-score. So an index that is built over intervals need not know of sets and complements: it lays out
-the bounds, and leaves to accept what they do not prove.
+This is the only module that decides which interval encloses a predicate, whether the interval is
+equivalent to the predicate, whether null satisfies it, and which rows of a conjunction count
+towards its score. An index over intervals needs no code for sets and complements: it stores the
+bounds, and accept tests what they do not prove.
 
-Facts are computed while an index is built, and are not stored. Where all predicates are intervals,
+Facts are computed while an index is built and are not stored. If all predicates are intervals,
 their bounds are not copied.
 """
 
@@ -15,21 +15,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.jit import Float64Out, Int64Out, Int64s, UInt8Out, UInt8s, frozen, kernel, step
+from tocsin.jit import Float64Out, Int64Out, Int64s, UInt8Out, UInt8s, freeze, kernel, step
 from tocsin.model.conjunctions import Conjunctions
-from tocsin.model.line import HIGHEST, LOWEST, NULL
+from tocsin.model.encoding import HIGHEST, LOWEST, NULL
 from tocsin.model.predicates import INTERVAL, SET
 
-# What the bounds of a row are worth to an index.
-NOTHING = 0  # the predicate rules out single keys: leave it to accept
-AROUND = 1  # no key outside the bounds satisfies it, but not all inside do
-EXACT = 2  # the bounds are the predicate
+# How much the bounds of a row tell an index.
+NOTHING = 0  # the predicate excludes single keys: leave it to accept
+AROUND = 1  # no key outside of the bounds satisfies the predicate, but not all keys inside do
+EXACT = 2  # the bounds are equivalent to the predicate
 
 
 class Facts(NamedTuple):
     """The bounds of r rows."""
 
-    low: Int64s  # [r] the least key that satisfies the row's predicate: NULL if null does
+    low: Int64s  # [r] the least key that satisfies the predicate; NULL if null satisfies it
     high: Int64s  # [r] the greatest
     worth: UInt8s  # [r] NOTHING, AROUND or EXACT
 
@@ -42,17 +42,16 @@ def bounds(kind, low, high, points, row):
         return begin, end
     if kind[row] == SET:
         return points[begin], points[end - 1]
-    # A complement: that null is not among the points is all that its bounds say.
+    # The bounds of a complement tell only whether null satisfies it.
     least = np.int64(LOWEST) if points[begin] == NULL else np.int64(NULL)
     return least, np.int64(HIGHEST)
 
 
 @step
 def adds_to_score(attribute, kind, high, begin, row):
-    """Tell whether a row counts towards the score of its conjunction, whose rows start at `begin`.
+    """Return whether a row counts towards the score of its conjunction, which starts at `begin`.
 
-    A predicate that must be null adds nothing, and an interval and a complement on one attribute
-    count once.
+    IS NULL does not count. An interval and a complement on one attribute count once.
     """
     if kind[row] == INTERVAL and high[row] == NULL:
         return False
@@ -62,16 +61,16 @@ def adds_to_score(attribute, kind, high, begin, row):
 def facts_of(c: Conjunctions) -> Facts:
     """Return the bounds of all rows."""
     if not c.kind.any():  # intervals only
-        return Facts(c.low, c.high, frozen(np.full(len(c.kind), EXACT), np.uint8))
+        return Facts(c.low, c.high, freeze(np.full(len(c.kind), EXACT), np.uint8))
     rows = len(c.kind)
     low, high, worth = np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows, np.uint8)
     write_facts(c, low, high, worth)
-    return Facts(frozen(low, np.int64), frozen(high, np.int64), frozen(worth, np.uint8))
+    return Facts(freeze(low, np.int64), freeze(high, np.int64), freeze(worth, np.uint8))
 
 
 @kernel
 def write_facts(c: Conjunctions, low: Int64Out, high: Int64Out, worth: UInt8Out) -> None:
-    """Write the facts about each row."""
+    """Write the facts of each row."""
     kind, lows, highs, points = c.kind, c.low, c.high, c.points
     for row in range(kind.shape[0]):
         low[row], high[row] = bounds(kind, lows, highs, points, row)
@@ -79,10 +78,10 @@ def write_facts(c: Conjunctions, low: Int64Out, high: Int64Out, worth: UInt8Out)
 
 
 def weight_sums(c: Conjunctions) -> np.ndarray:
-    """Return the sum of each conjunction's weights: its score where an event's weights are all 1.
+    """Return the sum of the weights of each conjunction: its score if all event weights are 1.
 
-    Infinite where a row that counts is satisfied by null: it counts for any event, whatever the
-    weights of the attributes that the event has.
+    The sum is infinite if null satisfies a row that counts. Such a row counts for every event, so
+    the weights of the event's own attributes do not bound the score.
     """
     sums = np.empty(c.size)
     add_weights(c, sums)
@@ -91,7 +90,7 @@ def weight_sums(c: Conjunctions) -> np.ndarray:
 
 @kernel
 def add_weights(c: Conjunctions, sums: Float64Out) -> None:
-    """Write `weight_sums`; added up in the order of rows, as scores are."""
+    """Write the result of `weight_sums`, added in the order of rows, like scores."""
     offsets, attribute, kind, low, high = c.offsets, c.attribute, c.kind, c.low, c.high
     points, weight = c.points, c.weight
     for i in range(sums.shape[0]):

@@ -1,15 +1,15 @@
-"""Events as keys: dense columns, compressed rows, or both at once.
+"""The keys of events in memory: dense columns, compressed rows, or both.
 
-Attributes that came as columns lie attribute by attribute, one int64 an event;
-those that came sparsely (maps, dicts, wide tables that are mostly null) lie event
-by event as (attribute, key). Attributes that no rule tests are in neither.
+Attributes that come as columns are stored by attribute, with one int64 per event. Sparse attributes
+(from maps, dicts, and wide tables that are mostly null) are stored by event, as (attribute, key).
+Attributes that no rule tests are not stored.
 
-A kernel walks events and *loads* each into a scratch line, one key per attribute
-of the schema, NULL where the event says nothing: so kernels need not know how an
-event was given, and a load costs what the event mentions, not what the schema has.
+A kernel *loads* one event at a time into a scratch line: an array with one key per attribute of
+the schema, NULL where the event has no value. So kernels do not depend on how events are stored,
+and a load costs as much as the event has values, not as much as the schema has attributes.
 
-An event may have a range in place of a value. Then keys are the ranges' low ends, and beside
-them lie the high ends, laid out alike: loaded onto a second line, by the same step.
+An event can have a range instead of a value. The keys are then the low ends of ranges, and the high
+ends are stored in the same way. The same step loads them into a second line.
 """
 
 from __future__ import annotations
@@ -18,42 +18,42 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.jit import Int32s, Int64Out, Int64Rows, Int64s, frozen, kernel, step
-from tocsin.model.line import NULL
+from tocsin.jit import Int32s, Int64Out, Int64Rows, Int64s, freeze, kernel, step
+from tocsin.model.encoding import NULL
 
 
 class Keys(NamedTuple):
     """The keys of n events."""
 
     columns: Int64Rows  # [c, n] dense attributes
-    column_attribute: Int32s  # [c] number of each in the schema
-    offsets: Int64s  # [n + 1], or [0] where nothing is sparse
+    column_attribute: Int32s  # [c] their numbers in the schema
+    offsets: Int64s  # [n + 1] the sparse keys of event e are offsets[e] to offsets[e + 1]; or [0]
     attribute: Int32s  # [v] numbers in the schema
     key: Int64s  # [v]
-    columns_high: Int64Rows  # [c, n] the high ends of ranges, where a value is its own high end;
-    key_high: Int64s  # [v]  both empty if no event has a range
+    columns_high: Int64Rows  # [c, n] the high ends of ranges; a value is its own high end
+    key_high: Int64s  # [v] likewise; both are empty if no event has a range
 
     @property
     def size(self) -> int:
-        """How many events there are."""
+        """The number of events."""
         return self.columns.shape[1]
 
     @property
-    def ranged(self) -> bool:
+    def has_ranges(self) -> bool:
         """Whether some event has a range."""
         return self.columns_high.shape[0] + self.key_high.shape[0] > 0
 
     @property
     def highs(self) -> tuple[np.ndarray, np.ndarray]:
-        """The high ends, of values too."""
-        return (self.columns_high, self.key_high) if self.ranged else (self.columns, self.key)
+        """The high ends of columns and of sparse keys. A value is its own high end."""
+        return (self.columns_high, self.key_high) if self.has_ranges else (self.columns, self.key)
 
 
 class EventBatch(NamedTuple):
     """The events from `first` up to `stop` of a block of keys."""
 
     keys: Keys
-    width: int  # attributes of the schema, which may have grown since an index was built
+    width: int  # attributes in the schema, which may have grown since an index was built
     first: int
     stop: int
 
@@ -64,60 +64,55 @@ class EventBatch(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many events there are."""
+        """The number of events."""
         return self.stop - self.first
 
 
-_NO_OFFSETS = frozen(np.empty(0), np.int64)
-_NO_ATTRIBUTES = frozen(np.empty(0), np.int32)
-_NO_COLUMNS = frozen(np.empty((0, 0)), np.int64)
+_NO_OFFSETS = freeze(np.empty(0), np.int64)
+_NO_ATTRIBUTES = freeze(np.empty(0), np.int32)
+_NO_COLUMNS = freeze(np.empty((0, 0)), np.int64)
 
 
-def dense(
+def dense_keys(
     columns: np.ndarray, column_attribute: np.ndarray, high: np.ndarray | None = None
 ) -> Keys:
-    """Return keys of events that have all their attributes in columns."""
+    """Return the keys of events that have all their attributes in columns."""
     return Keys(
-        frozen(columns, np.int64),
-        frozen(column_attribute, np.int32),
+        freeze(columns, np.int64),
+        freeze(column_attribute, np.int32),
         _NO_OFFSETS,
         _NO_ATTRIBUTES,
         _NO_OFFSETS,
-        _NO_COLUMNS if high is None or _are_values(columns, high) else frozen(high, np.int64),
+        _NO_COLUMNS if high is None or np.array_equal(columns, high) else freeze(high, np.int64),
         _NO_OFFSETS,
     )
 
 
-def sparse(
+def sparse_keys(
     offsets: np.ndarray, attribute: np.ndarray, key: np.ndarray, high: np.ndarray | None = None
 ) -> Keys:
-    """Return keys of events that are compressed rows."""
+    """Return the keys of events that are compressed rows."""
     return Keys(
-        frozen(np.empty((0, len(offsets) - 1)), np.int64),
+        freeze(np.empty((0, len(offsets) - 1)), np.int64),
         _NO_ATTRIBUTES,
-        frozen(offsets, np.int64),
-        frozen(attribute, np.int32),
-        frozen(key, np.int64),
+        freeze(offsets, np.int64),
+        freeze(attribute, np.int32),
+        freeze(key, np.int64),
         _NO_COLUMNS,
-        _NO_OFFSETS if high is None or _are_values(key, high) else frozen(high, np.int64),
+        _NO_OFFSETS if high is None or np.array_equal(key, high) else freeze(high, np.int64),
     )
 
 
-def _are_values(low: np.ndarray, high: np.ndarray) -> bool:
-    """Tell whether all ranges end where they begin."""
-    return np.array_equal(low, high)
-
-
-def together(columns: Keys, rows: Keys) -> Keys:
-    """Return keys of events that have some attributes in columns and others in rows."""
-    made = columns._replace(offsets=rows.offsets, attribute=rows.attribute, key=rows.key)
-    if not columns.ranged and not rows.ranged:
-        return made
-    return made._replace(columns_high=columns.highs[0], key_high=rows.highs[1])
+def combine_keys(columns: Keys, rows: Keys) -> Keys:
+    """Return the keys of events that have some attributes in columns and others in rows."""
+    combined = columns._replace(offsets=rows.offsets, attribute=rows.attribute, key=rows.key)
+    if not columns.has_ranges and not rows.has_ranges:
+        return combined
+    return combined._replace(columns_high=columns.highs[0], key_high=rows.highs[1])
 
 
 def key_column(keys: Keys, attribute: int) -> np.ndarray:
-    """Return every event's key of one attribute, null where it has none."""
+    """Return the keys of one attribute for all events, NULL where an event has no value."""
     rows = keys.column_attribute.tolist()
     if attribute in rows:
         return keys.columns[rows.index(attribute)]
@@ -137,18 +132,18 @@ def gather(keys: Keys, attribute: int, column: Int64Out) -> None:
                 column[event] = key[i]
 
 
-# For those who cut a domain into equal parts. Floats reach further than their differences do: so
-# what lies beyond FAR is an outlier, and a domain narrower than NARROW is not cut. Then extents,
-# sums of 2**60 extents, and parts to a unit of a domain are finite, and a part's number fits 64
-# bits.
+# Limits for indexes that divide a domain into equal cells. The difference of two floats can
+# overflow, so bounds beyond FAR are outliers, and a domain narrower than NARROW is not divided.
+# Then extents, sums of 2**60 extents and cells per unit are finite, and the number of a cell fits
+# into 64 bits.
 FAR = 2.0**960
 NARROW = 2.0**-960
-FAR_INTEGER = 2.0**62  # like FAR, where keys are integers
+FAR_INTEGER = 2.0**62  # like FAR, for integer keys
 
 
 @step
-def number(key, is_float):
-    """Return the number that a key stands for; it may be infinite, or NaN."""
+def to_number(key, is_float):
+    """Return the number of a key as a float. It can be infinite or NaN."""
     if is_float != 0:
         return np.int64(key if key >= 0 else np.int64(NULL) - key).view(np.float64)
     return np.float64(key)
@@ -156,7 +151,7 @@ def number(key, is_float):
 
 @step
 def blank(width):
-    """Return a scratch line for a schema of `width` attributes."""
+    """Return an empty scratch line for a schema of `width` attributes."""
     line = np.empty(width, np.int64)
     line[:] = NULL
     return line
@@ -164,9 +159,10 @@ def blank(width):
 
 @step
 def load(columns, column_attribute, offsets, attribute, key, event, line):
-    """Put an event's keys onto the scratch line; takes the fields of `Keys`.
+    """Load the keys of an event into a scratch line.
 
-    Not the tuple: a field of it that is asked for within branches costs two atomic counts.
+    Takes the fields of `Keys` and not the tuple: Numba counts references to a tuple's array at
+    every access within a branch, with two atomic operations.
     """
     for c in range(column_attribute.shape[0]):
         line[column_attribute[c]] = columns[c, event]
@@ -177,26 +173,26 @@ def load(columns, column_attribute, offsets, attribute, key, event, line):
 
 @step
 def unload(offsets, attribute, event, line):
-    """Take them off again; dense attributes are overwritten by the next load."""
+    """Clear the sparse keys of an event. The next load overwrites the dense ones."""
     if offsets.shape[0] > 0:
         for i in range(offsets[event], offsets[event + 1]):
             line[attribute[i]] = NULL
 
 
 @kernel
-def line_of(keys: Keys, event: int, line: Int64Out, last: Int64Out) -> None:
-    """Write one event's keys, and the high ends of its ranges, over whole lines."""
-    of, offsets, attribute = keys.column_attribute, keys.offsets, keys.attribute
+def write_lines(keys: Keys, event: int, line: Int64Out, last: Int64Out) -> None:
+    """Write the keys of one event to `line`, and the high ends of its ranges to `last`."""
+    columns, offsets, attribute = keys.column_attribute, keys.offsets, keys.attribute
     line[:] = NULL
-    load(keys.columns, of, offsets, attribute, keys.key, event, line)
+    load(keys.columns, columns, offsets, attribute, keys.key, event, line)
     last[:] = line
     if keys.columns_high.shape[0] + keys.key_high.shape[0] > 0:
-        load(keys.columns_high, of, offsets, attribute, keys.key_high, event, last)
+        load(keys.columns_high, columns, offsets, attribute, keys.key_high, event, last)
 
 
 @kernel
 def count_present(columns: Int64Rows, counts: Int64Out) -> None:
-    """Count the attributes that are not null, per event."""
+    """Write the number of attributes that are not null, per event."""
     counts[:] = 0
     for c in range(columns.shape[0]):
         for e in range(columns.shape[1]):
@@ -211,7 +207,7 @@ def compress(
     attribute: Int64Out,
     key: Int64Out,
 ) -> None:
-    """Move what is not null into compressed rows; `cursor` starts as the rows' offsets."""
+    """Write the keys that are not null as compressed rows; `cursor` starts as their offsets."""
     for c in range(columns.shape[0]):
         for e in range(columns.shape[1]):
             if columns[c, e] != NULL:

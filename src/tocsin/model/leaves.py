@@ -1,7 +1,7 @@
-"""Leaves: each test in a condition becomes a function from literals to a predicate.
+"""Compiles the leaves of conditions: each test becomes a function from literals to a predicate.
 
-NOT is pushed down on the way, so a leaf is compiled negated or not; that a value is null
-makes neither true. What is refused is refused here, with its place in the text.
+NOT is pushed down at the same time, so a leaf is compiled either plain or negated. For null,
+neither is true. Unsupported tests raise a ConditionError with their position in the text.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from tocsin.model.constants import (
     Constant,
     Constants,
     Literals,
-    cutter,
+    compile_cuts,
+    error_at,
     fit_one_decimal,
-    mismatch,
-    refuse,
-    sql,
+    mismatch_error,
+    to_sql,
 )
-from tocsin.model.line import HIGHEST, LOWEST, NULL, number_key
+from tocsin.model.encoding import HIGHEST, LOWEST, NULL, number_key
 from tocsin.model.predicates import (
     ALWAYS,
     IS_NULL,
@@ -48,63 +48,62 @@ _NEGATED = {"<": ">=", "<=": ">", ">": "<=", ">=": "<", "=": "<>", "<>": "="}
 
 
 class Leaf(NamedTuple):
-    """One test of an attribute (-1: of none), to be bound to literals and categories."""
+    """A test of an attribute (-1: of none). `bind` turns literals into its predicate."""
 
     attribute: int
     bind: Callable[[Literals, Categories], Predicate | None]
 
 
 class Compiler:
-    """Turns a parse into a tree of ('and' | 'or', children) over numbered leaves."""
+    """Compiles a parsed text into a tree of ('and' | 'or', children) over numbered leaves."""
 
     def __init__(self, schema: Schema, constants: Constants):
         self.schema = schema
         self.constants = constants
         self.leaves: list[Leaf] = []
 
-    def normal(self, node: exp.Expr, negated: bool) -> Any:
-        """Return the tree of a parse, or the number of a leaf."""
+    def normalise(self, node: exp.Expr, negated: bool) -> Any:
+        """Return the tree of a node, or the number of a leaf."""
         while isinstance(node, exp.Paren | exp.Not):
             negated ^= isinstance(node, exp.Not)
             node = node.this
         if isinstance(node, exp.And | exp.Or):
             children: list[exp.Expr] = []
             stack: list[exp.Expr] = [node]
-            while stack:  # a AND b AND c ... leans left: do not recurse down a long chain
-                each = stack.pop()
-                if type(each) is type(node):
-                    stack += [each.expression, each.this]
+            while stack:  # a AND b AND c ... is a deep left branch: do not recurse into it
+                child = stack.pop()
+                if type(child) is type(node):
+                    stack += [child.expression, child.this]
                 else:
-                    children.append(each)
+                    children.append(child)
             junction = "and" if isinstance(node, exp.And) != negated else "or"
-            return junction, [self.normal(child, negated) for child in children]
+            return junction, [self.normalise(child, negated) for child in children]
         if isinstance(node, exp.Between):
             if node.args.get("symmetric"):
-                raise refuse("BETWEEN SYMMETRIC is not Spark's; write the lower bound first", node)
+                raise error_at(
+                    "Spark does not have BETWEEN SYMMETRIC; write the lower bound first", node
+                )
             attribute = self._attribute(node.this)
-            junction = "or" if negated else "and"
             low = self._comparison(attribute, ">=", node.args["low"], negated, node)
-            return junction, [
-                low,
-                self._comparison(attribute, "<=", node.args["high"], negated, node),
-            ]
+            high = self._comparison(attribute, "<=", node.args["high"], negated, node)
+            return "or" if negated else "and", [low, high]
         return self._leaf(node, negated)
 
     def _leaf(self, node: exp.Expr, negated: bool) -> int:
         if isinstance(node, exp.Column):
             attribute = self._attribute(node)
             if self.schema.kind(attribute) != "flag":
-                raise refuse(
+                raise error_at(
                     f"attribute {self.schema.name(attribute)!r} is "
-                    f"{ARTICLE[self.schema.kind(attribute)]}, so it is no condition by itself; "
-                    "compare it with something",
+                    f"{ARTICLE[self.schema.kind(attribute)]}, so it is not a condition by itself; "
+                    "compare it with a value",
                     node,
                 )
             key = int(not negated)
             return self._add(attribute, lambda s, c: Predicate(0, key, key))
         if isinstance(node, exp.Boolean | exp.Null):
-            true = isinstance(node, exp.Boolean) and bool(node.this) != negated
-            return self._add(-1, lambda s, c: ALWAYS if true else None)
+            is_true = isinstance(node, exp.Boolean) and bool(node.this) != negated
+            return self._add(-1, lambda s, c: ALWAYS if is_true else None)
         if type(node) in _OPERATORS:
             return self._binary(node, negated)
         if isinstance(node, exp.NullSafeEQ | exp.NullSafeNEQ):
@@ -113,57 +112,55 @@ class Compiler:
             return self._in(node, negated)
         if isinstance(node, exp.Is):
             return self._is(node, negated)
-        raise _refused(node)
+        raise _unsupported(node)
 
     def _add(self, attribute: int, bind: Callable[[Literals, Categories], Predicate | None]) -> int:
         self.leaves.append(Leaf(attribute, bind))
         return len(self.leaves) - 1
 
     def _attribute(self, node: exp.Expr) -> int:
-        while isinstance(node, exp.Paren):
-            node = node.this
+        node = _unwrap(node)
         if not isinstance(node, exp.Column):
-            raise _refused(node)
+            raise _unsupported(node)
         if node.args.get("table"):
-            raise refuse(
-                f"{sql(node)} is a qualified name; write the attribute's name alone, "
+            raise error_at(
+                f"{to_sql(node)} is a qualified name; write the attribute's name alone, "
                 "in backquotes if it has a dot",
                 node,
             )
         try:
             return self.schema.index(node.name)
         except ConditionError as error:
-            raise refuse(str(error), node) from None
+            raise error_at(str(error), node) from None
 
     def _binary(self, node: exp.Expr, negated: bool) -> int:
-        left, right = _unwrapped(node.this), _unwrapped(node.expression)
+        left, right = _unwrap(node.this), _unwrap(node.expression)
         columns = isinstance(left, exp.Column), isinstance(right, exp.Column)
+        operator = _OPERATORS[type(node)]
         if all(columns):
-            raise self._two_columns(node)
+            raise self._two_columns_error(node)
         if columns[1]:
-            attribute = self._attribute(right)
             return self._comparison(
-                attribute, _MIRRORED[_OPERATORS[type(node)]], left, negated, node
+                self._attribute(right), _MIRRORED[operator], left, negated, node
             )
         if columns[0]:
-            attribute = self._attribute(left)
-            return self._comparison(attribute, _OPERATORS[type(node)], right, negated, node)
+            return self._comparison(self._attribute(left), operator, right, negated, node)
         for side in (left, right):
             if side.find(exp.Column):
-                raise _refused(side)
-        return self._constants_compared(node, left, right, negated)
+                raise _unsupported(side)
+        return self._compare_constants(node, left, right, negated)
 
-    def _two_columns(self, node: exp.Expr, *columns: exp.Expr) -> ConditionError:
-        """Return the error for columns compared; a name that none has is a text without quotes."""
+    def _two_columns_error(self, node: exp.Expr, *columns: exp.Expr) -> ConditionError:
+        """Return the error for a comparison of columns; an unknown name may be an unquoted text."""
         for column in columns or node.find_all(exp.Column):
             if self.schema.find(column.name) is None:
-                return refuse(
+                return error_at(
                     f"unknown attribute {column.name!r}; if the text is meant, write "
                     f"'{column.name}' in quotes",
                     column,
                 )
-        return refuse(
-            f"{sql(node)} compares two columns; a condition tests attributes against "
+        return error_at(
+            f"{to_sql(node)} compares two columns; a condition tests attributes against "
             "constants. Compute the difference as a column of the events",
             node,
         )
@@ -171,45 +168,45 @@ class Compiler:
     def _comparison(
         self, attribute: int, operator: str, value: exp.Expr, negated: bool, node: Any
     ) -> int:
-        if isinstance(_unwrapped(value), exp.Column):
-            raise self._two_columns(node)
+        if isinstance(_unwrap(value), exp.Column):
+            raise self._two_columns_error(node)
         if value.find(exp.Column, exp.Query):
-            raise _refused(_unwrapped(value))
+            raise _unsupported(_unwrap(value))
         if negated:
             operator = _NEGATED[operator]
         constant = self.constants.compile(value)
         if constant.type == "null":
             return self._add(attribute, lambda s, c: None)
-        cuts = cutter(attribute, constant, self.schema)
-        bind = _comparing(operator, cuts)
+        cuts = compile_cuts(attribute, constant, self.schema)
+        bind = _comparison_binder(operator, cuts)
         if operator not in ("=", "<>"):
-            self._ordered(attribute, operator, node)
+            self._check_ordered(attribute, operator, node)
             if self.schema.kind(attribute) == "integer" and constant.type != "double":
-                bind = _within_bigint(operator, constant, bind)
+                bind = _fold_beyond_bigint(operator, constant, bind)
             elif self.schema.kind(attribute) == "flag":
-                bind = _between_flags(bind)
+                bind = _clip_to_flags(bind)
         return self._add(attribute, bind)
 
-    def _ordered(self, attribute: int, operator: str, node: exp.Expr) -> None:
+    def _check_ordered(self, attribute: int, operator: str, node: exp.Expr) -> None:
         if self.schema.kind(attribute) == "category":
-            raise refuse(
+            raise error_at(
                 f"attribute {self.schema.name(attribute)!r} is a category, and categories have no "
                 f"order here ({operator}); use =, <> or IN, or declare what is ordered as a number",
                 node,
             )
 
-    def _constants_compared(self, node: Any, left: exp.Expr, right: exp.Expr, negated: bool) -> int:
+    def _compare_constants(self, node: Any, left: exp.Expr, right: exp.Expr, negated: bool) -> int:
         a, b = self.constants.compile(left), self.constants.compile(right)
         numbers = ("integer", "decimal", "double")
         if "null" not in (a.type, b.type) and not (
             a.type == b.type or (a.type in numbers and b.type in numbers)
         ):
-            raise refuse(f"{sql(node)} compares constants of different kinds", node)
+            raise error_at(f"{to_sql(node)} compares constants of different types", node)
         for side in (left, right):
             if self.constants.in_double_quotes(side):
-                raise refuse(
-                    f"{sql(node)} compares two constants: what is in double quotes is a text, as "
-                    "in Spark; write an attribute's name bare or in backquotes",
+                raise error_at(
+                    f"{to_sql(node)} compares two constants: double quotes are for texts, as in "
+                    "Spark; write an attribute's name bare or in backquotes",
                     side,
                 )
         as_doubles = "double" in (a.type, b.type)
@@ -236,57 +233,56 @@ class Compiler:
         return self._add(-1, bind)
 
     def _null_safe(self, node: exp.Expr, negated: bool) -> int:
-        left, right = _unwrapped(node.this), _unwrapped(node.expression)
+        left, right = _unwrap(node.this), _unwrap(node.expression)
         if isinstance(right, exp.Column) and not isinstance(left, exp.Column):
             left, right = right, left
         attribute = self._attribute(left)
         if right.find(exp.Column, exp.Query):
-            raise _refused(node)
+            raise _unsupported(node)
         negated ^= isinstance(node, exp.NullSafeNEQ)
         constant = self.constants.compile(right)
         if constant.type == "null":
             return self._add(attribute, lambda s, c: NOT_NULL if negated else IS_NULL)
-        cuts = cutter(attribute, constant, self.schema)
+        cuts = compile_cuts(attribute, constant, self.schema)
         if not negated:
-            return self._add(attribute, _comparing("=", cuts))
-
+            return self._add(attribute, _comparison_binder("=", cuts))
         return self._add(attribute, lambda s, c: none_of(range(*cuts(s, c))))
 
     def _in(self, node: exp.In, negated: bool) -> int:
         attribute = self._attribute(node.this)
         if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
-            raise refuse(
-                f"{sql(node)} contains a subquery; a condition tests attributes against "
+            raise error_at(
+                f"{to_sql(node)} contains a subquery; a condition tests attributes against "
                 "constants. Write the values out, or keep them as rules of their own",
                 node,
             )
         values = node.expressions
         if not values:
-            raise refuse("syntax error: IN needs at least one value", node)
+            raise error_at("syntax error: IN needs at least one value", node)
         for value in values:
-            if isinstance(_unwrapped(value), exp.Column):
-                raise self._two_columns(node, _unwrapped(value))
+            if isinstance(_unwrap(value), exp.Column):
+                raise self._two_columns_error(node, _unwrap(value))
             if value.find(exp.Column, exp.Query):
-                raise _refused(_unwrapped(value))
+                raise _unsupported(_unwrap(value))
         constants = [self.constants.compile(value) for value in values]
         if any(c.type == "double" for c in constants):
-            # Spark compares the whole list in one type, also the column.
+            # Spark casts the column and the whole list to one type.
             constants = [_as_double(c) for c in constants]
         has_null = any(c.type == "null" for c in constants)
-        cuts = [cutter(attribute, c, self.schema) for c in constants if c.type != "null"]
+        cuts = [compile_cuts(attribute, c, self.schema) for c in constants if c.type != "null"]
         if negated and has_null:
             return self._add(attribute, lambda s, c: None)
 
         exact = [c.read for c in constants if c.type in ("integer", "decimal")]
-        decimals = self.schema.kind(attribute) == "integer" and any(
+        as_decimals = self.schema.kind(attribute) == "integer" and any(
             c.type == "decimal" for c in constants
         )
 
         def points(s: Literals, categories: Categories) -> list[int]:
-            if decimals and not fit_one_decimal([read(s) for read in exact]):
-                raise refuse(
-                    "the values together need more than Spark's 38 digits, so that Spark would "
-                    "round them; write fewer decimal places",
+            if as_decimals and not fit_one_decimal([read(s) for read in exact]):
+                raise error_at(
+                    "the values together need more than Spark's 38 digits, so Spark would round "
+                    "them; write fewer decimal places",
                     node,
                 )
             return [p for cut in cuts for p in range(*cut(s, categories))]
@@ -303,19 +299,21 @@ class Compiler:
         if isinstance(value, exp.Boolean):
             if self.schema.kind(attribute) != "flag":
                 constant = Constant("flag", lambda _: None, value)
-                raise mismatch(attribute, constant, self.schema)
+                raise mismatch_error(attribute, constant, self.schema)
             key = int(value.this)
             return self._add(
                 attribute, lambda s, c: none_of([key]) if negated else Predicate(0, key, key)
             )
-        raise refuse(
+        raise error_at(
             "syntax error: IS is followed by [NOT] NULL, TRUE or FALSE; use = for a value", node
         )
 
 
-def _comparing(
+def _comparison_binder(
     operator: str, cuts: Callable[[Literals, Categories], tuple[int, int]]
 ) -> Callable[[Literals, Categories], Predicate | None]:
+    """Return the function that binds a comparison with a constant, given by its cuts."""
+
     def less(s: Literals, c: Categories) -> Predicate | None:
         return interval(LOWEST, cuts(s, c)[0] - 1)
 
@@ -345,15 +343,15 @@ def _comparing(
     }[operator]
 
 
-def _within_bigint(
+def _fold_beyond_bigint(
     operator: str, constant: Constant, bind: Callable[[Literals, Categories], Predicate | None]
 ) -> Callable[[Literals, Categories], Predicate | None]:
-    """Return `bind`, but a constant beyond bigint makes the comparison one.
+    """Return `bind`, but fold a comparison with a constant beyond bigint to TRUE or FALSE.
 
-    So Spark's analyzer has it: `n < 9223372036854775808` is the literal TRUE, also for null.
+    Spark's analyzer does so: `n < 9223372036854775808` is the literal TRUE, even if n is null.
     """
 
-    def bound(s: Literals, categories: Categories) -> Predicate | None:
+    def fold(s: Literals, categories: Categories) -> Predicate | None:
         value = constant.read(s)
         if value > HIGHEST:
             return ALWAYS if operator in ("<", "<=") else None
@@ -361,19 +359,19 @@ def _within_bigint(
             return ALWAYS if operator in (">", ">=") else None
         return bind(s, categories)
 
-    return bound
+    return fold
 
 
-def _between_flags(
+def _clip_to_flags(
     bind: Callable[[Literals, Categories], Predicate | None],
 ) -> Callable[[Literals, Categories], Predicate | None]:
-    """Return `bind` cut down to the two keys that flags have: nothing is above TRUE."""
+    """Return `bind` with intervals clipped to the two keys of flags: nothing is above TRUE."""
 
-    def bound(s: Literals, categories: Categories) -> Predicate | None:
+    def clip(s: Literals, categories: Categories) -> Predicate | None:
         predicate = bind(s, categories)
         return predicate and interval(max(predicate.low, 0), min(predicate.high, 1))
 
-    return bound
+    return clip
 
 
 def _as_double(constant: Constant) -> Constant:
@@ -382,54 +380,56 @@ def _as_double(constant: Constant) -> Constant:
     return constant._replace(type="double", read=lambda s: float(constant.read(s)))
 
 
-def _unwrapped(node: exp.Expr) -> exp.Expr:
+def _unwrap(node: exp.Expr) -> exp.Expr:
+    """Return what is inside of parentheses."""
     while isinstance(node, exp.Paren):
         node = node.this
     return node
 
 
-def _refused(node: exp.Expr) -> ConditionError:
-    shown = sql(node)
+def _unsupported(node: exp.Expr) -> ConditionError:
+    """Return the error for an expression that conditions do not support."""
+    shown = to_sql(node)
     if isinstance(node, exp.Query | exp.Exists | exp.Subquery | exp.All | exp.Any):
-        return refuse(
+        return error_at(
             f"{shown} is a subquery; a condition tests attributes against constants. "
             "Join the events beforehand, or keep the values as rules of their own",
             node,
         )
     if isinstance(node, exp.Like | exp.ILike | exp.RegexpLike | exp.SimilarTo):
-        return refuse(
+        return error_at(
             f"{shown} matches a pattern; categories are tested by =, <> and IN only. "
             "Compute the test as a flag column of the events",
             node,
         )
     if isinstance(node, exp.Literal):
         advice = "; write an attribute's name bare or in backquotes" if node.is_string else ""
-        return refuse(
+        return error_at(
             f"{shown} is a constant, not a condition; compare an attribute with it{advice}", node
         )
     if isinstance(node, exp.Cast | exp.TryCast):
-        return refuse(
+        return error_at(
             f"{shown} casts an attribute; declare it in the schema as the kind you need, "
             "or cast the column of the events",
             node,
         )
     if isinstance(node, exp.Func):
-        return refuse(
+        return error_at(
             f"{shown} is a function; a condition tests attributes as they are. "
             "Compute it as a column of the events",
             node,
         )
     if isinstance(node, exp.Neg | exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod | exp.IntDiv):
-        return refuse(
+        return error_at(
             f"{shown} is arithmetic on an attribute; move it to the constant's side, "
             "or compute it as a column of the events",
             node,
         )
     if isinstance(node, exp.Predicate | exp.Not | exp.And | exp.Or):
-        return refuse(
+        return error_at(
             f"{shown} is a condition inside a comparison; use it by itself, or after NOT", node
         )
-    return refuse(
+    return error_at(
         f"{shown} is not a condition; expected tests such as x > 5, tier IN ('gold') or x IS NULL, "
         "joined by AND, OR and NOT",
         node,

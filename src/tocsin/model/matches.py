@@ -1,4 +1,4 @@
-"""What matching gives: for each event the rules that it satisfies."""
+"""The result of matching: pairs of an event and a rule that it satisfies."""
 
 from __future__ import annotations
 
@@ -9,56 +9,56 @@ import numpy as np
 import pyarrow as pa
 
 
-class Directory(Protocol):
-    """Whatever knows the ids and the payload of rules by their positions."""
+class RuleDirectory(Protocol):
+    """Looks up the ids and payloads of rules by position."""
 
     def ids_at(self, positions: np.ndarray) -> pa.Array:
         """Return the ids of the rules at these positions."""
         ...
 
     def payload_at(self, positions: np.ndarray, schema: pa.Schema) -> pa.Table:
-        """Return columns of the payload of the rules at these positions."""
+        """Return these payload columns of the rules at these positions."""
         ...
 
 
 class Counters(NamedTuple):
-    """What a match cost: conjunctions proposed, of these tested predicate by predicate, and pairs.
+    """The work of a match.
 
-    `candidates - evaluated` were proven by the index alone. `matched` is at most
-    `candidates`: a rule matched by two of its conjunctions is one pair.
+    The index alone proves `candidates - evaluated` of the conjunctions. `matched` is at most
+    `candidates`: a rule that matches by two of its conjunctions is one pair.
     """
 
-    candidates: int
-    evaluated: int
-    matched: int
+    candidates: int  # conjunctions that the index proposed
+    evaluated: int  # of these, conjunctions tested predicate by predicate
+    matched: int  # pairs
 
 
 class Matches:
-    """Pairs of event and rule, by event; with scores where relevance was asked.
+    """Pairs of an event and a rule, ordered by event; with scores for `top`.
 
     Attributes
     ----------
     offsets
         int64[n_events + 1]; the pairs of event e are offsets[e] to offsets[e + 1].
     rules
-        int32[n_pairs], positions of rules: numbers in the order of addition, never
-        reused. `to_arrow` has the ids.
+        int32[n_pairs], the positions of rules: their numbers in the order of addition, never
+        reused. `to_arrow` returns the ids.
     scores
-        float64[n_pairs], or None where relevance was not asked.
+        float64[n_pairs], or None without scores.
     first
-        The row number of the first event; not 0 only in blocks.
+        The row number of the first event; 0 except in blocks.
     counters
-        What it cost, see `Counters`.
+        The work of the match, see `Counters`.
 
-    Within an event the order is the index's own, and always the same for the same
-    input; `sorted` gives the order of addition. With scores the best comes first.
+    The order within an event depends on the index, and is always the same for the same input.
+    `sorted` returns the order of addition. With scores, the best rule comes first.
     """
 
     def __init__(
         self,
         offsets: np.ndarray,
         rules: np.ndarray,
-        directory: Directory,
+        directory: RuleDirectory,
         scores: np.ndarray | None = None,
         first: int = 0,
         counters: Counters | None = None,
@@ -75,24 +75,24 @@ class Matches:
 
     @property
     def events(self) -> np.ndarray:
-        """int64[n_pairs], the row number of each pair's event."""
+        """The row numbers of the events, int64[n_pairs]."""
         numbers = np.arange(self.first, self.first + len(self.offsets) - 1)
         return np.repeat(numbers, np.diff(self.offsets))
 
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return two arrays: row numbers of events, positions of rules."""
+        """Return two arrays: the row numbers of events and the positions of rules."""
         return self.events, self.rules
 
     def ids(self) -> pa.Array:
-        """Return the rules' ids, one for each pair, as they were given."""
+        """Return the ids of the rules, one for each pair."""
         return self._directory.ids_at(self.rules)
 
     def payload(self, schema: pa.Schema) -> pa.Table:
-        """Return these columns of the rules' payload, a row for each pair."""
+        """Return these payload columns of the rules, one row for each pair."""
         return self._directory.payload_at(self.rules, schema)
 
     def to_arrow(self) -> pa.Table:
-        """Return a table of event (row number), rule (the id as given) and, if asked, score."""
+        """Return a table of event (row number), rule (id) and, if there are scores, score."""
         columns: dict[str, Any] = {"event": self.events, "rule": self.ids()}
         if self.scores is not None:
             columns["score"] = self.scores
@@ -102,7 +102,7 @@ class Matches:
         return self.to_arrow().__arrow_c_stream__(requested_schema)
 
     def by_rule(self) -> dict[Any, np.ndarray]:
-        """Return the row numbers of events for each rule that matched, in order of addition."""
+        """Return the row numbers of its events for each rule that matched, in order of addition."""
         order = np.argsort(self.rules, kind="stable")
         positions, starts = np.unique(self.rules[order], return_index=True)
         ids = self._directory.ids_at(positions).to_pylist()
@@ -110,7 +110,7 @@ class Matches:
         return dict(zip(ids, groups, strict=True))
 
     def sorted(self) -> Matches:
-        """Return the same pairs, each event's in the order in which the rules were added."""
+        """Return the same pairs; within an event, in the order in which rules were added."""
         order = np.lexsort((self.rules, self.events))
         scores = None if self.scores is None else self.scores[order]
         return Matches(
@@ -124,10 +124,9 @@ class Matches:
 
     def __repr__(self) -> str:
         n = len(self.offsets) - 1
-        hit = int(np.count_nonzero(np.diff(self.offsets)))
-        lines = [
-            f"Matches: {len(self):,} pair{'s' * (len(self) != 1)}; {hit:,} of {n:,} events matched"
-        ]
+        matched = int(np.count_nonzero(np.diff(self.offsets)))
+        pairs = f"{len(self):,} pair{'s' * (len(self) != 1)}"
+        lines = [f"Matches: {pairs}; {matched:,} of {n:,} events matched"]
         head = Matches(
             np.minimum(self.offsets, 8),
             self.rules[:8],

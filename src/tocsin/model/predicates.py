@@ -1,12 +1,10 @@
-"""Predicates on the key line, and their meeting within a conjunction.
+"""Predicates on keys, and their intersection within a conjunction.
 
-A predicate is an interval of keys with both ends in it, a set of points, or the
-complement of a set; nothing else survives normalisation. On one attribute a
-conjunction keeps at most one interval or set, and beside an interval at most one
-complement (`x > 5 AND x <> 7`).
+A predicate is a closed interval of keys, a set of points, or the complement of a set. Conditions
+are normalised to these three kinds. A conjunction has at most one predicate per attribute, except
+for an interval and a complement (`x > 5 AND x <> 7`).
 
-While a condition is bound, a predicate is a plain tuple (kind, low, high, points),
-and `None` stands for one that nothing satisfies.
+`None` stands for a predicate that no key satisfies.
 """
 
 from __future__ import annotations
@@ -14,23 +12,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from tocsin.model.line import HIGHEST, LOWEST, NULL
+from tocsin.model.encoding import HIGHEST, LOWEST, NULL
 
 INTERVAL, SET, NOT_SET = 0, 1, 2
 
 
 class Predicate(NamedTuple):
-    """One test of a key: `points` are sorted; `low` and `high` are an interval's ends."""
+    """A test of a key."""
 
-    kind: int
-    low: int = 0
+    kind: int  # INTERVAL, SET or NOT_SET
+    low: int = 0  # of an interval
     high: int = 0
-    points: tuple[int, ...] = ()
+    points: tuple[int, ...] = ()  # of a set or complement, sorted
 
 
 IS_NULL = Predicate(INTERVAL, NULL, NULL)
 NOT_NULL = Predicate(INTERVAL, LOWEST, HIGHEST)
-ALWAYS = Predicate(INTERVAL, NULL, HIGHEST)  # still a test of its attribute: it scores
+ALWAYS = Predicate(INTERVAL, NULL, HIGHEST)  # still counts towards the score
 
 
 def interval(low: int, high: int) -> Predicate | None:
@@ -39,7 +37,7 @@ def interval(low: int, high: int) -> Predicate | None:
 
 
 def one_of(points: Iterable[int]) -> Predicate | None:
-    """Return the predicate for a key among points; consecutive points are an interval."""
+    """Return the predicate for a key among the points; consecutive points are an interval."""
     distinct = tuple(sorted(set(points)))
     if not distinct:
         return None
@@ -56,10 +54,10 @@ def none_of(points: Iterable[int]) -> Predicate:
     return Predicate(NOT_SET, points=distinct)
 
 
-def meet(predicates: list[Predicate]) -> list[Predicate] | None:
-    """Return the fewest predicates that hold exactly when all of these hold.
+def intersect(predicates: list[Predicate]) -> list[Predicate] | None:
+    """Return the fewest predicates that hold exactly if all of these hold.
 
-    None if nothing satisfies them all. All are about one attribute.
+    All predicates are on one attribute. Returns None if no key satisfies all of them.
     """
     low, high = NULL, HIGHEST
     allowed: set[int] | None = None
@@ -72,8 +70,8 @@ def meet(predicates: list[Predicate]) -> list[Predicate] | None:
         else:
             forbidden |= set(points)
     if allowed is not None:
-        left = one_of(p for p in allowed if low <= p <= high and p not in forbidden)
-        return None if left is None else [left]
+        common = one_of(p for p in allowed if low <= p <= high and p not in forbidden)
+        return None if common is None else [common]
     while low in forbidden:
         low += 1
     while high in forbidden:
@@ -83,7 +81,7 @@ def meet(predicates: list[Predicate]) -> list[Predicate] | None:
     inner = {p for p in forbidden if low < p < high}
     if inner and high == HIGHEST and low in (NULL, LOWEST):
         return [none_of(inner | {NULL} if low == LOWEST else inner)]
-    met = [Predicate(INTERVAL, low, high)]
+    fewest = [Predicate(INTERVAL, low, high)]
     if inner:
-        met.append(none_of(inner))
-    return met
+        fewest.append(none_of(inner))
+    return fewest

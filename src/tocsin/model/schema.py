@@ -1,4 +1,4 @@
-"""Which attributes events have, and of what kind each is."""
+"""The schema: the attributes of events and their kinds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from tocsin.errors import ConditionError, SchemaError, near
+from tocsin.errors import ConditionError, SchemaError, suggest
 
 Kind = Literal["integer", "number", "category", "flag", "time"]
 KINDS: tuple[str, ...] = get_args(Kind)
@@ -21,10 +21,10 @@ ARTICLE = {
     "time": "a time",
 }
 
-RANGE = ("low", "high")  # the fields of a struct that is a range
+RANGE = ("low", "high")  # the fields of a range
 RANGE_KINDS: tuple[Kind, ...] = ("integer", "number", "time")
 
-# What other systems call the kinds.
+# Names of the kinds in other systems, for suggestions.
 _OTHER_NAMES: dict[str, str] = (
     dict.fromkeys(["float", "float32", "float64", "double", "real", "decimal", "numeric"], "number")
     | dict.fromkeys(["int", "int32", "int64", "long", "bigint", "short", "byte"], "integer")
@@ -35,7 +35,7 @@ _OTHER_NAMES: dict[str, str] = (
 
 _DECIMAL = "is a decimal column; cast it to double or bigint and declare that instead"
 
-# What Spark's DataType.typeName() says, so that pyspark need not be imported.
+# By DataType.typeName(), so that pyspark is not imported.
 _SPARK_KINDS: dict[str, Kind] = {
     "byte": "integer",
     "short": "integer",
@@ -61,15 +61,15 @@ class Schema:
     attributes
         A mapping from names to kinds (`integer`, `number`, `category`, `flag`,
         `time`), an Arrow schema, or a Spark `StructType`. Columns of an Arrow or
-        Spark schema that have no kind (nested, binary, decimal) are left out; a
-        condition that mentions one is told why. A struct of `low` and `high` is a range
-        of the kind of these.
+        Spark schema that have no kind (nested, binary, decimal) are left out. A
+        condition that mentions one raises an error with the reason. A struct of `low`
+        and `high` is a range of their kind.
     timezone
-        Where texts and times without a zone are read: a name such as
-        `Europe/Berlin`. Spark has its session's; here it is UTC unless said.
+        The time zone of texts and times without one: a name such as `Europe/Berlin`.
+        The default is UTC. (Spark uses the time zone of the session.)
 
-    Names resolve as in Spark, without case. Attributes can be added later
-    (`add`); their order never changes, so no rule is touched.
+    Names are case-insensitive, as in Spark. `add` appends an attribute; existing rules do not
+    change.
 
     >>> schema = Schema({"x": "number", "tier": "category"})
     >>> schema
@@ -85,11 +85,11 @@ class Schema:
         self.refused: dict[str, str] = {}
         try:
             self.zone = zoneinfo.ZoneInfo(timezone)
-        except (zoneinfo.ZoneInfoNotFoundError, OSError, ValueError, TypeError) as problem:
+        except (zoneinfo.ZoneInfoNotFoundError, OSError, ValueError, TypeError) as error:
             raise SchemaError(
-                f"timezone {timezone!r} is not one that this machine knows; "
+                f"timezone {timezone!r} is unknown on this machine; "
                 "expected a name such as 'UTC' or 'Europe/Berlin'"
-            ) from problem
+            ) from error
         self.timezone = timezone
         if isinstance(attributes, Mapping):
             for name, kind in attributes.items():
@@ -100,33 +100,34 @@ class Schema:
         elif hasattr(attributes, "__arrow_c_schema__"):
             import pyarrow as pa
 
-            from tocsin.model.arrow import refusing
+            from tocsin.model.arrow import translate_errors
 
-            with refusing(SchemaError, "this is not an Arrow schema of columns"):
+            with translate_errors(SchemaError, "this is not an Arrow schema of columns"):
                 columns = pa.schema(attributes)
             for field in columns:
                 self._add_column(field.name, *_arrow_kind(field.type))
         else:
             raise SchemaError(
-                "a schema is a dict of names and kinds, an Arrow schema or a Spark StructType; "
+                "a schema must be a dict of names and kinds, an Arrow schema or a Spark "
+                "StructType; "
                 f"got {type(attributes).__name__}"
             )
 
     def add(self, name: str, kind: Kind) -> None:
-        """Declare one more attribute, after the others."""
+        """Append an attribute."""
         if not isinstance(name, str) or not name:
             raise SchemaError(f"an attribute's name must be a text, got {name!r}")
         if not isinstance(kind, str) or kind not in KINDS:
             meant = _OTHER_NAMES.get(str(getattr(kind, "__name__", kind)).lower())
             raise SchemaError(
                 f"attribute {name!r}: the kind must be one of {', '.join(KINDS)}; got {kind!r}"
-                + (f"; did you mean {meant!r}?" if meant else near(kind, KINDS))
+                + (f"; did you mean {meant!r}?" if meant else suggest(kind, KINDS))
             )
         folded = name.lower()
         if folded in self._index:
             other = self._names[self._index[folded]]
-            why = "twice" if other == name else f"beside {other!r}, and names are case-insensitive"
-            raise SchemaError(f"attribute {name!r} is declared {why}")
+            how = "twice" if other == name else f"beside {other!r}, and names are case-insensitive"
+            raise SchemaError(f"attribute {name!r} is declared {how}")
         self._index[folded] = len(self._names)
         self._names.append(name)
         self._kinds.append(kind)
@@ -138,23 +139,23 @@ class Schema:
             self.refuse({name.lower(): reason})
 
     def refuse(self, reasons: Mapping[str, str]) -> None:
-        """Remember columns that no condition can test, and why."""
+        """Record columns that conditions cannot test, with the reasons."""
         self.refused.update(reasons)
 
     def index(self, name: str) -> int:
-        """Return the number of an attribute; raise if there is none of this name."""
-        found = self._index.get(name.lower())
-        if found is not None:
-            return found
+        """Return the number of an attribute; raise a ConditionError if there is no such name."""
+        attribute = self._index.get(name.lower())
+        if attribute is not None:
+            return attribute
         if name.lower() in self.refused:
             raise ConditionError(f"attribute {name!r} {self.refused[name.lower()]}")
         known = ", ".join(self._names[:8]) + (", ..." if len(self._names) > 8 else "")
         raise ConditionError(
-            f"unknown attribute {name!r}{near(name, self._names) or f'; the schema has {known}'}"
+            f"unknown attribute {name!r}{suggest(name, self._names) or f'; the schema has {known}'}"
         )
 
     def find(self, name: str) -> int | None:
-        """Return the number of an attribute, or None."""
+        """Return the number of an attribute, or None if there is no such name."""
         return self._index.get(name.lower())
 
     def kind(self, attribute: str | int) -> Kind:
@@ -167,7 +168,7 @@ class Schema:
         return self._kinds
 
     def floats(self) -> np.ndarray:
-        """Return for each attribute whether its keys are the bits of floats."""
+        """Return for each attribute whether its keys encode floats."""
         return np.array([kind == "number" for kind in self._kinds], np.uint8)
 
     def name(self, attribute: int) -> str:
@@ -204,7 +205,7 @@ class Schema:
 
 
 def _range_kind(ends: Mapping[str, Kind | None]) -> Kind | None:
-    """Return the kind of a struct that is a range, None if it is none."""
+    """Return the kind of a struct with these fields, or None if it is not a range."""
     kinds = set(ends.values())
     if set(ends) != set(RANGE) or not kinds <= set(RANGE_KINDS):
         return None

@@ -1,9 +1,9 @@
-"""What is checked of stored arrays before a kernel trusts them, in a few words.
+"""Checks of stored arrays, before kernels use them.
 
-Kernels take arrays as they are: an offset beyond the end, a number that no conjunction has or a
-node that is its own child makes them read elsewhere, or run for ever. Whoever wrote a store can
-write its checksums too, so each layout says what it relies on, in a method `validate`, and these
-functions raise a `StoreError` where that does not hold.
+Kernels do not check arrays. An offset beyond the end, an unknown conjunction or a node that is its
+own child makes them read other memory or loop for ever. Checksums do not help, because the author
+of a store writes its checksums, too. So each layout has a method `validate` that checks what its
+kernels rely on. The functions below raise a `StoreError`.
 """
 
 from __future__ import annotations
@@ -17,35 +17,34 @@ from tocsin.errors import StoreError
 from tocsin.jit import field_types
 
 
-def require(holds: bool | np.bool_, rule: str) -> None:
-    """Raise unless something holds; `rule` says what must hold."""
+def require(holds: bool | np.bool_, message: str) -> None:
+    """Raise unless `holds` is true; the message says what must hold."""
     if not holds:
-        raise StoreError(rule)
+        raise StoreError(message)
 
 
 def typed_arrays(layout: Any, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the arrays of a layout by name; raise if one is missing or of another type."""
-    found = {}
-    for name, dtype in field_types(layout).items():
+    """Return the arrays of a layout by name; raise if one is missing or has another dtype."""
+    fields = field_types(layout)
+    for name, dtype in fields.items():
         require(name in arrays, f"array {name!r} is missing")
-        check_type(name, arrays[name], dtype)
-        found[name] = arrays[name]
-    return found
+        check_dtype(name, arrays[name], dtype)
+    return {name: arrays[name] for name in fields}
 
 
-def check_type(name: str, array: np.ndarray, dtype: str) -> None:
-    """Raise unless an array is of a type and has one dimension."""
+def check_dtype(name: str, array: np.ndarray, dtype: str) -> None:
+    """Raise unless an array has this dtype and one dimension."""
     require(
         array.dtype == dtype and array.ndim == 1,
-        f"array {name!r} must be a line of {dtype}, got {array.dtype} of shape {array.shape}",
+        f"array {name!r} must be one-dimensional {dtype}, got {array.dtype} of shape {array.shape}",
     )
 
 
 def check_lengths(layout: Any, length: int, *names: str) -> None:
-    """Raise unless these arrays of a layout are so long."""
+    """Raise unless these arrays of a layout have this length."""
     for name in names:
-        found = len(getattr(layout, name))
-        require(found == length, f"array {name!r} must have {length:,} elements, got {found:,}")
+        size = len(getattr(layout, name))
+        require(size == length, f"array {name!r} must have {length:,} elements, got {size:,}")
 
 
 def check_within(name: str, values: np.ndarray, low: int, stop: int) -> None:
@@ -54,17 +53,17 @@ def check_within(name: str, values: np.ndarray, low: int, stop: int) -> None:
         return
     least, greatest = int(values.min()), int(values.max())
     if least < low or greatest >= stop:
-        found = least if least < low else greatest
-        raise StoreError(f"{name!r} must be at least {low:,} and less than {stop:,}, got {found:,}")
+        bad = least if least < low else greatest
+        raise StoreError(f"{name!r} must be at least {low:,} and less than {stop:,}, got {bad:,}")
 
 
 def check_numbers(name: str, numbers: np.ndarray, size: int, proven: bool = False) -> None:
-    """Raise unless all are numbers of `size` conjunctions: c, or ~c where it is not `proven`."""
+    """Raise unless all numbers are conjunctions below `size`: c, or also ~c if not `proven`."""
     check_within(name, numbers, 0 if proven else -size, size)
 
 
 def check_offsets(name: str, offsets: np.ndarray, count: int, end: int) -> None:
-    """Raise unless `count` ranges, one after the other, begin at 0 and end at `end`."""
+    """Raise unless the offsets are those of `count` consecutive ranges from 0 to `end`."""
     require(
         count >= 0
         and len(offsets) == count + 1

@@ -1,4 +1,4 @@
-"""Weights per attribute, of rules and of events. A weight that is not given is 1."""
+"""Checks the weights of rules and of events. Weights are per attribute; the default is 1."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from tocsin.errors import ConditionError, RuleError, near
+from tocsin.errors import ConditionError, RuleError, suggest
 from tocsin.model.schema import Schema
 
 
-def checked_weights(
+def check_weights(
     weights: Mapping[str, Any], tested: frozenset[int], schema: Schema
 ) -> dict[int, float]:
-    """Return a rule's weights by attribute number; raise if one is not usable."""
+    """Return the weights of a rule by attribute number; raise if one is not valid."""
     if not isinstance(weights, Mapping):
         raise RuleError(
             f"weights must be a dict from attribute to number, got {type(weights).__name__}"
         )
-    return weights_of_pairs(weights.items(), tested, schema)
+    return check_weight_pairs(weights.items(), tested, schema)
 
 
-def weights_of_pairs(
+def check_weight_pairs(
     pairs: Iterable[tuple[Any, Any]], tested: frozenset[int], schema: Schema
 ) -> dict[int, float]:
-    """Return the same of pairs of name and weight, as maps in Arrow have them."""
+    """Return the weights of a rule by attribute number, from pairs of name and weight."""
     by_attribute: dict[int, float] = {}
     for name, weight in pairs:
         try:
@@ -35,22 +35,22 @@ def weights_of_pairs(
             names = [schema.name(a) for a in sorted(tested)]
             raise RuleError(
                 f"a weight is given for attribute {name!r}, which the condition does not test"
-                + (near(name, names) or f"; it tests {', '.join(names) or 'none'}")
+                + (suggest(name, names) or f"; it tests {', '.join(names) or 'none'}")
             )
         if attribute in by_attribute:
             raise RuleError(
                 f"attribute {schema.name(attribute)!r} has two weights, "
                 f"{by_attribute[attribute]:g} and {weight}; names are case-insensitive"
             )
-        by_attribute[attribute] = checked_weight(name, weight)
+        by_attribute[attribute] = check_weight(name, weight)
     return by_attribute
 
 
-def checked_weight(name: object, weight: Any) -> float:
+def check_weight(name: object, weight: Any) -> float:
     """Return a weight as a float; raise unless it is a finite number, 0 or more."""
-    usable = not isinstance(weight, bool | str) and weight is not None
+    is_number = not isinstance(weight, bool | str) and weight is not None
     try:
-        value = float(weight) if usable else math.nan
+        value = float(weight) if is_number else math.nan
     except (TypeError, ValueError, OverflowError):
         value = math.nan
     if not (math.isfinite(value) and value >= 0):

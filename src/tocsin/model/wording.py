@@ -1,7 +1,7 @@
-"""Predicates back into words: the SQL a person would write, and how far a value is off.
+"""Writes predicates as SQL, and computes how far a value is from satisfying one.
 
-What is written here, read again, gives the same predicate; but for times outside of the
-years 1 to 9999, which have no literal.
+Reading the SQL again gives the same predicate, except for times outside of the years 1 to 9999,
+which have no literal.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlglot.dialects.spark import Spark
 
-from tocsin.model import line
+from tocsin.model import encoding
 from tocsin.model.categories import Categories
 from tocsin.model.predicates import ALWAYS, INTERVAL, IS_NULL, NOT_NULL, NOT_SET, Predicate
 from tocsin.model.schema import Kind
@@ -37,11 +37,11 @@ def predicate_text(name: str, kind: Kind, predicate: Predicate, categories: Cate
         return _set_text(name, kind, predicate, categories)
     low, high = predicate.low, predicate.high
     if kind == "category":
-        return _list(name, "IN", _literals(kind, range(low, high + 1), categories))
+        return _list_text(name, "IN", _literals(kind, range(low, high + 1), categories))
     if low == high:
         return f"{name} = {_literal(kind, low)}"
-    lower = _end(kind, low, False) if low > line.LOWEST else None
-    upper = _end(kind, high, True) if high < line.HIGHEST else None
+    lower = _bound(kind, low, False) if low > encoding.LOWEST else None
+    upper = _bound(kind, high, True) if high < encoding.HIGHEST else None
     if lower and upper and lower[0] == ">=" and upper[0] == "<=":
         return f"{name} BETWEEN {lower[1]} AND {upper[1]}"
     return " AND ".join(
@@ -50,52 +50,52 @@ def predicate_text(name: str, kind: Kind, predicate: Predicate, categories: Cate
 
 
 def _set_text(name: str, kind: Kind, predicate: Predicate, categories: Categories) -> str:
-    points = [p for p in predicate.points if p != line.NULL]
+    points = [p for p in predicate.points if p != encoding.NULL]
     values = _literals(kind, points, categories)
     if predicate.kind != NOT_SET:
-        return _list(name, "IN", values)
-    if line.NULL in predicate.points:
-        return _list(name, "NOT IN", values)
+        return _list_text(name, "IN", values)
+    if encoding.NULL in predicate.points:
+        return _list_text(name, "NOT IN", values)
     return " AND ".join(f"NOT {name} <=> {value}" for value in values)
 
 
-def _list(name: str, operator: str, values: list[str]) -> str:
+def _list_text(name: str, operator: str, values: list[str]) -> str:
     if len(values) == 1:
         return f"{name} {'=' if operator == 'IN' else '<>'} {values[0]}"
     return f"{name} {operator} ({', '.join(values)})"
 
 
-def _end(kind: Kind, key: int, upper: bool) -> tuple[str, str]:
-    """Return operator and bound, in the closed or the open spelling.
+def _bound(kind: Kind, key: int, is_high: bool) -> tuple[str, str]:
+    """Return the operator and the literal of a bound, inclusive or exclusive.
 
-    The open one if it is shorter (x > 5, not x >= 5.000000000000001), or if the closed one has
-    no literal (above the last time, below NaN).
+    It is exclusive if that is shorter (x > 5, not x >= 5.000000000000001), or if the key has no
+    literal (above the last time, below NaN).
     """
-    closed, opened = ("<=", "<") if upper else (">=", ">")
-    beyond = key + 1 if upper else key - 1
+    inclusive, exclusive = ("<=", "<") if is_high else (">=", ">")
+    beyond = key + 1 if is_high else key - 1
     if not _has_literal(kind, key):
-        return opened, _literal(kind, beyond)
+        return exclusive, _literal(kind, beyond)
     inside = _literal(kind, key)
     if kind == "number" and _has_literal(kind, beyond):
         outside = _literal(kind, beyond)
         if len(outside) < len(inside):
-            return opened, outside
-    return closed, inside
+            return exclusive, outside
+    return inclusive, inside
 
 
 def _has_literal(kind: Kind, key: int) -> bool:
     if kind == "time":
-        return line.time_value(line.integer_value(key)) is not None
-    return kind != "number" or key == line.NAN or not math.isnan(line.number_value(key))
+        return encoding.to_datetime(encoding.integer_value(key)) is not None
+    return kind != "number" or key == encoding.NAN or not math.isnan(encoding.number_value(key))
 
 
 def _literals(kind: Kind, keys: Iterable[int], categories: Categories) -> list[str]:
     if kind == "category":
-        return [_quoted(str(categories.text(key))) for key in keys]
+        return [_quote(str(categories.text(key))) for key in keys]
     return [_literal(kind, key) for key in keys]
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
@@ -116,26 +116,26 @@ def _literal(kind: Kind, key: int) -> str:
 
 
 def value_of(kind: Kind, key: int) -> Any:
-    """Return the value a key stands for, of any kind but a category."""
-    if key == line.NULL:
+    """Return the value of a key, of any kind but a category."""
+    if key == encoding.NULL:
         return None
     if kind == "number":
-        return line.number_value(key)
+        return encoding.number_value(key)
     if kind == "flag":
         return bool(key)
-    value = line.integer_value(key)
+    value = encoding.integer_value(key)
     if kind == "time":
-        return line.time_value(value) or value
+        return encoding.to_datetime(value) or value
     return value
 
 
 def off_by(kind: Kind, predicate: Predicate, key: int) -> Any:
-    """Return how far a value lies from what a predicate allows; None where that says nothing.
+    """Return how far a value is from satisfying a predicate, or None if there is no distance.
 
-    A number, or a timedelta for times; positive if the value is too high. 0 for a number that
-    misses only since the end is open.
+    The distance is a number, or a timedelta for times. It is positive if the value is too high. It
+    is 0 for a number that equals an exclusive bound.
     """
-    if key == line.NULL or kind in ("category", "flag") or predicate.kind == NOT_SET:
+    if key == encoding.NULL or kind in ("category", "flag") or predicate.kind == NOT_SET:
         return None
     if predicate == IS_NULL:
         return None
@@ -146,13 +146,13 @@ def off_by(kind: Kind, predicate: Predicate, key: int) -> Any:
     if nearest == key:
         return None
     if kind == "integer":
-        return line.integer_value(key) - line.integer_value(nearest)
+        return encoding.integer_value(key) - encoding.integer_value(nearest)
     if kind == "time":
         try:
             return datetime.timedelta(microseconds=key - nearest)
         except OverflowError:
             return None
-    if predicate.kind == INTERVAL and _end(kind, nearest, key > nearest)[0] in ("<", ">"):
+    if predicate.kind == INTERVAL and _bound(kind, nearest, key > nearest)[0] in ("<", ">"):
         nearest += 1 if key > nearest else -1
-    distance = line.number_value(key) - line.number_value(nearest)
+    distance = encoding.number_value(key) - encoding.number_value(nearest)
     return None if math.isnan(distance) else distance

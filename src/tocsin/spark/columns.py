@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pyspark.sql import types as st
 
 from tocsin.engine.version import Version
-from tocsin.errors import EventError, RuleError, near
+from tocsin.errors import EventError, RuleError, suggest
 from tocsin.model.schema import ARTICLE, Schema
 
 _TWICE = "is the name of more than one column of the events; rename or drop all but one"
@@ -59,10 +59,12 @@ class EventColumns:
         try:
             found = self.find(name)
         except EventError as error:
-            raise error.at(parameter) from None
+            raise error.with_place(parameter) from None
         if found is None:
             known = [f.name for f in self.fields]
-            raise EventError(f"{parameter}: the events have no column {name!r}{near(name, known)}")
+            raise EventError(
+                f"{parameter}: the events have no column {name!r}{suggest(name, known)}"
+            )
         return found
 
     def kept(self, keep: Iterable[str] | None) -> list[st.StructField]:
@@ -110,7 +112,7 @@ def needed_columns(
         known = [f.name for f in columns.fields]
         missing_names = ", ".join(map(repr, nowhere[:8])) + ", ..." * (len(nowhere) > 8)
         message = f"the events have no column {missing_names}, which a rule tests" + (
-            near(nowhere[0], known) or f"; they have {', '.join(known[:8])}"
+            suggest(nowhere[0], known) or f"; they have {', '.join(known[:8])}"
         )
         if not live:
             raise EventError(message)

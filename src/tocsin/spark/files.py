@@ -16,7 +16,7 @@ from typing import Any
 from pyspark.sql import Observation, functions
 from pyspark.sql import types as st
 
-from tocsin.errors import EventError, TocsinError, near
+from tocsin.errors import EventError, TocsinError, suggest
 from tocsin.model.schema import RANGE, Schema
 
 _TYPES: dict[str, st.DataType] = {
@@ -94,7 +94,7 @@ def _kinds(schema: st.StructType, declared: Schema) -> dict[str, st.DataType]:
         if name.lower() not in columns and not sparse:
             raise EventError(
                 f"the schema declares {name!r}, but the events have no such column"
-                + (near(name, schema.names) or f"; they have {', '.join(schema.names[:8])}")
+                + (suggest(name, schema.names) or f"; they have {', '.join(schema.names[:8])}")
             )
     found = {}
     for name in declared:

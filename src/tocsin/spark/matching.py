@@ -37,7 +37,7 @@ from tocsin.engine.rules import Rules
 from tocsin.engine.store import RuleStore
 from tocsin.engine.store_folder import StoreFolder
 from tocsin.engine.version import Version
-from tocsin.errors import EventError, RuleError, near
+from tocsin.errors import EventError, RuleError, suggest
 from tocsin.spark.columns import EventColumns, check_names, is_collated, needed_columns
 from tocsin.spark.kernels import compile_kernels
 from tocsin.spark.worker import MatchOptions, RuleSource, match_batches, self_contained
@@ -89,7 +89,7 @@ def match(
         Whether to add a column `rules_version`, the version of the store that was used.
     """
     if how not in HOWS:
-        raise RuleError(f"how must be one of {', '.join(HOWS)}; got {how!r}{near(how, HOWS)}")
+        raise RuleError(f"how must be one of {', '.join(HOWS)}; got {how!r}{suggest(how, HOWS)}")
     if output not in OUTPUTS:
         raise RuleError(f"output must be one of {', '.join(OUTPUTS)}; got {output!r}")
     if how == "top" and (not isinstance(k, int) or isinstance(k, bool) or k < 1):
@@ -285,7 +285,9 @@ def _payload_schema(rules: Version, names: Iterable[str]) -> pa.Schema:
     fields: dict[str, pa.Field] = {}
     for name in names:
         if name not in known.names:
-            raise RuleError(f"the rules have no payload column {name!r}{near(name, known.names)}")
+            raise RuleError(
+                f"the rules have no payload column {name!r}{suggest(name, known.names)}"
+            )
         if name.lower() in fields:
             raise RuleError(f"payload names the column {name!r} twice; names are case-insensitive")
         fields[name.lower()] = _as_spark_has_it(known.field(name))

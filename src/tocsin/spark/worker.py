@@ -34,7 +34,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 from tocsin.engine.store_folder import StoreFolder
 from tocsin.engine.version import Version
 from tocsin.errors import StoreError
-from tocsin.model.arrow import plain
+from tocsin.model.arrow import decode
 from tocsin.model.events import is_sparse
 from tocsin.model.matches import Matches
 
@@ -263,7 +263,7 @@ def _payload(
     known = rules.payload_schema
     carried = found.payload(pa.schema([known.field(n) for n in planned.names if n in known.names]))
     return {
-        field.name: _cast(plain(carried.column(field.name)), field, source)
+        field.name: _cast(decode(carried.column(field.name)), field, source)
         if field.name in carried.column_names
         else pa.nulls(len(found), field.type)
         for field in planned

@@ -71,7 +71,7 @@ class CsvEvents:
         if name in self._declared and not fits(texts.drop_null(), type_):
             rows = enumerate(texts, before + 1)
             row, text = next((n, x) for n, x in rows if x.is_valid and not fits(_one(x), type_))
-            raise misfit(name, type_, text.as_py()).at(f"row {row}")
+            raise misfit(name, type_, text.as_py()).with_place(f"row {row}")
         return parse(texts, type_)
 
     def _texts(self, file: Path, names: list[str]) -> Iterator[pa.RecordBatch]:

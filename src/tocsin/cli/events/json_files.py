@@ -109,5 +109,5 @@ def _column(rows: list[tuple[int, dict[str, Any]]], field: pa.Field) -> pa.Array
             try:
                 column([row.get(name)], field.type)
             except EventError as error:
-                raise error.at(f"line {number}: column {name!r}") from None
+                raise error.with_place(f"line {number}: column {name!r}") from None
         raise

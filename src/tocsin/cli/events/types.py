@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.types as t
 
-from tocsin.errors import EventError, near
+from tocsin.errors import EventError, suggest
 from tocsin.model.arrow import is_text
 from tocsin.model.schema import RANGE, Schema
 
@@ -136,7 +136,7 @@ def declared_types(schema: pa.Schema, declared: Schema) -> dict[str, pa.DataType
         elif not sparse:
             raise EventError(
                 f"the schema declares {name!r}, but the events have no such column"
-                + (near(name, schema.names) or f"; they have {', '.join(schema.names[:8])}")
+                + (suggest(name, schema.names) or f"; they have {', '.join(schema.names[:8])}")
             )
     return found
 

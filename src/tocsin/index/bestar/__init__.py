@@ -28,8 +28,8 @@ chooses it.
 
 Unlike the paper:
 
-* Lengths and middles are those of keys (`model.line`). For floats these are no distances, but they
-  keep the order, and nothing more is needed to be right.
+* Lengths and middles are those of keys (`model.encoding`). For floats these are no distances, but
+  they keep the order, and nothing more is needed to be right.
 * The exhaustive split is linear after sorting; see `splitting`.
 * An attribute that fewer than 5 members of a leaf have makes no p-node; where no other is left, the
   leaf may grow, to twice its size before it is tried again (the paper's UpdateClusterCapacity).

@@ -6,8 +6,8 @@ import numpy as np
 
 from tocsin.index.bestar.layout import ABOVE, ATTRIBUTE, BOX, BUCKET, HIGH, LEVEL, LOW, NODE, PNODE
 from tocsin.jit import step
+from tocsin.model.encoding import NULL
 from tocsin.model.facts import adds_to_score, bounds
-from tocsin.model.line import NULL
 
 
 @step

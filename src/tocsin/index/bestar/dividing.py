@@ -60,7 +60,7 @@ from tocsin.index.bestar.splitting import (
     middle_of,
 )
 from tocsin.jit import step
-from tocsin.model.line import NULL
+from tocsin.model.encoding import NULL
 
 # Members that an attribute must have for a p-node. With 2, events visit so many small p-nodes that
 # they take 1.6 times as long (100,000 rules of which an event matches 100), insertions, too.

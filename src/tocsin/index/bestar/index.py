@@ -35,10 +35,10 @@ from tocsin.index.bestar.tuning import charge, mark_fallen
 from tocsin.index.bestar.validation import check_tree
 from tocsin.index.finish import BestRules, EventWeights
 from tocsin.index.options import Option, choice, flag, integer, number
-from tocsin.jit import frozen
-from tocsin.model.conjunctions import Conjunctions, joined
+from tocsin.jit import freeze
+from tocsin.model.conjunctions import Conjunctions, concatenate
+from tocsin.model.encoding import HIGHEST, NULL
 from tocsin.model.keys import EventBatch
-from tocsin.model.line import HIGHEST, NULL
 from tocsin.model.validation import typed_arrays
 
 # Which arrays a word of `state` tells the length of, and how many words each record has.
@@ -91,7 +91,7 @@ class BEStar(ArrayIndex):
         index = cls(conjunctions, _empty_tree(conjunctions, numbers))
         numbers = np.arange(conjunctions.size, dtype=np.int32)
         index._widen()
-        note(index.layout, conjunctions, frozen(numbers, np.int32))
+        note(index.layout, conjunctions, freeze(numbers, np.int32))
         heap_up(index.layout, conjunctions)
         index._insert(numbers[:0])
         index.layout = packed(index.layout)
@@ -125,7 +125,7 @@ class BEStar(ArrayIndex):
         The tree costs what each changes; the conjunctions are copied once for all.
         """
         before = self.conjunctions.size
-        self.conjunctions = joined([self.conjunctions, more])
+        self.conjunctions = concatenate([self.conjunctions, more])
         fresh = np.full(more.size, -1, np.int32)
         t = self.layout
         self.layout = t._replace(
@@ -135,7 +135,7 @@ class BEStar(ArrayIndex):
         )
         self._widen()
         numbers = np.arange(before, before + more.size, dtype=np.int32)
-        note(self.layout, self.conjunctions, frozen(numbers, np.int32))
+        note(self.layout, self.conjunctions, freeze(numbers, np.int32))
         self._insert(numbers)
 
     def remove(self, numbers: np.ndarray) -> None:
@@ -158,12 +158,12 @@ class BEStar(ArrayIndex):
             return
         discarded = np.zeros(int(self.layout.state[BUCKETS]), np.int64)
         watch(self.layout, self.conjunctions, batch, discarded)
-        charge(self.layout, frozen(discarded, np.int64), batch.size)
+        charge(self.layout, freeze(discarded, np.int64), batch.size)
         marked = np.zeros(self.conjunctions.size, np.uint8)
         mark_fallen(self.layout, marked)
         fallen = np.flatnonzero(marked).astype(np.int32)
         self._remove(fallen)
-        note(self.layout, self.conjunctions, frozen(fallen, np.int32))
+        note(self.layout, self.conjunctions, freeze(fallen, np.int32))
         self._insert(fallen)
 
     def tuned(self, batch: EventBatch) -> Self:
@@ -178,7 +178,7 @@ class BEStar(ArrayIndex):
 
     def _insert(self, numbers: np.ndarray) -> None:
         """Insert conjunctions that have numbers, giving the kernel longer arrays when it asks."""
-        numbers = frozen(numbers, np.int32)
+        numbers = freeze(numbers, np.int32)
         done = 0
         while True:
             done = insert(self.layout, self.conjunctions, numbers, done)
@@ -187,7 +187,7 @@ class BEStar(ArrayIndex):
             self._grow()
 
     def _remove(self, numbers: np.ndarray) -> None:
-        take_out(self.layout, self.conjunctions, frozen(numbers, np.int32))
+        take_out(self.layout, self.conjunctions, freeze(numbers, np.int32))
         while not shrink(self.layout, self.conjunctions):
             self._grow()
 

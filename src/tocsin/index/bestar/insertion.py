@@ -50,8 +50,8 @@ from tocsin.index.bestar.records import (
 from tocsin.index.bestar.splitting import OVERLAPPING, TO_LEFT, TO_RIGHT, middle_of
 from tocsin.jit import Int32s, kernel, step
 from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.encoding import NULL
 from tocsin.model.facts import bounds
-from tocsin.model.line import NULL
 from tocsin.model.predicates import INTERVAL
 
 

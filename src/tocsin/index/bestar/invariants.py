@@ -54,7 +54,7 @@ from tocsin.index.bestar.layout import (
     Tree,
 )
 from tocsin.model.conjunctions import Conjunctions
-from tocsin.model.line import HIGHEST, LOWEST, NULL
+from tocsin.model.encoding import HIGHEST, LOWEST, NULL
 from tocsin.model.predicates import INTERVAL, SET
 
 _Spans = list[tuple[int, int]]

@@ -23,8 +23,8 @@ from tocsin.index.bestar.layout import (
 from tocsin.index.bestar.records import entry_for
 from tocsin.jit import Int32Out, Int64Out, kernel, prefetch, step
 from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.encoding import NULL
 from tocsin.model.keys import EventBatch, load, unload
-from tocsin.model.line import NULL
 
 AHEAD = 8  # conjunctions whose rows are asked for before they are evaluated
 _LONG = 32  # times as many p-nodes as the event has attributes: then these are looked up

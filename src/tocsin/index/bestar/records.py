@@ -38,7 +38,7 @@ from tocsin.index.bestar.layout import (
     TODO,
 )
 from tocsin.jit import step
-from tocsin.model.line import HIGHEST, NULL
+from tocsin.model.encoding import HIGHEST, NULL
 
 
 @step

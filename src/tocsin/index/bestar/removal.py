@@ -48,7 +48,7 @@ from tocsin.index.bestar.records import (
 )
 from tocsin.jit import Int32s, kernel, step
 from tocsin.model.conjunctions import Conjunctions
-from tocsin.model.line import HIGHEST, NULL
+from tocsin.model.encoding import HIGHEST, NULL
 
 
 @kernel

@@ -11,7 +11,7 @@ import numpy as np
 
 from tocsin.index.bestar.boxes import length
 from tocsin.jit import step
-from tocsin.model.line import NULL
+from tocsin.model.encoding import NULL
 
 OVERLAPPING, TO_LEFT, TO_RIGHT = 0, 1, 2
 

@@ -40,8 +40,8 @@ from tocsin.index.bestar.matching import (
 from tocsin.index.finish import BestRules, EventWeights, is_removed, keep, score
 from tocsin.jit import Int64Out, UInt8s, kernel, prefetch, step
 from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.encoding import NULL
 from tocsin.model.keys import EventBatch, load, unload
-from tocsin.model.line import NULL
 
 _SLACK = 1e-9  # a sum in another order may be greater by rounding,
 _TINY = 1e-300  # also where products underflow

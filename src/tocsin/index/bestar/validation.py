@@ -30,7 +30,7 @@ from tocsin.index.bestar.layout import (
     STATE,
     Tree,
 )
-from tocsin.model.conjunctions import ranges
+from tocsin.model.conjunctions import expand_ranges
 from tocsin.model.validation import check_lengths, check_within, require
 
 
@@ -92,4 +92,4 @@ def _places(
         bool(((starts >= 0) & (starts <= entries - sizes))[used].all()),
         f"the entries of a {what} must be among the {entries:,} there are",
     )
-    return ranges(starts[used], starts[used] + sizes[used])
+    return expand_ranges(starts[used], starts[used] + sizes[used])

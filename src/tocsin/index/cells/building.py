@@ -31,8 +31,8 @@ from tocsin.index.cells.layout import (
 )
 from tocsin.index.plane import EXACT_INTEGERS, Boxes, boxes_over, keys_of, scale_of, values
 from tocsin.index.posting_lists import check_entries, left_out, places_of, put_in
-from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, UInt64Out, freeze_fields, frozen, kernel
-from tocsin.model.conjunctions import Conjunctions, joined
+from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, UInt64Out, freeze, freeze_fields, kernel
+from tocsin.model.conjunctions import Conjunctions, concatenate
 from tocsin.model.keys import FAR_INTEGER, NARROW, EventBatch, key_column
 from tocsin.model.validation import (
     check_lengths,
@@ -121,7 +121,7 @@ class Filed(ArrayIndex):
             "ids": put_in(g.ids, g.heads[2 * lists + 1 + part], ids),
             "words": put_in(g.words, g.heads[2 * lists[part] + 4], words[part]),
         }
-        self.become(joined([self.conjunctions, more]), changed)
+        self.become(concatenate([self.conjunctions, more]), changed)
 
     def remove(self, numbers: np.ndarray) -> None:
         """Take conjunctions out of all lists; their numbers stay theirs."""
@@ -355,14 +355,14 @@ class Filing(ABC):
         cells = woven[4].reshape(-1, 2).prod(axis=1)
         base = self.cell_count + np.cumsum(cells) - cells
         types = (np.int64, np.int64, np.float64, np.float64, np.int64, np.int64, np.int64)
-        return Nodes(*(frozen(a, t) for a, t in zip([*woven, base], types, strict=True)))
+        return Nodes(*(freeze(a, t) for a, t in zip([*woven, base], types, strict=True)))
 
     def file(
         self, nodes: Nodes, box: np.ndarray, node: np.ndarray, may_split: bool
     ) -> tuple[Nodes, np.ndarray, np.ndarray]:
         """File boxes under nodes of one tier; return the nodes below and the boxes for them."""
         # Numbers of nodes and cells are global; within this tier they start at 0.
-        local = nodes._replace(base=frozen(nodes.base - self.cell_count, np.int64))
+        local = nodes._replace(base=freeze(nodes.base - self.cell_count, np.int64))
         cells = int(nodes.across.reshape(-1, 2).prod(axis=1).sum())
         full, part = np.zeros(cells, np.int32), np.zeros(cells, np.int32)
         codes = np.empty(4 * len(box), np.int64)

@@ -47,8 +47,8 @@ from tocsin.jit import (
     step,
 )
 from tocsin.model.conjunctions import Conjunctions
-from tocsin.model.keys import FAR, FAR_INTEGER, NARROW, number
-from tocsin.model.line import HIGHEST, LOWEST, NULL
+from tocsin.model.encoding import HIGHEST, LOWEST, NULL
+from tocsin.model.keys import FAR, FAR_INTEGER, NARROW, to_number
 
 EXTENT, SPREAD, SIDES = 0, 1, 2  # what `crowds` tells
 
@@ -103,7 +103,7 @@ def code(key, is_float, first, last, origin, scale, gap, across):
     top = (across << BITS) - 1
     if key > last:
         return top
-    found = np.int64((number(key, is_float) - origin) * scale) + np.int64(gap > 0)
+    found = np.int64((to_number(key, is_float) - origin) * scale) + np.int64(gap > 0)
     return min(max(found, np.int64(0)), top)
 
 
@@ -471,7 +471,7 @@ def fill_lists(
 @step
 def bound_within(key, is_float, side, end, origin, scale, across):
     """Return an end of a box as a number, drawn in to a cell's own end; infinite if it has none."""
-    found = number(key, is_float) if LOWEST < key < HIGHEST else -np.inf if end == 0 else np.inf
+    found = to_number(key, is_float) if LOWEST < key < HIGHEST else -np.inf if end == 0 else np.inf
     if found != found:
         found = np.inf
     if np.abs(found) < np.inf:

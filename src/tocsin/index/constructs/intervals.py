@@ -57,10 +57,10 @@ from tocsin.jit import (
     prefetch,
     step,
 )
-from tocsin.model.conjunctions import Conjunctions, joined
+from tocsin.model.conjunctions import Conjunctions, concatenate
+from tocsin.model.encoding import HIGHEST, NULL
 from tocsin.model.facts import EXACT, NOTHING, Facts, facts_of
-from tocsin.model.keys import NARROW, EventBatch, key_column, number
-from tocsin.model.line import HIGHEST, NULL
+from tocsin.model.keys import NARROW, EventBatch, key_column, to_number
 from tocsin.model.validation import (
     check_lengths,
     check_numbers,
@@ -238,7 +238,7 @@ class Intervals(ArrayIndex):
         made["piece_id"] = put_in(g.piece_id, np.repeat(g.piece[1:], counts), pieces)
         made["piece"] = g.piece + np.concatenate([[0], np.cumsum(counts)])
         made["settled"] = g.settled & bool(settled.all())
-        self.become(joined([self.conjunctions, more]), made)
+        self.become(concatenate([self.conjunctions, more]), made)
 
     def remove(self, numbers: np.ndarray) -> None:
         """Take conjunctions out of all lists; their numbers stay theirs."""
@@ -325,7 +325,7 @@ def cell_of(key, is_float, first, last, origin, scale, cells):
         return np.int64(0)
     if key > last:
         return cells - 1
-    found = np.int64((number(key, is_float) - origin) * scale)
+    found = np.int64((to_number(key, is_float) - origin) * scale)
     return min(max(found, np.int64(0)), cells - 1)
 
 

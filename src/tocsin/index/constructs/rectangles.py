@@ -67,7 +67,7 @@ from tocsin.jit import (
     prefetch,
     step,
 )
-from tocsin.model.conjunctions import Conjunctions, joined
+from tocsin.model.conjunctions import Conjunctions, concatenate
 from tocsin.model.keys import EventBatch, key_column
 from tocsin.model.validation import (
     check_lengths,
@@ -227,7 +227,7 @@ class Rectangles(ArrayIndex):
             table, list_of = g.hashed, g.list_of
         made = {"hashed": table, "list_of": list_of, "start": start, "ids": listed}
         made["settled"] = np.array([listed.min(initial=0) >= 0])
-        self.become(joined([self.conjunctions, more]), made)
+        self.become(concatenate([self.conjunctions, more]), made)
 
     def remove(self, numbers: np.ndarray) -> None:
         """Take conjunctions out of all lists; their numbers stay theirs."""

@@ -56,9 +56,9 @@ from tocsin.jit import (
     step,
 )
 from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.encoding import HIGHEST, NULL
 from tocsin.model.facts import EXACT, NOTHING, facts_of
 from tocsin.model.keys import EventBatch
-from tocsin.model.line import HIGHEST, NULL
 from tocsin.model.validation import (
     check_lengths,
     check_numbers,

@@ -32,7 +32,7 @@ from tocsin.jit import (
     kernel,
     step,
 )
-from tocsin.model.conjunctions import Conjunctions, ranges
+from tocsin.model.conjunctions import Conjunctions, expand_ranges
 from tocsin.model.facts import EXACT, NOTHING, Facts, facts_of
 from tocsin.model.keys import EventBatch, blank, load, unload
 from tocsin.model.validation import (
@@ -139,7 +139,7 @@ class Exhaustive(ArrayIndex):
 
     def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
         """Propose what the blocks do not rule out; see `Index.candidates`."""
-        look = propose_ranges if batch.keys.ranged else propose
+        look = propose_ranges if batch.keys.has_ranges else propose
         return look(self.layout, batch, offsets, out)
 
     def count(self, batch: EventBatch, counts: np.ndarray) -> None:
@@ -171,7 +171,7 @@ def _tested_rows(
     if not alike:
         rows = lead[chosen]
         return [rows] if rows[0] >= 0 else []
-    rows = ranges(c.offsets[chosen], c.offsets[chosen + 1])
+    rows = expand_ranges(c.offsets[chosen], c.offsets[chosen + 1])
     rows = rows[facts.worth[rows] != NOTHING]
     tests = len(rows) // len(chosen)
     # Signatures are hashes. Should two differ and be equal, the block has no tests: all of

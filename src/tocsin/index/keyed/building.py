@@ -22,9 +22,9 @@ from tocsin.jit import (
     kernel,
     step,
 )
-from tocsin.model.conjunctions import Conjunctions, ranges
+from tocsin.model.conjunctions import Conjunctions, expand_ranges
+from tocsin.model.encoding import HIGHEST, NULL
 from tocsin.model.facts import AROUND, EXACT, NOTHING, facts_of, weight_sums
-from tocsin.model.line import HIGHEST, NULL
 
 _SMALL_SET = 8  # points: each is a key
 _WIDTHS = 9  # classes: ranges of at most 1, 4, 16, ... codes
@@ -91,7 +91,7 @@ def codes_of(c: Conjunctions, local: np.ndarray, attributes: int) -> Coded:
     low, high, worth = facts_of(c)
     # The points of small sets are cuts too, so that each can be a key.
     by_point = (worth == AROUND) & (c.high - c.low <= _SMALL_SET)
-    points = c.points[ranges(c.low[by_point], c.high[by_point])]
+    points = c.points[expand_ranges(c.low[by_point], c.high[by_point])]
     of_points = np.repeat(attribute[by_point], (c.high - c.low)[by_point])
     often = np.bincount(attribute, minlength=attributes)
     places = 2 * (often + np.bincount(of_points, minlength=attributes))
@@ -202,7 +202,7 @@ def entries_of(c: Conjunctions, coded: Coded, attributes: int) -> dict[str, Any]
     attribute = at_rows(coded.attribute, key, attributes)[entry]
     low, high = (at_rows(codes, key, 0)[entry] for codes in (coded.low, coded.high))
     by_point = small[entry]
-    points = c.points[ranges(c.low[key[small]], c.high[key[small]])]
+    points = c.points[expand_ranges(c.low[key[small]], c.high[key[small]])]
     code: np.ndarray = np.empty(len(points), np.int64)
     code_points(attribute[by_point], points, coded.cut, coded.cuts, code)
     low[by_point] = high[by_point] = code
@@ -215,7 +215,7 @@ def entries_of(c: Conjunctions, coded: Coded, attributes: int) -> dict[str, Any]
 
     # The rows that are left for each conjunction: not its key, the most telling first.
     others = lengths - has_key
-    rest = by_telling[ranges(c.offsets[:-1] + has_key, c.offsets[1:])]
+    rest = by_telling[expand_ranges(c.offsets[:-1] + has_key, c.offsets[1:])]
     skip = (coded.attribute[rest] >= CODES) | ~coded.bounded[rest]
     # A set is tested by the interval around it, an interval in its own codes.
     rest_of = np.repeat(np.arange(n), others)[~skip]

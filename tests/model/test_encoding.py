@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tocsin.errors import ConditionError
-from tocsin.model import line
+from tocsin.model import encoding
 from tocsin.model.categories import Categories
-from tocsin.model.columns import Coder, column_keys
+from tocsin.model.columns import CategoryEncoder, write_keys
 from tocsin.model.schema import Schema
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -20,62 +20,64 @@ UTC = zoneinfo.ZoneInfo("UTC")
 
 
 def spark_order(value):
-    """Sort as Spark does: NaN above everything."""
+    """Return a sort key for Spark's order: NaN is above everything."""
     return (1, 0.0) if math.isnan(value) else (0, value)
 
 
 @given(st.lists(st.floats(), min_size=2))
-def test_numbers_keep_sparks_order(values):
+def test_number_keys_have_sparks_order(values):
     for a, b in itertools.pairwise(sorted(values, key=spark_order)):
-        assert line.number_key(a) <= line.number_key(b)
-        assert (line.number_key(a) == line.number_key(b)) == (spark_order(a) == spark_order(b))
+        assert encoding.number_key(a) <= encoding.number_key(b)
+        assert (encoding.number_key(a) == encoding.number_key(b)) == (
+            spark_order(a) == spark_order(b)
+        )
 
 
 @given(st.floats())
-def test_numbers_come_back(value):
-    key = line.number_key(value)
-    back = line.number_value(key)
+def test_numbers_round_trip(value):
+    key = encoding.number_key(value)
+    back = encoding.number_value(key)
     assert back == value or (math.isnan(back) and math.isnan(value))
-    assert line.LOWEST < key < line.HIGHEST
+    assert encoding.LOWEST < key < encoding.HIGHEST
 
 
-def test_neighbouring_numbers_have_neighbouring_keys():
+def test_adjacent_numbers_have_adjacent_keys():
     for value in (0.0, 1.0, -1.0, 5e-324, 1e308, -5e-324):
         above = math.nextafter(value, math.inf)
-        assert line.number_key(above) == line.number_key(value) + 1
+        assert encoding.number_key(above) == encoding.number_key(value) + 1
 
 
 @given(INT64, INT64)
-def test_integers_keep_their_order(a, b):
-    if {a, b} != {line.SEAM, line.SEAM + 1}:
-        assert (line.integer_key(a) < line.integer_key(b)) == (a < b)
-    assert line.integer_key(a) > line.NULL
+def test_integer_keys_have_the_order_of_integers(a, b):
+    if {a, b} != {encoding.SEAM, encoding.SEAM + 1}:
+        assert (encoding.integer_key(a) < encoding.integer_key(b)) == (a < b)
+    assert encoding.integer_key(a) > encoding.NULL
 
 
 @given(INT64)
-def test_integers_come_back(value):
-    if value != line.SEAM + 1:
-        assert line.integer_value(line.integer_key(value)) == value
+def test_integers_round_trip(value):
+    if value != encoding.SEAM + 1:
+        assert encoding.integer_value(encoding.integer_key(value)) == value
 
 
-@given(INT64 | st.sampled_from([line.SEAM + d for d in range(-2, 4)]), INT64)
-def test_a_bound_divides_integers_exactly_or_is_refused(bound, value):
+@given(INT64 | st.sampled_from([encoding.SEAM + d for d in range(-2, 4)]), INT64)
+def test_a_bound_separates_integers_exactly_or_raises(bound, value):
     try:
-        key = line.integer_from(bound)
+        key = encoding.least_integer_key(bound)
     except ConditionError:
-        assert bound == line.SEAM + 1
+        assert bound == encoding.SEAM + 1
         return
-    for v in (value, bound, bound - 1, line.SEAM, line.SEAM + 1, -(2**63), 2**63 - 1):
+    for v in (value, bound, bound - 1, encoding.SEAM, encoding.SEAM + 1, -(2**63), 2**63 - 1):
         if -(2**63) <= v < 2**63:
-            assert (line.integer_key(v) >= key) == (v >= bound)
+            assert (encoding.integer_key(v) >= key) == (v >= bound)
 
 
 @given(
     st.floats() | INT64.map(float) | st.sampled_from([2.0**63, -(2.0**63), 2.0**53 + 2]),
     INT64,
 )
-def test_integers_meet_doubles_as_doubles(bound, value):
-    least, above = line.double_from(bound)
+def test_integers_are_compared_with_doubles_as_doubles(bound, value):
+    least, above = encoding.double_cuts(bound)
     near = int(bound) if math.isfinite(bound) else 0
     for v in (value, near - 1, near, near + 1, near + 512, near - 512, -(2**63), 2**63 - 1):
         if -(2**63) <= v < 2**63:
@@ -101,65 +103,67 @@ def test_integers_meet_doubles_as_doubles(bound, value):
     ],
 )
 def test_times_as_spark_casts_them(text, expected):
-    assert line.parse_time(text, UTC) == expected
+    assert encoding.parse_time(text, UTC) == expected
 
 
 @pytest.mark.parametrize(
     "text",
     ["", "now", "1970-13-01", "1970-01-32", "70-01-01", "1970-01-01 25:00", "1970-01-01 x/y"],
 )
-def test_no_times(text):
-    with pytest.raises(ValueError):  # noqa: PT011  (Python says it in many ways)
-        line.parse_time(text, UTC)
+def test_invalid_times(text):
+    with pytest.raises(ValueError):  # noqa: PT011  (with many messages)
+        encoding.parse_time(text, UTC)
 
 
-def test_times_without_a_zone_are_read_in_the_schemas():
+def test_times_without_a_zone_are_in_the_given_zone():
     berlin = zoneinfo.ZoneInfo("Europe/Berlin")
-    assert line.parse_time("2024-07-01 12:00:00", berlin) == line.parse_time(
+    assert encoding.parse_time("2024-07-01 12:00:00", berlin) == encoding.parse_time(
         "2024-07-01 10:00:00", UTC
     )
     naive = datetime.datetime(2024, 7, 1, 12)
-    assert line.time_key(naive, berlin) == line.parse_time("2024-07-01T10:00Z", UTC)
-    assert line.time_key(datetime.date(2024, 7, 1), UTC) == line.parse_time("2024-07-01", UTC)
+    assert encoding.to_microseconds(naive, berlin) == encoding.parse_time("2024-07-01T10:00Z", UTC)
+    assert encoding.to_microseconds(datetime.date(2024, 7, 1), UTC) == encoding.parse_time(
+        "2024-07-01", UTC
+    )
 
 
 def keys(array, kind, categories=None, timezone="UTC"):
     out = np.empty(len(array), np.int64)
     schema = Schema({"a": kind}, timezone=timezone)
-    column_keys(array, kind, schema, Coder(categories or Categories()), out, "a")
+    write_keys(array, kind, schema, CategoryEncoder(categories or Categories()), out, "a")
     return out.tolist()
 
 
 @given(st.lists(st.floats() | st.none()))
 def test_columns_of_numbers(values):
-    expected = [line.NULL if v is None else line.number_key(v) for v in values]
+    expected = [encoding.NULL if v is None else encoding.number_key(v) for v in values]
     array = pa.array([0.5, None, *values], pa.float64(), from_pandas=False)
     assert keys(array.slice(2), "number") == expected
 
 
 @given(st.lists(INT64 | st.none()))
 def test_columns_of_integers(values):
-    expected = [line.NULL if v is None else line.integer_key(v) for v in values]
+    expected = [encoding.NULL if v is None else encoding.integer_key(v) for v in values]
     assert keys(pa.array([None, *values], pa.int64()).slice(1), "integer") == expected
 
 
 def test_columns_of_other_widths():
-    expected = [line.integer_key(v) for v in (0, 1, 100)] + [line.NULL]
+    expected = [encoding.integer_key(v) for v in (0, 1, 100)] + [encoding.NULL]
     for type_ in (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint32(), pa.uint64()):
         assert keys(pa.array([0, 1, 100, None], type_), "integer") == expected
-    expected = [line.number_key(v) for v in (0.0, 1.0, 100.0)] + [line.NULL]
+    expected = [encoding.number_key(v) for v in (0.0, 1.0, 100.0)] + [encoding.NULL]
     for type_ in (pa.float16(), pa.float32(), pa.int32(), pa.uint64()):
         assert keys(pa.array([0, 1, 100, None]).cast(type_), "number") == expected
-    assert keys(pa.nulls(2), "number") == [line.NULL] * 2
+    assert keys(pa.nulls(2), "number") == [encoding.NULL] * 2
 
 
 def test_columns_of_flags_and_times():
-    assert keys(pa.array([True, None, False, True]).slice(1), "flag") == [line.NULL, 0, 1]
+    assert keys(pa.array([True, None, False, True]).slice(1), "flag") == [encoding.NULL, 0, 1]
     moment = datetime.datetime(2024, 5, 1, 12, 30, tzinfo=datetime.UTC)
-    key = line.time_key(moment, UTC)
+    key = encoding.to_microseconds(moment, UTC)
     for unit in ("s", "ms", "us", "ns"):
         array = pa.array([moment, None], pa.timestamp(unit, "Europe/Berlin"))
-        assert keys(array, "time") == [key, line.NULL]
+        assert keys(array, "time") == [key, encoding.NULL]
     assert keys(pa.array([1999], pa.timestamp("ns", "UTC")), "time") == [1]
     assert keys(pa.array([-1], pa.timestamp("ns", "UTC")), "time") == [-1]
     assert keys(pa.array([datetime.date(1970, 1, 2)]), "time") == [86_400_000_000]
@@ -172,7 +176,7 @@ def test_columns_of_categories(many):
     categories = Categories(f"v{i}" for i in range(10))
     codes = {f"v{i}": i + 1 for i in range(10)}
     values = [f"v{i}" for i in range(many)] + [None, "", "v3"]
-    expected = [line.NULL if v is None else codes.get(v, line.OTHER) for v in values]
+    expected = [encoding.NULL if v is None else codes.get(v, encoding.OTHER) for v in values]
     plain = pa.array(values)
     for array in (
         plain,
@@ -183,6 +187,6 @@ def test_columns_of_categories(many):
     ):
         assert keys(array, "category", categories) == expected
     nulls_inside = pa.DictionaryArray.from_arrays([0, 1, None], pa.array(["v1", None]))
-    assert keys(nulls_inside, "category", categories) == [2, line.NULL, line.NULL]
+    assert keys(nulls_inside, "category", categories) == [2, encoding.NULL, encoding.NULL]
     assert keys(pa.array([], pa.string()), "category", categories) == []
-    assert keys(pa.array([None], pa.string()), "category", categories) == [line.NULL]
+    assert keys(pa.array([None], pa.string()), "category", categories) == [encoding.NULL]

@@ -1,22 +1,21 @@
-"""The key line: every value of every kind as one int64, in the order Spark gives it.
+"""The order-preserving encoding: every value of every kind becomes an int64, its *key*.
 
-::
+Keys are in the order that Spark gives the values::
 
     NULL < LOWEST ............ values ............ [number: +infinity < NAN] <= HIGHEST
 
-So an open end is plus or minus one, `IS NULL` is an interval, and NaN, which
-Spark puts above everything, needs no special case.
+So an exclusive bound is an inclusive bound plus or minus one, `IS NULL` is an interval, and NaN,
+which Spark orders above everything, needs no special case.
 
-* number: the bits of the float64, for negatives minus those of the magnitude; so -0 is
-  0, and neighbouring floats have neighbouring keys. Every NaN is one NaN.
-* integer, time (microseconds since 1970 UTC): the value itself, except that null
-  takes the lowest key, and 2**64 integers and a null do not fit 2**64 keys. The
-  integers up to `SEAM` are therefore one higher, and `SEAM` and `SEAM + 1` share a
-  key. A condition whose bound falls between those two is refused, so no answer is
-  ever wrong; the seam lies at a number drawn at random, not at -2**63, where a
-  condition may well have a bound.
+* number: the bits of the float64; for a negative number, minus the bits of its magnitude. So -0
+  equals 0, and adjacent floats have adjacent keys. All NaNs have one key.
+* integer, time (microseconds since 1970 UTC): the value itself. But null has the lowest key, and
+  2**64 integers and a null do not fit into 2**64 keys. So the integers up to `SEAM` are one
+  higher, and `SEAM` and `SEAM + 1` share a key. A condition with a bound between these two raises
+  an error, so matches are never wrong. The seam is a random number and not -2**63, because
+  conditions do have bounds at -2**63.
 * flag: 0 and 1.
-* category: a code, given to each value that a rule mentions; all others share `OTHER`.
+* category: the code of a value that a rule mentions; all other values share `OTHER`.
 """
 
 from __future__ import annotations
@@ -41,10 +40,10 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _NAIVE_EPOCH = datetime.datetime(1970, 1, 1)
 _DAY = 86_400_000_000  # microseconds
-# Days since 1970, a day off the ends of what Python has, since zones look to both sides.
+# Days since 1970. One day less than Python supports at both ends, for the offsets of zones.
 _FIRST_DAY = (datetime.date(1, 1, 2) - datetime.date(1970, 1, 1)).days
 _LAST_DAY = (datetime.date(9999, 12, 30) - datetime.date(1970, 1, 1)).days
-_CYCLE = 146_097  # days of 400 years
+_CYCLE = 146_097  # days in 400 years, after which the calendar repeats
 _pack = struct.Struct("<d").pack
 _unpack = struct.Struct("<q").unpack
 
@@ -62,14 +61,14 @@ def number_key(value: float) -> int:
 
 
 def number_value(key: int) -> float:
-    """Return the float of a key; keys between NaN and the end are NaN."""
+    """Return the float of a key; all keys from `NAN` on are NaN."""
     bits = key if key >= 0 else NULL - key
     value: float = struct.unpack("<d", struct.pack("<q", bits))[0]
     return value
 
 
 def integer_key(value: int) -> int:
-    """Return the key of an integer that fits 64 bits."""
+    """Return the key of a 64-bit integer."""
     return value + (value <= SEAM)
 
 
@@ -78,24 +77,21 @@ def integer_value(key: int) -> int:
     return key - (key <= SEAM + 1)
 
 
-def integer_from(value: int) -> int:
-    """Return the least key of the integers that are at least `value`.
-
-    It is `HIGHEST + 1` where there are none.
-    """
+def least_integer_key(value: int) -> int:
+    """Return the least key of a 64-bit integer >= `value`, or `HIGHEST + 1` if there is none."""
     if value == SEAM + 1:
         raise ConditionError(
-            f"a bound between the integers {SEAM} and {SEAM + 1} cannot be kept: of all "
-            "64-bit integers these two share a key"
+            f"a bound cannot be between the integers {SEAM} and {SEAM + 1}: these two share a key, "
+            "unlike all other 64-bit integers"
         )
     return integer_key(max(value, NULL)) if value <= HIGHEST else HIGHEST + 1
 
 
-def double_from(bound: float) -> tuple[int, int]:
-    """Return the least integers that, cast to double, are >= and > a double.
+def double_cuts(bound: float) -> tuple[int, int]:
+    """Return the least integers that, cast to double, are >= and > `bound`.
 
-    Spark compares a bigint with a double as doubles, so beyond 2**53 several
-    integers are equal to one double.
+    Spark compares a bigint with a double as doubles. Beyond 2**53 several integers are equal to
+    one double.
     """
     if math.isnan(bound) or bound == math.inf:
         return HIGHEST + 1, HIGHEST + 1
@@ -117,22 +113,22 @@ def double_from(bound: float) -> tuple[int, int]:
     return least(lambda v: v >= bound), least(lambda v: v > bound)
 
 
-def time_key(value: datetime.date, zone: datetime.tzinfo) -> int:
-    """Return microseconds since 1970 UTC of a date or datetime; without a zone it is in `zone`."""
+def to_microseconds(value: datetime.date, zone: datetime.tzinfo) -> int:
+    """Return the microseconds since 1970 UTC of a date or datetime, by default in `zone`."""
     if not isinstance(value, datetime.datetime):
         value = datetime.datetime(value.year, value.month, value.day)
     if value.tzinfo is None:
-        # fold=0: in a gap or an overlap Python takes the earlier offset, as Java does.
+        # With fold=0 Python uses the earlier offset in gaps and overlaps, as Java does.
         value = value.replace(tzinfo=zone)
     return (value - _EPOCH) // _MICROSECOND
 
 
-def offset_at(local: int, zone: datetime.tzinfo) -> int:
-    """Return by how many microseconds a zone is ahead of UTC at a local time.
+def utc_offset(local: int, zone: datetime.tzinfo) -> int:
+    """Return the offset of a zone from UTC at a local time, in microseconds.
 
-    `local` is in microseconds since 1970. Python knows the years 1 to 9999: what lies before is as
-    in its first, and what lies after as a multiple of 400 years earlier, when the calendar and so
-    the rules of summer time are the same.
+    `local` is in microseconds since 1970. Python supports the years 1 to 9999. Earlier times have
+    the offset of year 1. Later times have the offset a multiple of 400 years before, where the
+    calendar and thus the rules of summer time are the same.
     """
     days, rest = divmod(local, _DAY)
     if days > _LAST_DAY:
@@ -142,10 +138,10 @@ def offset_at(local: int, zone: datetime.tzinfo) -> int:
     return (offset or datetime.timedelta(0)) // _MICROSECOND
 
 
-def time_value(key: int) -> datetime.datetime | None:
-    """Return the UTC datetime of a key, or None where Python has none that far."""
+def to_datetime(microseconds: int) -> datetime.datetime | None:
+    """Return the UTC datetime of microseconds since 1970, or None beyond the years 1 to 9999."""
     try:
-        return _EPOCH + key * _MICROSECOND
+        return _EPOCH + microseconds * _MICROSECOND
     except OverflowError:
         return None
 
@@ -158,10 +154,11 @@ _TIME = re.compile(
 _OFFSET = re.compile(r"([+-])(\d{1,2})(?::?(\d{2}))?", re.ASCII)
 
 
-def parse_time(text: str, zone: datetime.tzinfo, whole_days: bool = False) -> int:
-    """Return the key of a time written as Spark casts it: ISO 8601, parts optional from the right.
+def parse_time(text: str, zone: datetime.tzinfo, is_date: bool = False) -> int:
+    """Return the microseconds since 1970 UTC of a text that Spark can cast to a timestamp.
 
-    With `whole_days` what follows the day does not count, as when Spark casts to a date.
+    This is ISO 8601, with parts optional from the right. With `is_date` everything after the day
+    is ignored, as in Spark's cast to a date.
 
     >>> parse_time("1970-01-01T00:00:01+00:00", zoneinfo.ZoneInfo("UTC"))
     1000000
@@ -169,11 +166,11 @@ def parse_time(text: str, zone: datetime.tzinfo, whole_days: bool = False) -> in
     match = _TIME.fullmatch(text)
     if match is None:
         raise ValueError(text)
-    year, month, day, hour, minute, second, fraction, where = match.groups()
-    if whole_days:
+    year, month, day, hour, minute, second, fraction, zone_name = match.groups()
+    if is_date:
         hour = minute = second = fraction = None
-    elif where:
-        zone = _zone(where)
+    elif zone_name:
+        zone = _parse_zone(zone_name)
     moment = datetime.datetime(
         int(year),
         int(month or 1),
@@ -187,15 +184,15 @@ def parse_time(text: str, zone: datetime.tzinfo, whole_days: bool = False) -> in
     return (moment - _EPOCH) // _MICROSECOND
 
 
-def _zone(text: str) -> datetime.tzinfo:
+def _parse_zone(text: str) -> datetime.tzinfo:
     offset = _OFFSET.fullmatch(text)
     if offset is None:
         if text.upper() in ("Z", "UTC", "GMT"):
             return datetime.UTC
         try:
             return zoneinfo.ZoneInfo(text)
-        except (zoneinfo.ZoneInfoNotFoundError, OSError) as problem:
-            raise ValueError(text) from problem
+        except (zoneinfo.ZoneInfoNotFoundError, OSError) as error:
+            raise ValueError(text) from error
     sign, hours, minutes = offset.groups()
     delta = datetime.timedelta(hours=int(hours), minutes=int(minutes or 0))
     return datetime.timezone(-delta if sign == "-" else delta)
