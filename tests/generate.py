@@ -1,8 +1,8 @@
-"""Seeded random conditions and events, made to collide and to be nasty.
+"""Generates random conditions and events full of edge cases.
 
-Everything is drawn from a `random.Random`, so a fixed seed repeats a run and Hypothesis can drive
-the same code through `st.randoms()`. Literals and values come from the same small pools, so that
-a value equals, just misses or just passes a literal all the time.
+Everything is drawn from a `random.Random`. A fixed seed repeats a run, and Hypothesis drives the
+same code through `st.randoms()`. Literals and values come from the same small pools, so that a
+value often equals a literal, or is just above or below it.
 """
 
 import math
@@ -45,19 +45,19 @@ SCHEMA = {
     "born": "time",
 }
 
-MOST_CONJUNCTIONS = 64
+MAX_CONJUNCTIONS = 64
 SMALLEST, LARGEST = -(2**63), 2**63 - 1  # of an integer
 
 _INTEGERS = [
     *(-1, 0, 1, 4, 5, 6),
-    # Doubles are two apart here: 2**53 + 1 becomes its neighbour when it meets a double.
+    # Doubles are 2 apart here: 2**53 + 1 is rounded in a comparison with a double.
     *(2**53 - 1, 2**53, 2**53 + 1, 2**53 + 2, -(2**53) - 1),
-    # And 1024 apart below 2**63: 2**63 - 512 is the first that rounds up to it.
+    # Below 2**63 they are 1024 apart: 2**63 - 512 is the first integer that rounds up to it.
     *(LARGEST, LARGEST - 1, 2**63 - 512, 2**63 - 513, SMALLEST, SMALLEST + 1),
 ]
 _BEYOND = [2**63, SMALLEST - 1, 10**20]
-# At most 17 decimals, which leaves 21 of Spark's 38 digits for 10**20: a list that needs more
-# makes Spark round. The judge has a test for that alone, too.
+# At most 17 decimal places, which leaves 21 of Spark's 38 digits for 10**20. Spark rounds lists
+# that need more digits; `test_spark_is_the_judge` has a test for them.
 _DECIMALS = [
     *map(Decimal, ("-0.0", "0.1", "0.5", "5.0", "5.5", "-1.0", "5", "6.00000000000000001")),
     *map(Decimal, ("9007199254740992.5", "9007199254740993.0", "9223372036854775807.0")),
@@ -84,14 +84,14 @@ _CATEGORIES = [
     "Zürich",
     "NULL",
 ]
-_UNSEEN = ["silver", "its", "GOLD", "back\\\\slash", "🔔"]  # values that no literal has
+_UNSEEN = ["silver", "its", "GOLD", "back\\\\slash", "🔔"]  # in no condition
 _DATES = [date(2024, 5, 1), date(1970, 1, 1), date(1582, 10, 10)]
 _TIMES = [
     datetime(2024, 5, 1, 12, 30, tzinfo=UTC),
     datetime(2024, 5, 1, tzinfo=UTC),
     datetime(1970, 1, 1, tzinfo=UTC),
     datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
-    datetime(1582, 10, 10, tzinfo=UTC),  # a day that the Julian calendar's switch skips
+    datetime(1582, 10, 10, tzinfo=UTC),  # skipped by the switch from the Julian calendar
     datetime(1, 1, 1, tzinfo=UTC),
     datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC),
 ]
@@ -102,20 +102,20 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 def condition(rng: Random, depth: int = 3) -> Condition:
-    """A random condition of at most `depth` levels above its leaves and 64 conjunctions."""
+    """Return a condition with at most `depth` levels above its leaves and 64 conjunctions."""
     while True:
         node = _node(rng, depth)
-        if conjunction_count(node) <= MOST_CONJUNCTIONS:
+        if conjunction_count(node) <= MAX_CONJUNCTIONS:
             return node
 
 
 def _node(rng: Random, depth: int) -> Condition:
-    # Branches get rarer further up, or hardly a large condition would be left under the limit.
     if depth == 0 or rng.random() < 0.2:
         return _leaf(rng)
     shape = rng.random()
     if shape < 0.2:
         return Not(_node(rng, depth - 1))
+    # Mostly two, because few conditions with more branches stay below the limit.
     parts = tuple(_node(rng, depth - 1) for _ in range(rng.choice((2, 2, 2, 3))))
     return And(parts) if shape < 0.55 else Or(parts)
 
@@ -135,12 +135,12 @@ def _leaf(rng: Random) -> Condition:
         case "compare":
             leaf = _comparison(rng, attribute, kind)
         case "between":
-            # Not outside of bigint, where the two comparisons would be `Outside`.
+            # Not beyond bigint, where the two comparisons would be `Outside`.
             beyond = kind != "integer"
             low, high = _literal(rng, kind, beyond), _literal(rng, kind, beyond)
             leaf = Between(attribute, low, high)
         case "in":
-            # More than ten literals make Spark look them up in a set: other code, same meaning.
+            # Spark uses a set for more than ten literals: other code with the same meaning.
             size = rng.choice((1, 2, 3, 4, 12))
             leaf = In(attribute, tuple(_literal(rng, kind) for _ in range(size)))
         case "null":
@@ -185,7 +185,7 @@ def _literal(rng: Random, kind: str, beyond: bool = True) -> Literal:
 
 
 def _near(rng: Random, moment: datetime) -> datetime:
-    """The time itself, or one microsecond off where the calendar goes on."""
+    """Return the time or one a microsecond off, if the calendar has it."""
     step = rng.choice((timedelta(), timedelta(), _MICROSECOND, -_MICROSECOND))
     try:
         return moment + step
@@ -197,12 +197,12 @@ def _near(rng: Random, moment: datetime) -> datetime:
 
 
 def event(rng: Random) -> dict[str, Any]:
-    """A random event with an entry for every attribute; None is null."""
+    """Return an event with an entry for every attribute; None is null."""
     return {attribute: value(rng, kind) for attribute, kind in SCHEMA.items()}
 
 
 def value(rng: Random, kind: str) -> Any:
-    """A random value of that kind, one in eight of them null."""
+    """Return a value of a kind; one in eight is null."""
     if rng.random() < 0.125:
         return None
     match kind:
@@ -233,6 +233,6 @@ _ARROW = {
 
 
 def arrow_table(events: Iterable[dict[str, Any]]) -> pa.Table:
-    """The events as a table with a column of the right type for every attribute."""
+    """Return events as a table with a column for every attribute."""
     schema = pa.schema([(attribute, _ARROW[kind]) for attribute, kind in SCHEMA.items()])
     return pa.Table.from_pylist(list(events), schema=schema)

@@ -1,15 +1,15 @@
-"""Oracles in plain Python: what a condition means, which rules match, which rank best.
+"""Oracles in plain Python: evaluate conditions, match and rank rules, and write conditions as SQL.
 
-Nothing here is shared with the library. A condition is a small tree of frozen dataclasses; an
-event is a dict of Python values whose types are those of the attributes' kinds: `int` (integer,
-Spark's bigint), `float` (number, double), `str` (category), `bool` (flag) and an aware `datetime`
-(time). `None`, or no entry at all, is null.
+This module shares no code with the library. A condition is a tree of frozen dataclasses. An event
+is a dict of Python values: `int` for an integer (Spark's bigint), `float` for a number (double),
+`str` for a category, `bool` for a flag and an aware `datetime` for a time. `None`, or no entry, is
+null.
 
-A literal's Python type is its SQL type as well: `int` is `5`, `Decimal` is the exact `5.5`,
+The Python type of a literal determines its SQL type: `int` is `5`, `Decimal` is the exact `5.5`,
 `float` is the double `5.5D`, `date` is `DATE '...'`.
 
-Spark departs from the meaning given here where an integer and exact literals together need more
-than its 38 digits: it rounds. `engine/test_spark_is_the_judge.py` has the examples.
+Spark differs in one case: it rounds if an integer and exact literals together need more than 38
+digits. `engine/test_spark_is_the_judge.py` has examples.
 """
 
 import math
@@ -60,9 +60,9 @@ class Compare:
 
 @dataclass(frozen=True)
 class Outside:
-    """An integer's < <= >= or > with an exact literal that no bigint reaches.
+    """A comparison (< <= >= >) of an integer with an exact literal beyond bigint.
 
-    Spark makes a constant of it while it finds types, which is then true or false for null too.
+    Spark's analyzer replaces it by TRUE or FALSE, also for null.
     """
 
     attribute: str
@@ -90,7 +90,7 @@ class IsNull:
 
 @dataclass(frozen=True)
 class NullSafe:
-    """`attribute <=> literal`: equality for which null is a value like any other."""
+    """`attribute <=> literal`: equality in which null equals null."""
 
     attribute: str
     literal: Literal
@@ -113,7 +113,7 @@ class Is:
 
 @dataclass(frozen=True)
 class Range:
-    """What an event may have in place of a value: all values from low to high."""
+    """All values from low to high, in place of a value of an event."""
 
     low: Any
     high: Any
@@ -125,7 +125,7 @@ Condition = Leaf | And | Or | Not
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule's id, condition and weights; a weight that is not given is 1."""
+    """The id, condition and weights of a rule; the default weight is 1."""
 
     id: Any
     where: Condition
@@ -136,7 +136,7 @@ class Rule:
 
 
 def truth(node: Condition, event: Event) -> Truth:
-    """Three-valued truth of a condition for one event; None is unknown."""
+    """Return the three-valued truth of a condition for an event; None is unknown."""
     match node:
         case Constant(value):
             return value
@@ -150,9 +150,9 @@ def truth(node: Condition, event: Event) -> Truth:
         case Compare(attribute, operator, literal):
             return _compare(event.get(attribute), operator, literal)
         case Outside(_, operator, literal):
-            return _compare(0, operator, literal)  # as for any integer
+            return _compare(0, operator, literal)  # the same for all integers
         case Between(attribute, low, high):
-            # Each bound meets the value in its own common type, as two comparisons do.
+            # Each bound is compared in its own common type, as in two comparisons.
             value = event.get(attribute)
             return _all([_compare(value, ">=", low), _compare(value, "<=", high)])
         case In(attribute, literals):
@@ -186,7 +186,7 @@ def _any(truths: list[Truth]) -> Truth:
 def _compare(value: Any, operator: str, literal: Literal) -> Truth:
     if value is None or literal is None:
         return None
-    a, b = _in_one_type([value, literal])
+    a, b = _to_common_type([value, literal])
     match operator:
         case "<":
             return a < b
@@ -206,28 +206,28 @@ def _compare(value: Any, operator: str, literal: Literal) -> Truth:
 def _in(value: Any, literals: Sequence[Literal]) -> Truth:
     if value is None:
         return None
-    # The list has one common type: a single double makes doubles of all of it.
-    first, *others = _in_one_type([value, *(x for x in literals if x is not None)])
+    # The list has one common type: one double makes all of them doubles.
+    first, *others = _to_common_type([value, *(x for x in literals if x is not None)])
     if first in others:
         return True
     return None if None in literals else False
 
 
-def _in_one_type(values: Sequence[Any]) -> list[Any]:
-    """The values as Spark compares them: all as doubles if one is a double, otherwise exactly."""
+def _to_common_type(values: Sequence[Any]) -> list[Any]:
+    """Return values as Spark compares them: all as doubles if one is a double, else exactly."""
     if any(isinstance(value, float) for value in values):
-        return [_double(value) for value in values]
-    return [_midnight(value) for value in values]
+        return [_double_order(value) for value in values]
+    return [_to_time(value) for value in values]
 
 
-def _double(value: int | float | Decimal) -> tuple[bool, float]:
-    """A sort key for Spark's order of doubles: NaN equals itself and is above everything."""
+def _double_order(value: int | float | Decimal) -> tuple[bool, float]:
+    """Return a sort key for Spark's order of doubles: NaN equals NaN and is above everything."""
     number = float(value)
     return (True, 0.0) if math.isnan(number) else (False, number)
 
 
-def _midnight(value: Any) -> Any:
-    """A date is its first moment when it meets a time."""
+def _to_time(value: Any) -> Any:
+    """Return midnight for a date, and any other value as it is."""
     if isinstance(value, date) and not isinstance(value, datetime):
         return datetime.combine(value, time(), UTC)
     return value
@@ -237,7 +237,7 @@ def _midnight(value: Any) -> Any:
 
 
 def matches(rules: Iterable[Rule], events: Iterable[Event]) -> set[tuple[int, Any]]:
-    """All pairs of (event number, rule id) where the rule's condition is true."""
+    """Return all pairs of (event number, rule id) where the condition is true."""
     rules = list(rules)
     return {
         (number, rule.id)
@@ -248,65 +248,66 @@ def matches(rules: Iterable[Rule], events: Iterable[Event]) -> set[tuple[int, An
 
 
 def holds(node: Condition, event: Event) -> bool:
-    """Whether a condition is true for an event, or for some event within its ranges."""
+    """Return whether a condition is true for an event, or for some event within its ranges."""
     if not any(isinstance(value, Range) for value in event.values()):
         return truth(node, event) is True
-    return any(holds_together(conjunction, event) for conjunction in conjunctions(node))
+    return any(conjunction_holds(conjunction, event) for conjunction in conjunctions(node))
 
 
-def holds_together(leaves: Sequence[Condition], event: Event) -> bool:
-    """Whether for each attribute some value in its range satisfies all leaves that test it."""
+def conjunction_holds(leaves: Sequence[Condition], event: Event) -> bool:
+    """Return whether for each attribute some value in its range satisfies all of its leaves."""
     for attribute in {_attribute(leaf) for leaf in leaves}:
-        mine = [leaf for leaf in leaves if _attribute(leaf) == attribute]
-        given = event.get(attribute) if attribute is not None else None
-        values = _telling(given, mine) if isinstance(given, Range) else [given]
-        if not any(all(truth(leaf, {attribute: v}) is True for leaf in mine) for v in values):
+        tests = [leaf for leaf in leaves if _attribute(leaf) == attribute]
+        value = event.get(attribute) if attribute is not None else None
+        values = _representatives(value, tests) if isinstance(value, Range) else [value]
+        if not any(all(truth(leaf, {attribute: v}) is True for leaf in tests) for v in values):
             return False
     return True
 
 
-def _telling(range_: Range, leaves: Sequence[Condition]) -> list[Any]:
-    """Values of a range among which there is one for every verdict that the leaves can give.
+def _representatives(range_: Range, leaves: Sequence[Condition]) -> list[Any]:
+    """Return values of a range that stand for all others: its ends, and the values near literals.
 
-    Verdicts change only at literals: so its ends, and what lies around the literals.
+    The truth of the leaves changes only at literals.
     """
-    found = [range_.low, range_.high]
+    values = [range_.low, range_.high]
     for leaf in leaves:
         bare: Any = leaf.part if isinstance(leaf, Not) else leaf
         literals = [getattr(bare, name, None) for name in ("literal", "low", "high")]
         for literal in [*literals, *getattr(bare, "literals", ())]:
             if literal is not None:
-                found += _around_literal(literal, type(range_.low))
-    return [value for value in found if range_.low <= value <= range_.high]
+                values += _neighbours(literal, type(range_.low))
+    return [value for value in values if range_.low <= value <= range_.high]
 
 
-def _around_literal(literal: Any, kind: type) -> list[Any]:
-    if kind is float:
+def _neighbours(literal: Any, type_: type) -> list[Any]:
+    """Return the values of a type around a literal."""
+    if type_ is float:
         number = float(literal)
         return [number, math.nextafter(number, math.inf), math.nextafter(number, -math.inf)]
-    if kind is datetime:
-        found = []
+    if type_ is datetime:
+        times = []
         for step in (-1, 0, 1):
-            with suppress(OverflowError):  # at the calendar's ends
-                found.append(_midnight(literal) + timedelta(microseconds=step))
-        return found
+            with suppress(OverflowError):  # at the ends of the calendar
+                times.append(_to_time(literal) + timedelta(microseconds=step))
+        return times
     if isinstance(literal, float) and not math.isfinite(literal):
         return []
-    middles = [math.floor(literal), math.ceil(literal)]
+    centres = [math.floor(literal), math.ceil(literal)]
     if isinstance(literal, float):
-        # Large integers are rounded to a double: up to half way to the next.
-        for way in (-math.inf, math.inf):
-            beyond = math.nextafter(literal, way)
+        # Large integers are rounded to a double, from half way to the next double.
+        for direction in (-math.inf, math.inf):
+            beyond = math.nextafter(literal, direction)
             if math.isfinite(beyond):
-                middles.append((int(literal) + int(beyond)) // 2)
-    return [middle + step for middle in middles for step in (-1, 0, 1)]
+                centres.append((int(literal) + int(beyond)) // 2)
+    return [centre + step for centre in centres for step in (-1, 0, 1)]
 
 
 def conjunctions(node: Condition, negated: bool = False) -> list[tuple[Condition, ...]]:
-    """The condition as an OR of ANDs of leaves, or of negated leaves.
+    """Return a condition as an OR of ANDs of leaves or negated leaves.
 
-    NOT goes to the leaves, BETWEEN is two comparisons, AND is distributed over OR; nothing is
-    simplified, and an IN stays one leaf.
+    NOT is pushed to the leaves, BETWEEN is two comparisons, and AND is distributed over OR.
+    Nothing is simplified, and IN is one leaf.
     """
     match node:
         case Not(part):
@@ -323,7 +324,7 @@ def conjunctions(node: Condition, negated: bool = False) -> list[tuple[Condition
 
 
 def conjunction_count(node: Condition, negated: bool = False) -> int:
-    """`len(conjunctions(node))` without making them, which may be too many to make."""
+    """Return `len(conjunctions(node))` without building them, as they can be too many."""
     match node:
         case Not(part):
             return conjunction_count(part, not negated)
@@ -341,32 +342,32 @@ def score(
     event_weights: Mapping[str, float] | None = None,
     order: Sequence[str] | None = None,
 ) -> float | None:
-    """The score of the rule's best matching conjunction, or None where none matches.
+    """Return the score of the best matching conjunction of a rule, or None if none matches.
 
-    `order` lists the attributes in the schema's order, in which weights are summed (it decides
-    the last bit of a sum); by default it is the order of the event's own entries.
+    `order` lists the attributes in the order of the schema, in which weights are added (it affects
+    the last bit of a sum). The default is the order of the event's entries.
     """
-    given = event_weights or {}
+    by_attribute = event_weights or {}
     best: float | None = None
     for conjunction in conjunctions(rule.where):
-        if holds_together(conjunction, event):
+        if conjunction_holds(conjunction, event):
             tested = {_attribute(leaf) for leaf in conjunction} - {None}
-            # Whatever else is asked of it: an attribute that must be null adds nothing.
-            tested -= {_attribute(leaf) for leaf in conjunction if _asks_for_null(leaf)}
+            # An attribute that must be null adds nothing, even if other leaves test it.
+            tested -= {_attribute(leaf) for leaf in conjunction if _is_null_test(leaf)}
             total = 0.0
             for attribute in order or [*event, *sorted(tested - set(event))]:
                 if attribute in tested:
-                    total += rule.weights.get(attribute, 1.0) * given.get(attribute, 1.0)
+                    total += rule.weights.get(attribute, 1.0) * by_attribute.get(attribute, 1.0)
             best = total if best is None else max(best, total)
     return best
 
 
 def _attribute(leaf: Condition) -> str | None:
-    """The attribute that a leaf of a conjunction tests, if any."""
+    """Return the attribute that a leaf or negated leaf tests, if any."""
     return getattr(leaf.part if isinstance(leaf, Not) else leaf, "attribute", None)
 
 
-def _asks_for_null(leaf: Condition) -> bool:
+def _is_null_test(leaf: Condition) -> bool:
     return isinstance(leaf, IsNull) or leaf == NullSafe(_attribute(leaf) or "", None)
 
 
@@ -376,9 +377,9 @@ def scores(
     event_weights: Mapping[str, float] | None = None,
     order: Sequence[str] | None = None,
 ) -> dict[Any, float]:
-    """The score of every rule that matches, by rule id, in the order of addition."""
-    found = {rule.id: score(rule, event, event_weights, order) for rule in rules}
-    return {id_: value for id_, value in found.items() if value is not None}
+    """Return the score of every rule that matches, by rule id, in the order of addition."""
+    by_id = {rule.id: score(rule, event, event_weights, order) for rule in rules}
+    return {id_: value for id_, value in by_id.items() if value is not None}
 
 
 def top(
@@ -388,22 +389,22 @@ def top(
     event_weights: Mapping[str, float] | None = None,
     order: Sequence[str] | None = None,
 ) -> list[tuple[Any, float]]:
-    """The k best (rule id, score), best first; ties go to the rule added first."""
-    found = scores(rules, event, event_weights, order)
-    return sorted(found.items(), key=lambda pair: -pair[1])[:k]  # sorted() is stable
+    """Return the k best (rule id, score), best first; ties go to the rule added first."""
+    by_id = scores(rules, event, event_weights, order)
+    return sorted(by_id.items(), key=lambda pair: -pair[1])[:k]  # sorted() is stable
 
 
 # --- text ---------------------------------------------------------------------------------------
 
 _MIRRORED = {"<": ">", "<=": ">=", "=": "=", "<>": "<>", ">=": "<=", ">": "<"}
-_OR, _AND, _NOT, _PREDICATE = range(4)  # how tightly the outermost operator of a text binds
+_OR, _AND, _NOT, _PREDICATE = range(4)  # precedence of the outermost operator of a text
 
 
 def sql(node: Condition, rng: Random | None = None) -> str:
-    """The condition as SQL text.
+    """Return a condition as SQL.
 
-    Without `rng` it is the plainest spelling; with it, a random one of equal meaning: mirrored
-    comparisons, other names of operators and literals, letter case, spaces and parentheses.
+    Without `rng` it is in the plainest spelling. With `rng` it is in a random equivalent spelling:
+    mirrored comparisons, synonyms of operators and literals, letter case, spaces and parentheses.
     """
     return _text(node, _OR, rng)
 
@@ -413,12 +414,12 @@ def _pick(rng: Random | None, plain: str, *others: str) -> str:
 
 
 def _often(rng: Random | None, plain: str, *others: str) -> str:
-    """Like `_pick`, but the plain spelling three times in four."""
+    """Return the plain spelling three times in four, otherwise one of the others."""
     return plain if rng is None or rng.random() < 0.75 else rng.choice(others)
 
 
 def _join(rng: Random | None, *words: str) -> str:
-    """The words with space between them: keywords need some, and any white space will do."""
+    """Return the words with some white space between them."""
     text = words[0]
     for word in words[1:]:
         text += _often(rng, " ", "  ", "\n", "\t", " \n ") + word
@@ -430,24 +431,24 @@ def _keyword(rng: Random | None, *words: str) -> str:
 
 
 def _text(node: Condition, outer: int, rng: Random | None) -> str:
-    text, binding = _bare_text(node, rng)
-    if binding < outer:
+    text, precedence = _bare_text(node, rng)
+    if precedence < outer:
         return f"({text})"
     return _often(rng, text, f"({text})", f"( {text} )")
 
 
 def _bare_text(node: Condition, rng: Random | None) -> tuple[str, int]:
-    """A condition's text without parentheses around it, and how tightly it binds."""
+    """Return a condition's text without parentheses around it, and its precedence."""
     match node:
         case And(parts) | Or(parts):
-            word, binding = ("AND", _AND) if isinstance(node, And) else ("OR", _OR)
-            texts = [_text(part, binding, rng) for part in parts]
+            word, precedence = ("AND", _AND) if isinstance(node, And) else ("OR", _OR)
+            texts = [_text(part, precedence, rng) for part in parts]
             text = texts[0]
             for other in texts[1:]:
                 text = _join(rng, text, _keyword(rng, word), other)
-            return text, binding
+            return text, precedence
         case Not(Between() | In() | IsNull() | Is() | NullSafe() as leaf):
-            # `x NOT IN (...)`, `NOT x IN (...)` and `NOT (x IN (...))` are all one.
+            # `x NOT IN (...)`, `NOT x IN (...)` and `NOT (x IN (...))` are equivalent.
             fused = _leaf_text(leaf, rng, "NOT")
             if fused is not None and _pick(rng, "fused", "apart") == "fused":
                 return fused, _PREDICATE
@@ -470,7 +471,7 @@ def _negation(part: Condition, rng: Random | None) -> tuple[str, int]:
 
 
 def _leaf_text(leaf: Condition, rng: Random | None, negation: str = "") -> str | None:
-    """A predicate's text, with NOT inside of it if asked; None if it has no such form."""
+    """Return a predicate's text, with the negation inside, or None if it has no such form."""
     negations = [negation] if negation else []
     match leaf:
         case Constant(value):
@@ -482,7 +483,7 @@ def _leaf_text(leaf: Condition, rng: Random | None, negation: str = "") -> str |
             if _often(rng, "straight", "mirrored") == "mirrored":
                 left, operator, right = right, _MIRRORED[operator], left
             spellings = {"=": ("=", "=="), "<>": ("<>", "!=")}.get(operator, (operator,))
-            return left + _around(rng, _pick(rng, *spellings)) + right
+            return left + _space_around(rng, _pick(rng, *spellings)) + right
         case Between(attribute, low, high):
             return _join(
                 rng,
@@ -510,11 +511,11 @@ def _leaf_text(leaf: Condition, rng: Random | None, negation: str = "") -> str |
                 return _join(rng, left, _keyword(rng, "IS", "NOT", "DISTINCT", "FROM"), right)
             if _often(rng, "straight", "mirrored") == "mirrored":
                 left, right = right, left
-            return left + _around(rng, "<=>") + right
+            return left + _space_around(rng, "<=>") + right
     raise TypeError(f"not a predicate: {leaf!r}")
 
 
-def _around(rng: Random | None, operator: str) -> str:
+def _space_around(rng: Random | None, operator: str) -> str:
     return _pick(rng, f" {operator} ", operator, f" {operator}", f"{operator}\t", f"\n{operator} ")
 
 
@@ -554,7 +555,7 @@ def _double_literal(value: float, rng: Random | None) -> str:
     if not math.isfinite(value):
         name = "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         return _keyword(rng, "CAST") + f"('{name}' {_keyword(rng, 'AS', 'DOUBLE')})"
-    shortest = repr(value)  # reads back as the same double, with or without an exponent
+    shortest = repr(value)  # parses to the same double, with or without an exponent
     if "e" in shortest:
         return _signed(rng, shortest, shortest.upper())
     return _signed(rng, f"{shortest}D", f"{shortest}e0", f"{shortest}d", f"{shortest}E+0")
