@@ -211,6 +211,10 @@ class Version:
             tested = [live.attributes for live in self.segments]
             if tested == [live.attributes for live in before.segments]:
                 self.__dict__["_rows"] = before.__dict__["_rows"]
+        if before is not None and "directory" in before.__dict__ and self.id_type == before.id_type:
+            segments = [live.segment for live in self.segments]
+            if segments == [live.segment for live in before.segments]:
+                self.__dict__["directory"] = before.__dict__["directory"]
         return self
 
 
@@ -240,15 +244,17 @@ def find_many(
         return found
     plain = [plain_id(id) for id in ids]
     usable = [i for i, id in enumerate(plain) if can_be_id(id, id_type)]
-    if not usable:
+    if not usable or not segments:
         return found
     wanted = None
+    if len(usable) > 1:
+        wanted = pa.array([plain[i] for i in usable], segments[0].segment.roster.ids.type)
     for number, live in enumerate(segments):
-        if wanted is None:
-            wanted = pa.array([plain[i] for i in usable], live.segment.roster.ids.type)
-        for i, place in zip(usable, live.segment.ids.find_many(wanted).tolist(), strict=True):
+        index = live.segment.ids
+        places = [index.find(plain[usable[0]])] if wanted is None else index.find_many(wanted)
+        for i, place in zip(usable, places, strict=True):
             if place >= 0 and live.is_alive(place):
-                found[i] = number, place
+                found[i] = number, int(place)
     return found
 
 
