@@ -8,8 +8,8 @@ from tocsin.errors import RuleError, near
 from tocsin.index.bestar.index import BEStar
 from tocsin.index.cells.grid import Grid
 from tocsin.index.cells.ntree import NTree
-from tocsin.index.constructs.intervals import Intervals
-from tocsin.index.constructs.rectangles import Rectangles
+from tocsin.index.constructs.intervals.index import Intervals
+from tocsin.index.constructs.rectangles.index import Rectangles
 from tocsin.index.counting.index import Counting
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.keyed.index import Keyed

@@ -1,0 +1,79 @@
+"""Virtual construct rectangles behind the protocol of indexes; the package tells what they are."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Self
+
+import numpy as np
+
+from tocsin.index.array_index import ArrayIndex
+from tocsin.index.constructs.decomposition import check_length
+from tocsin.index.constructs.rectangles.building import build_layout
+from tocsin.index.constructs.rectangles.changes import insert_conjunctions, remove_conjunctions
+from tocsin.index.constructs.rectangles.layout import Layout
+from tocsin.index.constructs.rectangles.matching import propose, tally
+from tocsin.index.constructs.rectangles.validation import check_layout
+from tocsin.model.conjunctions import Conjunctions, joined
+from tocsin.model.keys import EventBatch, key_column
+
+
+class Rectangles(ArrayIndex):
+    """Boxes over two attributes in the lists of virtual constructs."""
+
+    name: ClassVar[str] = "rectangles"
+    version: ClassVar[int] = 2
+
+    layout_class = Layout
+    counts = True
+    changes_in_place = True
+
+    def proves_all(self) -> bool:
+        """Tell whether boxes cover whole cells, and none is found twice."""
+        return bool(self.layout.proven.all()) and not self.layout.overlapped.any()
+
+    @classmethod
+    def build(
+        cls,
+        conjunctions: Conjunctions,
+        floats: np.ndarray,
+        longest: int | None = None,
+        overlapped: bool = False,
+        hashed: bool | None = None,
+    ) -> Self:
+        """Index boxes over the two most selective attributes.
+
+        `longest` is L, a power of two. With `overlapped` the pieces of a box are all of one size,
+        and may overlap. With `hashed` only activated constructs have lists. Both `longest` and
+        `hashed` are chosen by memory if they are not given.
+        """
+        check_length(longest)
+        layout = build_layout(conjunctions, floats, longest, overlapped, hashed)
+        return cls(conjunctions, layout)
+
+    def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
+        """Propose the lists of the constructs around an event; see `Index.candidates`."""
+        x, y = (key_column(batch.keys, int(a)) for a in self.layout.attribute)
+        size = self.conjunctions.size
+        return propose(self.layout, x, y, size, batch.first, batch.stop, offsets, out)
+
+    def count(self, batch: EventBatch, counts: np.ndarray) -> None:
+        """Add the number of matches to `counts`; see `Index.count`."""
+        x, y = (key_column(batch.keys, int(a)) for a in self.layout.attribute)
+        tally(self.layout, x, y, batch.first, counts)
+
+    def validate(self, attributes: int) -> None:
+        """Raise unless constructs have lists, and no cell is in more boxes than there are."""
+        check_layout(self.layout, self.conjunctions.size, attributes)
+
+    def insert(self, more: Conjunctions) -> None:
+        """Decompose further conjunctions on the lattice there is, numbered on.
+
+        Boxes beyond the lattice lie in its rim; after many of those, build again.
+        """
+        changed = insert_conjunctions(self.layout, more, self.conjunctions.size)
+        self.become(joined([self.conjunctions, more]), changed)
+
+    def remove(self, numbers: np.ndarray) -> None:
+        """Take conjunctions out of all lists; their numbers stay theirs."""
+        changed = remove_conjunctions(self.layout, self.conjunctions.size, numbers)
+        self.become(self.conjunctions, changed)
