@@ -11,8 +11,9 @@ import numpy as np
 
 from tocsin.engine.segment import Indexed
 from tocsin.index.cells.grid import Grid, levels
-from tocsin.index.constructs.intervals import Intervals
-from tocsin.index.constructs.rectangles import Rectangles, runs_if_whole
+from tocsin.index.constructs.intervals.index import Intervals
+from tocsin.index.constructs.rectangles.index import Rectangles
+from tocsin.index.constructs.rectangles.lattice import count_runs_if_whole
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.keyed.building import expected
 from tocsin.index.keyed.index import Keyed
@@ -103,7 +104,7 @@ def _costs(
     words += _counted(round(times * looked), "conjunction") + " under these"
     yield _FIND + 2 * _FIND * present + times * looked * _TEST, Keyed, words
     words = f"an event meets about {met:,.0f} of {_counted(n, 'conjunction')}"
-    cover = runs_if_whole(boxes)
+    cover = count_runs_if_whole(boxes)
     if cover is not None:
         cost = _FIND + cover * _RUN + met * _COPY
         yield cost, Rectangles, f"{words}, which overlap much on a lattice of whole numbers"

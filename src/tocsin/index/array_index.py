@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from tocsin.index.options import Option, checked_options
+from tocsin.index.options import Option, check_options
 from tocsin.jit import freeze_fields
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import EventBatch
@@ -34,9 +34,15 @@ class ArrayIndex:
         self.proven = self.proves_all()
 
     @classmethod
-    def checked(cls, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all options, given or default; raise if one is unknown or not allowed."""
-        return checked_options(cls.name, cls.options, options)
+    def build(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Self:
+        """Check the options, and lay out conjunctions; see `Index.build`."""
+        chosen = check_options(cls.name, cls.options, options)
+        return cls(conjunctions, cls.build_layout(conjunctions, floats, **chosen))
+
+    @classmethod
+    def build_layout(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Any:
+        """Return the layout of conjunctions, with all options that the class declares."""
+        raise NotImplementedError
 
     @abstractmethod
     def proves_all(self) -> bool:

@@ -34,7 +34,7 @@ from tocsin.index.bestar.topk import find_best
 from tocsin.index.bestar.tuning import charge, mark_fallen
 from tocsin.index.bestar.validation import check_tree
 from tocsin.index.finish import BestRules, EventWeights
-from tocsin.index.options import Option, choice, flag, integer, number
+from tocsin.index.options import Option, check_options, choice, flag, integer, number
 from tocsin.jit import frozen
 from tocsin.model.conjunctions import Conjunctions, joined
 from tocsin.model.keys import EventBatch
@@ -85,7 +85,7 @@ class BEStar(ArrayIndex):
 
         For a tree that has grown by insertions alone (BE*), build it of none and insert.
         """
-        chosen = cls.checked(options)
+        chosen = check_options(cls.name, cls.options, options)
         chosen["splitting"] = _SPLITTING.index(chosen["splitting"])
         numbers = np.array(list(chosen.values()), np.float64)
         index = cls(conjunctions, _empty_tree(conjunctions, numbers))

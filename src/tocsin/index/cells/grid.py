@@ -27,12 +27,12 @@ two attributes together: use `keyed` for those.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tocsin.index.cells.building import Filed, Filing
-from tocsin.index.cells.layout import Nodes
+from tocsin.index.cells.layout import Cells, Nodes
 from tocsin.index.plane import Boxes, boxes_over, chosen_axes, sides
 from tocsin.model.conjunctions import Conjunctions
 
@@ -133,12 +133,11 @@ class Grid(Filed):
     version: ClassVar[int] = 1
 
     @classmethod
-    def build(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Self:
+    def build_layout(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Cells:
         """Choose axes and cell sizes, and file the boxes."""
-        cls.checked(options)
         axes, is_float = chosen_axes(conjunctions, floats)
         boxes = boxes_over(conjunctions, axes, is_float)
-        return cls(conjunctions, GridFiling(boxes).cells(axes))
+        return GridFiling(boxes).cells(axes)
 
 
 class GridFiling(Filing):

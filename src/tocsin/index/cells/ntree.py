@@ -15,12 +15,12 @@ every tier. With n = 32 there are few, and it comes near.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tocsin.index.cells.building import Filed, Filing
-from tocsin.index.cells.layout import BITS, Nodes
+from tocsin.index.cells.layout import BITS, Cells, Nodes
 from tocsin.index.options import Option, integer
 from tocsin.index.plane import boxes_over, chosen_axes, sides
 from tocsin.model.conjunctions import Conjunctions
@@ -43,13 +43,11 @@ class NTree(Filed):
     }
 
     @classmethod
-    def build(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Self:
+    def build_layout(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Cells:
         """Choose axes, and split leaves until they are short."""
-        chosen = cls.checked(options)
         axes, is_float = chosen_axes(conjunctions, floats)
         boxes = boxes_over(conjunctions, axes, is_float)
-        filing = TreeFiling(boxes, chosen["fan_out"], chosen["leaf_capacity"])
-        return cls(conjunctions, filing.cells(axes))
+        return TreeFiling(boxes, options["fan_out"], options["leaf_capacity"]).cells(axes)
 
 
 class TreeFiling(Filing):

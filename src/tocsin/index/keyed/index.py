@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -32,10 +32,9 @@ class Keyed(ArrayIndex):
         return bool((self.layout.candidate >= 0).all())
 
     @classmethod
-    def build(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Self:
+    def build_layout(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Layout:
         """Code all predicates, choose keys, sort."""
-        cls.checked(options)
-        return cls(conjunctions, filed(conjunctions, len(floats)))
+        return filed(conjunctions, len(floats))
 
     def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
         """Propose what the key, the second and the other coded predicates let through."""
