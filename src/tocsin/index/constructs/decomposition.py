@@ -3,9 +3,9 @@
 Wu, Chen, Yu: Indexing continual range queries for efficient stream processing (intervals, section
 2), and VCR indexing for fast event matching (rectangles, section 2).
 
-This is the reference, in plain Python, to be read before the kernels. The indexes use its two
-tables, `count_too_short` and `find_cover_runs`. The other functions are called by tests alone: these
-show that the papers' theorems hold for them, and that the kernels which build `intervals` and
+This is the reference, in plain Python: read it before the kernels. The indexes use its two
+tables, `count_too_short` and `find_cover_runs`. Only tests call the other functions. They
+show that the papers' theorems hold for them, and that the kernels that build `intervals` and
 `rectangles` decompose as they do.
 """
 
