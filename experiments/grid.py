@@ -13,7 +13,7 @@ from experiments.rivals import ShapelyTree, grown, packed
 from experiments.verdicts import Finding, at_least, at_most
 from tocsin.index.cells.grid import Grid, GridFiling
 from tocsin.index.cells.ntree import NTree, TreeFiling
-from tocsin.index.plane import boxes_over
+from tocsin.index.plane import build_boxes
 
 SIZES = {
     "tiny": dict(
@@ -92,7 +92,7 @@ AXES = np.arange(2, dtype=np.int32)
 
 def fixed_grid(low: np.ndarray, high: np.ndarray, points: np.ndarray, across: int) -> Indexed:
     made, floats = boxes(low, high, True)
-    cells = FixedFiling(boxes_over(made, AXES, floats), across).cells(AXES)
+    cells = FixedFiling(build_boxes(made, AXES, floats), across).cells(AXES)
     return Indexed(Grid(made, cells), points, True)
 
 
@@ -113,7 +113,7 @@ def tuned_tree(low: np.ndarray, high: np.ndarray, points: np.ndarray, n: int) ->
     on the data: no one number would be fair to the trees.
     """
     made, floats = boxes(low, high, True)
-    flat = boxes_over(made, AXES, floats)
+    flat = build_boxes(made, AXES, floats)
     tried = {}
     for capacity, room in ((8, 1), (32, 4), (128, 4)) if n < 8 else ((64, 1), (128, 4)):
         filing = DeepFiling(flat, n)

@@ -29,8 +29,8 @@ from tocsin.index.cells.layout import (
     propose,
     tally,
 )
-from tocsin.index.plane import EXACT_INTEGERS, Boxes, boxes_over, keys_of, scale_of, values
-from tocsin.index.posting_lists import check_entries, left_out, places_of, put_in
+from tocsin.index.plane import EXACT_INTEGERS, Boxes, build_boxes, compute_scale, to_keys, to_values
+from tocsin.index.posting_lists import check_entries, delete_entries, find_entries, insert_entries
 from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, UInt64Out, freeze_fields, frozen, kernel
 from tocsin.model.conjunctions import Conjunctions, joined
 from tocsin.model.keys import FAR_INTEGER, NARROW, EventBatch, key_column
@@ -110,7 +110,7 @@ class Filed(ArrayIndex):
         after many insertions where it was empty, build again.
         """
         g, before = self.layout, self.conjunctions.size
-        lists, ids, words = _entries(g, boxes_over(more, g.attribute, g.floats))
+        lists, ids, words = _entries(g, build_boxes(more, g.attribute, g.floats))
         check_entries(len(g.ids) + len(ids))
         ids = np.where(ids < 0, ids - before, ids + before)
         # What a cell gets goes to the end of its full list, or of its part list.
@@ -118,25 +118,25 @@ class Filed(ArrayIndex):
         changed = {
             "settled": g.settled & bool(ids.min(initial=0) >= 0),
             "heads": _shifted(g.heads, lists, 1),
-            "ids": put_in(g.ids, g.heads[2 * lists + 1 + part], ids),
-            "words": put_in(g.words, g.heads[2 * lists[part] + 4], words[part]),
+            "ids": insert_entries(g.ids, g.heads[2 * lists + 1 + part], ids),
+            "words": insert_entries(g.words, g.heads[2 * lists[part] + 4], words[part]),
         }
         self.become(joined([self.conjunctions, more]), changed)
 
     def remove(self, numbers: np.ndarray) -> None:
         """Take conjunctions out of all lists; their numbers stay theirs."""
         g = self.layout
-        places = places_of(g.ids, self.conjunctions.size, numbers)
+        places = find_entries(g.ids, self.conjunctions.size, numbers)
         begins = g.heads.reshape(-1, 4)[:, :2].reshape(-1)
         lists = np.searchsorted(begins, places, side="right") - 1
         part = lists % 2 == 1
         words = g.heads[2 * lists[part]] + (places - begins[lists])[part]
-        ids = left_out(g.ids, places)
+        ids = delete_entries(g.ids, places)
         changed = {
             "settled": np.array([ids.min(initial=0) >= 0]),
             "heads": _shifted(g.heads, lists, -1),
             "ids": ids,
-            "words": left_out(g.words, words),
+            "words": delete_entries(g.words, words),
         }
         self.become(self.conjunctions, changed)
 
@@ -178,7 +178,9 @@ def _roots_for(g: Cells, boxes: Boxes) -> np.ndarray:
         covered = np.ones(boxes.size)
         for axis in (0, 1):
             low, high = (
-                values(keys[axis * boxes.size : (axis + 1) * boxes.size], bool(boxes.floats[axis]))
+                to_values(
+                    keys[axis * boxes.size : (axis + 1) * boxes.size], bool(boxes.floats[axis])
+                )
                 for keys in (boxes.low, boxes.high)
             )
             at = 2 * root + axis
@@ -209,7 +211,7 @@ def spread(
 
     For a few boxes among many cells. A cell has the full list 2 c and the part list 2 c + 1.
     """
-    gap, across, base, settled = n.gap, n.across, n.base, b.settled
+    gap, across, base, settled = n.gap, n.across, n.base, b.exact
     made = passed = 0
     for i in range(box.shape[0]):
         a = 2 * np.int64(node[i])
@@ -331,7 +333,7 @@ class Filing(ABC):
             if not len(box):
                 break
         ends = np.array([self.id_count, self.id_count, self.word_count, -1])
-        whole = bool(self.boxes.settled.all())
+        whole = bool(self.boxes.exact.all())
         of_nodes = {f: np.concatenate([getattr(n, f) for n in self.nodes]) for f in Nodes._fields}
         return freeze_fields(
             Cells,
@@ -416,12 +418,12 @@ def _axis(
 ) -> tuple[Any, ...]:
     """Return first, last, origin, scale, across and gap of one axis of several nodes."""
     if not is_float:
-        # Within what `keys_of` can say, so that keys and origin agree.
+        # Within what `to_keys` can say, so that keys and origin agree.
         begin, end = (
             np.clip(whole, -FAR_INTEGER, FAR_INTEGER) for whole in (np.floor(begin), np.ceil(end))
         )
-    first, last = keys_of(begin, is_float), keys_of(end, is_float)
-    scale = scale_of(across * float(CODES), begin, end)
+    first, last = to_keys(begin, is_float), to_keys(end, is_float)
+    scale = compute_scale(across * float(CODES), begin, end)
     across = np.where(scale > 0, across, 1)
     gap = np.zeros(len(begin), np.int64)
     if not is_float:

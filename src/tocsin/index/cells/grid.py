@@ -33,7 +33,7 @@ import numpy as np
 
 from tocsin.index.cells.building import Filed, Filing
 from tocsin.index.cells.layout import Nodes
-from tocsin.index.plane import Boxes, boxes_over, chosen_axes, sides
+from tocsin.index.plane import Boxes, build_boxes, choose_axes, measure_sides
 from tocsin.model.conjunctions import Conjunctions
 
 _BYTES_A_BOX = 80
@@ -135,8 +135,8 @@ class Grid(Filed):
     @classmethod
     def build(cls, conjunctions: Conjunctions, floats: np.ndarray) -> Self:
         """Choose axes and cell sizes, and file the boxes."""
-        axes, is_float = chosen_axes(conjunctions, floats)
-        boxes = boxes_over(conjunctions, axes, is_float)
+        axes, is_float = choose_axes(conjunctions, floats)
+        boxes = build_boxes(conjunctions, axes, is_float)
         return cls(conjunctions, GridFiling(boxes).cells(axes))
 
 
@@ -151,8 +151,8 @@ class GridFiling(Filing):
 
     def roots(self) -> tuple[Nodes, np.ndarray, np.ndarray]:
         """Return the roots and which boxes go to which: the large ones apart from the small."""
-        begin_x, end_x, side_x = sides(self.boxes, 0)
-        begin_y, end_y, side_y = sides(self.boxes, 1)
+        begin_x, end_x, side_x = measure_sides(self.boxes, 0)
+        begin_y, end_y, side_y = measure_sides(self.boxes, 1)
         across, level = levels(side_x, side_y)
         begin = np.tile([[begin_x, begin_y]], (len(across), 1))
         end = np.tile([[end_x, end_y]], (len(across), 1))

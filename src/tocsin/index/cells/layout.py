@@ -366,7 +366,7 @@ def encode(n: Nodes, b: Boxes, box: Int32s, node: Int32s, codes: Int64Out) -> No
     """
     low, high, floats = b.low, b.high, b.floats
     first, last, origin, scale, gap, across = n.first, n.last, n.origin, n.scale, n.gap, n.across
-    size = b.settled.shape[0]
+    size = b.exact.shape[0]
     for i in range(box.shape[0]):
         for axis in range(2):
             a = 2 * np.int64(node[i]) + axis
@@ -441,7 +441,7 @@ def fill_lists(
     Where `full` is -1, boxes that cover the cell go to its part list, with a word that any event
     passes. Boxes that would be in the part list of a cell with a node below go to `next_box`.
     """
-    gap, across, base, settled = n.gap, n.across, n.base, b.settled
+    gap, across, base, settled = n.gap, n.across, n.base, b.exact
     passed = 0
     for i in range(box.shape[0]):
         a = 2 * np.int64(node[i])
@@ -507,7 +507,7 @@ def crowds(
     in shares of the domain: of it all where it is too narrow to cut.
     """
     gap, across, base, origin, scale = n.gap, n.across, n.base, n.origin, n.scale
-    lows, highs, floats, size = b.low, b.high, b.floats, b.settled.shape[0]
+    lows, highs, floats, size = b.low, b.high, b.floats, b.exact.shape[0]
     for i in range(box.shape[0]):
         a = 2 * np.int64(node[i])
         low_x, high_x, low_y, high_y = codes[4 * i : 4 * i + 4]

@@ -21,7 +21,7 @@ import numpy as np
 from tocsin.errors import RuleError
 from tocsin.index.cells.building import Filed, Filing
 from tocsin.index.cells.layout import BITS, Nodes
-from tocsin.index.plane import boxes_over, chosen_axes, sides
+from tocsin.index.plane import build_boxes, choose_axes, measure_sides
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import NARROW
 
@@ -42,8 +42,8 @@ class NTree(Filed):
         """Choose axes, and split leaves until they are short; n children across."""
         if n < 2:
             raise RuleError(f"a node must have 2 or more children across; got n={n!r}")
-        axes, is_float = chosen_axes(conjunctions, floats)
-        boxes = boxes_over(conjunctions, axes, is_float)
+        axes, is_float = choose_axes(conjunctions, floats)
+        boxes = build_boxes(conjunctions, axes, is_float)
         return cls(conjunctions, TreeFiling(boxes, n).cells(axes))
 
 
@@ -62,7 +62,7 @@ class TreeFiling(Filing):
     def roots(self) -> tuple[Nodes, np.ndarray, np.ndarray]:
         """Return the one root, over the whole domain."""
         size = self.boxes.size
-        spans = [sides(self.boxes, axis) for axis in (0, 1)]
+        spans = [measure_sides(self.boxes, axis) for axis in (0, 1)]
         begin, end = (np.array([[span[i] for span in spans]]) for i in (0, 1))
         across = np.full((1, 2), self.n)
         # Coarser if most boxes cover most of the domain; the tree is then hardly one.

@@ -40,8 +40,8 @@ import numpy as np
 
 from tocsin.index.array_index import ArrayIndex
 from tocsin.index.constructs.decomposition import check_length, too_short
-from tocsin.index.plane import chosen_axes, domain, keys_of, scale_of, values
-from tocsin.index.posting_lists import left_out, less_left_out, places_of, put_in
+from tocsin.index.plane import choose_axes, compute_scale, find_domain, to_keys, to_values
+from tocsin.index.posting_lists import delete_entries, find_entries, insert_entries, shift_offsets
 from tocsin.jit import (
     Float64s,
     Int32Out,
@@ -127,7 +127,7 @@ class Intervals(ArrayIndex):
     ) -> Self:
         """File the intervals of the most selective attribute; `longest` is L, a power of two."""
         check_length(longest)
-        (attribute, _), (is_float, _) = chosen_axes(conjunctions, floats)
+        (attribute, _), (is_float, _) = choose_axes(conjunctions, floats)
         n = conjunctions.size
         low, high = np.empty(n, np.int64), np.empty(n, np.int64)
         settled = np.empty(n, np.uint8)
@@ -217,12 +217,12 @@ class Intervals(ArrayIndex):
             picked = picked[np.lexsort((key[picked], cell[picked]))]
             at = np.empty(len(picked), np.int64)
             find_places(offsets, old, cell[picked], key[picked], at)
-            made[f"{name}_id"] = put_in(getattr(g, f"{name}_id"), at, ids[picked])
+            made[f"{name}_id"] = insert_entries(getattr(g, f"{name}_id"), at, ids[picked])
             if name == "inside":
-                made["inside_low"] = put_in(g.inside_low, at, low[picked])
-                made["inside_high"] = put_in(g.inside_high, at, high[picked])
+                made["inside_low"] = insert_entries(g.inside_low, at, low[picked])
+                made["inside_high"] = insert_entries(g.inside_high, at, high[picked])
             else:
-                made[f"{name}_key"] = put_in(old, at, key[picked])
+                made[f"{name}_key"] = insert_entries(old, at, key[picked])
             counts = np.bincount(cell[picked], minlength=len(offsets) - 1)
             made[name] = offsets + np.concatenate([[0], np.cumsum(counts)])
         logarithmic = bool((g.each != g.longest).any()) or int(g.longest.max()) == 1
@@ -232,7 +232,7 @@ class Intervals(ArrayIndex):
         if len(pieces):
             cursor = np.cumsum(counts) - counts
             cut(lattice, level, first, last, logarithmic, ids, cursor, pieces)
-        made["piece_id"] = put_in(g.piece_id, np.repeat(g.piece[1:], counts), pieces)
+        made["piece_id"] = insert_entries(g.piece_id, np.repeat(g.piece[1:], counts), pieces)
         made["piece"] = g.piece + np.concatenate([[0], np.cumsum(counts)])
         made["settled"] = g.settled & bool(settled.all())
         self.become(joined([self.conjunctions, more]), made)
@@ -247,10 +247,10 @@ class Intervals(ArrayIndex):
             ("inside", ["inside_low", "inside_high"]),
             ("piece", []),
         ):
-            places = places_of(getattr(g, f"{name}_id"), self.conjunctions.size, numbers)
-            made[name] = less_left_out(getattr(g, name), places)
+            places = find_entries(getattr(g, f"{name}_id"), self.conjunctions.size, numbers)
+            made[name] = shift_offsets(getattr(g, name), places)
             for field in (f"{name}_id", *beside):
-                made[field] = left_out(getattr(g, field), places)
+                made[field] = delete_entries(getattr(g, field), places)
         self.become(self.conjunctions, made)
 
     def _levels_for(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
@@ -260,8 +260,8 @@ class Intervals(ArrayIndex):
         for v in range(len(g.first) - 2, -1, -1):
             cells = g.cells[v + 1] - g.cells[v]
             end = g.origin[v] + (cells / g.scale[v] if g.scale[v] > 0 else 0.0)
-            side = np.clip(values(high, is_float), g.origin[v], end)
-            side -= np.clip(values(low, is_float), g.origin[v], end)
+            side = np.clip(to_values(high, is_float), g.origin[v], end)
+            side -= np.clip(to_values(low, is_float), g.origin[v], end)
             level[side * g.scale[v] <= _LONG] = v
         return level
 
@@ -480,11 +480,11 @@ def levels_of(
 ) -> tuple[list[Level], np.ndarray]:
     """Return lattices for intervals of different lengths, and which one each interval is on."""
     n = len(low)
-    begin, end = domain(low, high, is_float)
+    begin, end = find_domain(low, high, is_float)
     side = np.ones(n)
     if end - begin >= NARROW:
-        side = np.clip(values(high, is_float), begin, end)
-        side = (side - np.clip(values(low, is_float), begin, end)) / (end - begin)
+        side = np.clip(to_values(high, is_float), begin, end)
+        side = (side - np.clip(to_values(low, is_float), begin, end)) / (end - begin)
     level = np.zeros(n, np.int32)
     rest = np.arange(n)
     levels: list[Level] = []
@@ -522,12 +522,12 @@ def filed(
     skip = np.zeros((len(levels), max(v.longest for v in levels)), np.int64)
     for row, v in zip(skip, levels):
         row[: v.longest] = too_short(v.longest, logarithmic)
-    scale = scale_of(count, begin, end)
+    scale = compute_scale(count, begin, end)
     lattice = freeze_fields(
         Lattice,
         floats=[is_float],
-        first=keys_of(begin, is_float),
-        last=keys_of(end, is_float),
+        first=to_keys(begin, is_float),
+        last=to_keys(end, is_float),
         origin=begin,
         scale=scale,
         cells=np.concatenate([[0], np.cumsum(count)]),

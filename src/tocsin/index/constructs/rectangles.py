@@ -46,13 +46,19 @@ from tocsin.index.constructs.intervals import cell_of
 from tocsin.index.plane import (
     EXACT_INTEGERS,
     Boxes,
-    boxes_over,
-    chosen_axes,
-    keys_of,
-    scale_of,
-    sides,
+    build_boxes,
+    choose_axes,
+    compute_scale,
+    measure_sides,
+    to_keys,
 )
-from tocsin.index.posting_lists import check_entries, left_out, less_left_out, places_of, put_in
+from tocsin.index.posting_lists import (
+    check_entries,
+    delete_entries,
+    find_entries,
+    insert_entries,
+    shift_offsets,
+)
 from tocsin.jit import (
     Float64s,
     Int32Out,
@@ -132,8 +138,8 @@ class Rectangles(ArrayIndex):
     ) -> Self:
         """File boxes; `longest` is L, `overlapped` and `hashed` as in the paper."""
         check_length(longest)
-        axes, is_float = chosen_axes(conjunctions, floats)
-        boxes = boxes_over(conjunctions, axes, is_float)
+        axes, is_float = choose_axes(conjunctions, floats)
+        boxes = build_boxes(conjunctions, axes, is_float)
         lattice, spans, length = _fitted(boxes, longest)
         return cls(conjunctions, _filed(lattice, boxes, spans, axes, length, overlapped, hashed))
 
@@ -199,7 +205,7 @@ class Rectangles(ArrayIndex):
         lattice lie in its rim; after many of those, build again.
         """
         g, before = self.layout, self.conjunctions.size
-        boxes = boxes_over(more, g.attribute, g.floats)
+        boxes = build_boxes(more, g.attribute, g.floats)
         lattice = Lattice(g.first, g.last, g.origin, g.scale, g.cells, g.whole)
         spans = np.empty(8 * boxes.size, np.int64)
         place(lattice, boxes, spans)
@@ -218,7 +224,7 @@ class Rectangles(ArrayIndex):
         else:
             order = np.argsort(numbers, kind="stable")
             counts = np.bincount(numbers, minlength=len(g.start) - 1)
-            listed = put_in(g.ids, g.start[1:][numbers[order]], ids[order])
+            listed = insert_entries(g.ids, g.start[1:][numbers[order]], ids[order])
             start = g.start + np.concatenate([[0], np.cumsum(counts)])
             table, list_of = g.hashed, g.list_of
         made = {"hashed": table, "list_of": list_of, "start": start, "ids": listed}
@@ -228,10 +234,10 @@ class Rectangles(ArrayIndex):
     def remove(self, numbers: np.ndarray) -> None:
         """Take conjunctions out of all lists; their numbers stay theirs."""
         g = self.layout
-        places = places_of(g.ids, self.conjunctions.size, numbers)
-        ids = left_out(g.ids, places)
+        places = find_entries(g.ids, self.conjunctions.size, numbers)
+        ids = delete_entries(g.ids, places)
         settled = np.array([ids.min(initial=0) >= 0])
-        start = less_left_out(g.start, places)
+        start = shift_offsets(g.start, places)
         self.become(self.conjunctions, {"start": start, "ids": ids, "settled": settled})
 
 
@@ -439,7 +445,7 @@ class Lattice(NamedTuple):
 def runs_if_whole(boxes: Boxes) -> int | None:
     """Return how many runs a cover would have on a lattice of whole numbers; None if none fits."""
     lattice = _lattice(boxes, _MOST_ACROSS)
-    if boxes.floats.any() or not lattice.whole.all() or not boxes.settled.all():
+    if boxes.floats.any() or not lattice.whole.all() or not boxes.exact.all():
         return None
     spans = np.empty(8 * boxes.size, np.int64)
     place(lattice, boxes, spans)
@@ -466,7 +472,7 @@ def _fitted(boxes: Boxes, longest: int | None) -> tuple[Lattice, np.ndarray, int
 
 def _lattice(boxes: Boxes, most: int) -> Lattice:
     """Return a lattice: of whole numbers if they are at most `most`, else a few cells to a box."""
-    spans = [sides(boxes, axis) for axis in (0, 1)]
+    spans = [measure_sides(boxes, axis) for axis in (0, 1)]
     begin = np.array([s[0] for s in spans])
     end = np.array([s[1] for s in spans])
     whole = np.zeros(2, np.uint8)
@@ -480,8 +486,8 @@ def _lattice(boxes: Boxes, most: int) -> Lattice:
         middle = float(np.median(spans[axis][2])) if boxes.size else 1.0
         wanted = min(8 / max(middle, 1e-6), 2 * boxes.size**0.5 + 1, most) if middle < 0.5 else 1
         cells[axis] = max(int(wanted), 1)
-        scale[axis] = scale_of(cells[axis], begin[axis], end[axis])
-    keys = [[keys_of(e[i : i + 1], bool(boxes.floats[i]))[0] for i in (0, 1)] for e in (begin, end)]
+        scale[axis] = compute_scale(cells[axis], begin[axis], end[axis])
+    keys = [[to_keys(e[i : i + 1], bool(boxes.floats[i]))[0] for i in (0, 1)] for e in (begin, end)]
     return freeze_fields(
         Lattice,
         first=keys[0],
@@ -499,7 +505,7 @@ def place(g: Lattice, b: Boxes, spans: Int64Out) -> None:
 
     The latter are empty (the last before the first) if there are none.
     """
-    low, high, floats, size = b.low, b.high, b.floats, b.settled.shape[0]
+    low, high, floats, size = b.low, b.high, b.floats, b.exact.shape[0]
     first, last, origin, scale, cells = g.first, g.last, g.origin, g.scale, g.cells
     whole = g.whole
     for i in range(size):
@@ -576,12 +582,12 @@ def _cut(
     """Return the constructs' numbers, and the ids, that boxes are cut into."""
     entries = np.zeros(1, np.int64)
     numbers, ids = np.empty(0, np.int64), np.empty(0, np.int32)
-    cut(spans, boxes.settled, longest, overlapped, across, entries, numbers, ids)
+    cut(spans, boxes.exact, longest, overlapped, across, entries, numbers, ids)
     total = int(entries[0])
     check_entries(total)
     numbers, ids = np.empty(total, np.int64), np.empty(total, np.int32)
     entries[0] = 0
-    cut(spans, boxes.settled, longest, overlapped, across, entries, numbers, ids)
+    cut(spans, boxes.exact, longest, overlapped, across, entries, numbers, ids)
     return numbers, ids
 
 
