@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tocsin.engine.segment import Indexed
-from tocsin.index.cells.grid import Grid, levels
+from tocsin.index.cells.grid import Grid, choose_levels
 from tocsin.index.constructs.intervals import Intervals
 from tocsin.index.constructs.rectangles import Rectangles, runs_if_whole
 from tocsin.index.exhaustive.index import Exhaustive
@@ -90,7 +90,7 @@ def _costs(
     yield _LOOK * n + _LOOK_TWICE * min(128 * met, n), Exhaustive, words
     words = f"an event meets about {met:,.0f} of {_counted(n, 'conjunction')}"
     left = times * float((side_x * side_y)[open_].sum()) * _ACCEPT
-    across, level = levels(side_x, side_y, times)
+    across, level = choose_levels(side_x, side_y, times)
     cell = 1 / across[level]
     touched = np.minimum(side_x + cell[:, 0], 1) * np.minimum(side_y + cell[:, 1], 1)
     cost = _FIND * len(across) + times * float(touched.sum()) * _TEST + left
