@@ -7,7 +7,7 @@ import pytest
 import tocsin
 from tests.conformance import boxes as shapes
 from tocsin.engine.plan import built_parts
-from tocsin.index.plane import chosen_axes
+from tocsin.index.plane import choose_axes
 
 
 def chosen(shape):
@@ -61,7 +61,7 @@ def test_what_all_rules_have_alike_is_no_axis(extra):
     (live,) = rules.snapshot().segments
     (part,) = live.segment.parts
     assert part.index.name == "grid"
-    axes, is_float = chosen_axes(part.conjunctions, rules.schema.floats())
+    axes, is_float = choose_axes(part.conjunctions, rules.schema.floats())
     assert sorted(axes.tolist()) == [1, 3]
     assert is_float.all()
 

@@ -20,6 +20,7 @@ from tocsin.index.bestar.layout import (
     ROOT,
     SIZE,
 )
+from tocsin.index.cells import layout as cells
 from tocsin.index.keyed import building
 from tocsin.index.keyed.lanes import HEAD, LANES
 from tocsin.index.registry import INDEXES
@@ -74,11 +75,12 @@ def resized(field, by):
 
 
 def all_in_the_first_cell(arrays):
-    """Let the first part list of a grid run over all others."""
-    heads = arrays["heads"].reshape(-1, 4)
+    """Let the first partial list of a grid run over all others."""
+    heads = arrays["heads"].reshape(-1, cells.HEAD)
     size, words = len(arrays["ids"]), len(arrays["words"])
-    heads[0, 1], heads[0, 3] = size - words, -1
-    heads[1:, :2], heads[1:, 2] = size, words
+    heads[0, cells.PARTIAL], heads[0, cells.CHILD] = size - words, -1
+    heads[1:, cells.FULL] = heads[1:, cells.PARTIAL] = size
+    heads[1:, cells.WORDS] = words
 
 
 def all_in_the_first_lists(arrays):
@@ -87,8 +89,8 @@ def all_in_the_first_lists(arrays):
 
 
 def own_child(arrays):
-    heads = arrays["heads"].reshape(-1, 4)
-    heads[np.argmax(heads[:, 3] > 0), 3] = 0
+    heads = arrays["heads"].reshape(-1, cells.HEAD)
+    heads[np.argmax(heads[:, cells.CHILD] > 0), cells.CHILD] = 0
 
 
 def no_free_place(arrays):
@@ -161,12 +163,12 @@ WRONG = [
     ("grid city", put("across", 0, 0), "'across' must be"),
     ("grid city", put("across", 0, 2**40), "'across' must be"),
     ("grid city", put("across", 0, 3), "one after the other"),
-    ("grid city", put("base", 0, 1), "one after the other"),
-    ("grid city", put("base", 1, 2**62), "one after the other"),
+    ("grid city", put("first_cell", 0, 1), "one after the other"),
+    ("grid city", put("first_cell", 1, 2**62), "one after the other"),
     ("grid city", put("roots", 0, 0), "'roots' must be"),
     ("grid city", put("roots", 0, 10**6), "'roots' must be"),
     ("grid city", resized("scale", -1), "'scale' must have"),
-    ("grid", put("settled", 0, 1), "'ids' must be"),
+    ("grid", put("proven", 0, 1), "'ids' must be"),
     ("ntree city", own_child, "must come after"),
     ("intervals bands", put("attribute", 0, 10), "'attribute' must be"),
     ("intervals bands", put("cells", 0, 1), "'cells' must be"),

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tocsin.engine.segment import Indexed
-from tocsin.index.cells.grid import Grid, levels
+from tocsin.index.cells.grid import Grid, choose_levels
 from tocsin.index.constructs.intervals.index import Intervals
 from tocsin.index.constructs.rectangles.index import Rectangles
 from tocsin.index.constructs.rectangles.lattice import count_runs_if_whole
@@ -18,11 +18,11 @@ from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.keyed.building import expected
 from tocsin.index.keyed.index import Keyed
 from tocsin.index.plane import (
-    boxes_over,
-    by_what_they_rule_out,
-    chosen_axes,
-    padded_axes,
-    sides,
+    build_boxes,
+    choose_axes,
+    measure_sides,
+    pad_axes,
+    rank_by_selectivity,
 )
 from tocsin.index.registry import INDEXES
 from tocsin.model.conjunctions import Conjunctions, kept
@@ -87,14 +87,14 @@ def _costs(
     if _LOOK * n <= _FIND:
         yield _LOOK * n, Exhaustive, words
         return
-    boxes = boxes_over(c, *chosen_axes(c, floats))
-    side_x, side_y = sides(boxes, 0)[2], sides(boxes, 1)[2]
-    open_ = boxes.settled == 0
+    boxes = build_boxes(c, *choose_axes(c, floats))
+    side_x, side_y = measure_sides(boxes, 0).share, measure_sides(boxes, 1).share
+    open_ = boxes.exact == 0
     met = times * float((side_x * side_y).sum())
     yield _LOOK * n + _LOOK_TWICE * min(128 * met, n), Exhaustive, words
     words = f"an event meets about {met:,.0f} of {_counted(n, 'conjunction')}"
     left = times * float((side_x * side_y)[open_].sum()) * _ACCEPT
-    across, level = levels(side_x, side_y, times)
+    across, level = choose_levels(side_x, side_y, times)
     cell = 1 / across[level]
     touched = np.minimum(side_x + cell[:, 0], 1) * np.minimum(side_y + cell[:, 1], 1)
     cost = _FIND * len(across) + times * float(touched.sum()) * _TEST + left
@@ -159,7 +159,7 @@ def _promising_axes(c: Conjunctions, floats: np.ndarray, times: float) -> list[t
     Greedy, as for placing facilities: each is what saves most if every conjunction goes where it
     costs least, among those there are so far. None at all comes first, for what is left over.
     """
-    attributes = by_what_they_rule_out(c, floats)[:_MOST_ATTRIBUTES]
+    attributes = rank_by_selectivity(c, floats)[:_MOST_ATTRIBUTES]
     choices = [(), *combinations(attributes, 2), *combinations(attributes, 1)]
     costs = times * _costs_over(c, choices, floats, round(times * c.size))
     found: list[tuple[int, ...]] = [()]
@@ -195,8 +195,8 @@ def _costs_over(
     rows = np.where(np.diff(sets) > 0, 99, np.diff(c.offsets))  # sets are always left to accept
     share, tested = {}, {}
     for a in {a for pair in axes for a in pair}:
-        boxes = boxes_over(c, *padded_axes([a], floats))
-        share[a] = sides(boxes, 0)[2]
+        boxes = build_boxes(c, *pad_axes([a], floats))
+        share[a] = measure_sides(boxes, 0).share
         tested[a] = (boxes.low[: c.size] != NULL) | (boxes.high[: c.size] != HIGHEST)
     costs = np.full((len(axes), c.size), _LOOK + _LOOK_TWICE)
     for at, pair in enumerate(axes):

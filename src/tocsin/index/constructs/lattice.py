@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.index.plane import domain, keys_of, scale_of, values
+from tocsin.index.plane import compute_scale, find_domain, to_keys, to_values
 from tocsin.jit import (
     Float64s,
     Int32s,
@@ -94,11 +94,11 @@ def choose_levels(
     most often 1.
     """
     n = len(low)
-    begin, end = domain(low, high, is_float)
+    begin, end = find_domain(low, high, is_float)
     side = np.ones(n)
     if end - begin >= NARROW:
-        side = np.clip(values(high, is_float), begin, end)
-        side = (side - np.clip(values(low, is_float), begin, end)) / (end - begin)
+        side = np.clip(to_values(high, is_float), begin, end)
+        side = (side - np.clip(to_values(low, is_float), begin, end)) / (end - begin)
     level = np.zeros(n, np.int32)
     rest = np.arange(n)
     levels: list[Level] = []
@@ -127,10 +127,10 @@ def build_levels(levels: list[Level], is_float: bool, logarithmic: bool) -> Leve
     return freeze_fields(
         Levels,
         floats=[is_float],
-        first=keys_of(begin, is_float),
-        last=keys_of(end, is_float),
+        first=to_keys(begin, is_float),
+        last=to_keys(end, is_float),
         origin=begin,
-        scale=scale_of(cells, begin, end),
+        scale=compute_scale(cells, begin, end),
         cells=np.concatenate([[0], np.cumsum(cells)]),
         constructs=np.concatenate([[0], np.cumsum(cells * per_cell)]),
         longest=np.array([v.longest for v in levels]),
@@ -145,7 +145,7 @@ def assign_levels(g: Levels, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     for v in range(len(g.first) - 2, -1, -1):
         cells = g.cells[v + 1] - g.cells[v]
         end = g.origin[v] + (cells / g.scale[v] if g.scale[v] > 0 else 0.0)
-        side = np.clip(values(high, is_float), g.origin[v], end)
-        side -= np.clip(values(low, is_float), g.origin[v], end)
+        side = np.clip(to_values(high, is_float), g.origin[v], end)
+        side -= np.clip(to_values(low, is_float), g.origin[v], end)
         level[side * g.scale[v] <= _LONG] = v
     return level

@@ -8,7 +8,7 @@ from tocsin.index.constructs.decomposition import count_too_short
 from tocsin.index.constructs.interval_lists import build_lists
 from tocsin.index.constructs.intervals.layout import Layout
 from tocsin.index.constructs.lattice import Level, build_levels, choose_levels
-from tocsin.index.plane import chosen_axes
+from tocsin.index.plane import choose_axes
 from tocsin.jit import Int64Out, UInt8Out, freeze_fields, kernel
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.facts import EXACT, NOTHING, Facts, facts_of
@@ -19,7 +19,7 @@ def build_layout(
     conjunctions: Conjunctions, floats: np.ndarray, longest: int | None, logarithmic: bool
 ) -> Layout:
     """Return the layout over the most selective attribute."""
-    (attribute, _), (is_float, _) = chosen_axes(conjunctions, floats)
+    (attribute, _), (is_float, _) = choose_axes(conjunctions, floats)
     low, high, exact = bound_conjunctions(conjunctions, int(attribute))
     chosen, level = choose_levels(low, high, bool(is_float), longest)
     levels = build_levels(chosen, bool(is_float), logarithmic)

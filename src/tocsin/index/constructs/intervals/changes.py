@@ -12,7 +12,7 @@ from tocsin.index.constructs.interval_lists import count_at_most, decompose_inte
 from tocsin.index.constructs.intervals.building import bound_conjunctions, number_candidates
 from tocsin.index.constructs.intervals.layout import Layout
 from tocsin.index.constructs.lattice import Levels, assign_levels, find_cells
-from tocsin.index.posting_lists import left_out, less_left_out, places_of, put_in
+from tocsin.index.posting_lists import delete_entries, find_entries, insert_entries, shift_offsets
 from tocsin.jit import Int32s, Int64Out, Int64s, kernel
 from tocsin.model.conjunctions import Conjunctions
 
@@ -44,9 +44,9 @@ def remove_conjunctions(g: Layout, size: int, numbers: np.ndarray) -> dict[str, 
         ("inside", ["inside_id", "inside_low", "inside_high"]),
         ("piece", ["piece_id"]),
     ):
-        places = places_of(getattr(g, f"{name}_id"), size, numbers)
-        changed[name] = less_left_out(getattr(g, name), places)
-        changed |= {column: left_out(getattr(g, column), places) for column in columns}
+        places = find_entries(getattr(g, f"{name}_id"), size, numbers)
+        changed[name] = shift_offsets(getattr(g, name), places)
+        changed |= {column: delete_entries(getattr(g, column), places) for column in columns}
     return changed
 
 
@@ -67,7 +67,7 @@ def _insert_sorted(
     find_places(offsets, getattr(g, sorted_by), cell[picked], key[picked], places)
     columns = {f"{name}_id": ids, **columns}
     changed = {
-        column: put_in(getattr(g, column), places, entries[picked])
+        column: insert_entries(getattr(g, column), places, entries[picked])
         for column, entries in columns.items()
     }
     counts = np.bincount(cell[picked], minlength=len(offsets) - 1)
@@ -101,5 +101,5 @@ def _insert_pieces(
         decompose_intervals(levels, level, first, last, logarithmic, ids, cursor, pieces)
     return {
         "piece": g.piece + np.concatenate([[0], np.cumsum(counts)]),
-        "piece_id": put_in(g.piece_id, np.repeat(g.piece[1:], counts), pieces),
+        "piece_id": insert_entries(g.piece_id, np.repeat(g.piece[1:], counts), pieces),
     }

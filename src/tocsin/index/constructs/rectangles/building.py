@@ -8,7 +8,7 @@ from tocsin.index.constructs.decomposition import find_cover_runs
 from tocsin.index.constructs.rectangles.hashing import hash_constructs
 from tocsin.index.constructs.rectangles.lattice import count_kinds, fit_lattice
 from tocsin.index.constructs.rectangles.layout import Layout
-from tocsin.index.plane import Boxes, boxes_over, chosen_axes
+from tocsin.index.plane import Boxes, build_boxes, choose_axes
 from tocsin.index.posting_lists import check_entries
 from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, UInt8s, freeze_fields, kernel, step
 from tocsin.model.conjunctions import Conjunctions
@@ -26,8 +26,8 @@ def build_layout(
     hashed: bool | None,
 ) -> Layout:
     """Return the layout over the two most selective attributes."""
-    axes, is_float = chosen_axes(conjunctions, floats)
-    boxes = boxes_over(conjunctions, axes, is_float)
+    axes, is_float = choose_axes(conjunctions, floats)
+    boxes = build_boxes(conjunctions, axes, is_float)
     lattice, spans, longest = fit_lattice(boxes, longest)
     across = int(lattice.cells[0])
     numbers, ids = decompose(boxes, spans, longest, overlapped, across)
@@ -61,12 +61,12 @@ def decompose(
     entries = np.zeros(1, np.int64)
     numbers, ids = np.empty(0, np.int64), np.empty(0, np.int32)
     cells = spans.reshape(-1)
-    decompose_boxes(cells, boxes.settled, longest, overlapped, across, entries, numbers, ids)
+    decompose_boxes(cells, boxes.exact, longest, overlapped, across, entries, numbers, ids)
     total = int(entries[0])
     check_entries(total)
     numbers, ids = np.empty(total, np.int64), np.empty(total, np.int32)
     entries[0] = 0
-    decompose_boxes(cells, boxes.settled, longest, overlapped, across, entries, numbers, ids)
+    decompose_boxes(cells, boxes.exact, longest, overlapped, across, entries, numbers, ids)
     return numbers, ids
 
 

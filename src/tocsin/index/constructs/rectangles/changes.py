@@ -12,14 +12,20 @@ from tocsin.index.constructs.rectangles.building import decompose, list_by_numbe
 from tocsin.index.constructs.rectangles.hashing import hash_constructs
 from tocsin.index.constructs.rectangles.lattice import Lattice, find_spans
 from tocsin.index.constructs.rectangles.layout import Layout
-from tocsin.index.plane import boxes_over
-from tocsin.index.posting_lists import check_entries, left_out, less_left_out, places_of, put_in
+from tocsin.index.plane import build_boxes
+from tocsin.index.posting_lists import (
+    check_entries,
+    delete_entries,
+    find_entries,
+    insert_entries,
+    shift_offsets,
+)
 from tocsin.model.conjunctions import Conjunctions
 
 
 def insert_conjunctions(g: Layout, more: Conjunctions, before: int) -> dict[str, np.ndarray]:
     """Return the fields that change when conjunctions are added, numbered from `before` on."""
-    boxes = boxes_over(more, g.attribute, g.floats)
+    boxes = build_boxes(more, g.attribute, g.floats)
     lattice = Lattice(**{name: getattr(g, name) for name in Lattice._fields})
     spans = find_spans(lattice, boxes)
     numbers, ids = decompose(
@@ -33,9 +39,9 @@ def insert_conjunctions(g: Layout, more: Conjunctions, before: int) -> dict[str,
 
 def remove_conjunctions(g: Layout, size: int, numbers: np.ndarray) -> dict[str, np.ndarray]:
     """Return the fields that change when some of the `size` conjunctions are taken out."""
-    places = places_of(g.ids, size, numbers)
-    ids = left_out(g.ids, places)
-    return {"start": less_left_out(g.start, places), "ids": ids, "proven": _are_proven(ids)}
+    places = find_entries(g.ids, size, numbers)
+    ids = delete_entries(g.ids, places)
+    return {"start": shift_offsets(g.start, places), "ids": ids, "proven": _are_proven(ids)}
 
 
 def _are_proven(ids: np.ndarray) -> np.ndarray:
@@ -48,7 +54,7 @@ def _insert_direct(g: Layout, numbers: np.ndarray, ids: np.ndarray) -> dict[str,
     counts = np.bincount(numbers, minlength=len(g.start) - 1)
     return {
         "start": g.start + np.concatenate([[0], np.cumsum(counts)]),
-        "ids": put_in(g.ids, g.start[1:][numbers[order]], ids[order]),
+        "ids": insert_entries(g.ids, g.start[1:][numbers[order]], ids[order]),
     }
 
 

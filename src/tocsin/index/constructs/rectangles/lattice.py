@@ -12,7 +12,7 @@ import numpy as np
 
 from tocsin.index.constructs.decomposition import find_cover_runs
 from tocsin.index.constructs.lattice import find_cell
-from tocsin.index.plane import EXACT_INTEGERS, Boxes, keys_of, scale_of, sides
+from tocsin.index.plane import EXACT_INTEGERS, Boxes, compute_scale, measure_sides, to_keys
 from tocsin.jit import Float64s, Int64Out, Int64s, UInt8s, freeze_fields, kernel, step
 
 MOST_ACROSS = 1 << 11  # cells of one axis besides its rim. Chosen: 4 million in all
@@ -73,7 +73,7 @@ def fit_lattice(boxes: Boxes, longest: int | None) -> tuple[Lattice, np.ndarray,
 def count_runs_if_whole(boxes: Boxes) -> int | None:
     """Return how many runs a cover would have on a lattice of whole numbers; None if none fits."""
     lattice = cut_axes(boxes, MOST_ACROSS)
-    if boxes.floats.any() or not lattice.whole.all() or not boxes.settled.all():
+    if boxes.floats.any() or not lattice.whole.all() or not boxes.exact.all():
         return None
     spans = find_spans(lattice, boxes)
     length = _choose_length(spans, lattice)
@@ -88,9 +88,9 @@ def cut_axes(boxes: Boxes, most: int) -> Lattice:
     first, last = np.empty(2, np.int64), np.empty(2, np.int64)
     whole, cells, scale = np.zeros(2, np.uint8), np.ones(2, np.int64), np.zeros(2)
     for axis, is_float in enumerate(boxes.floats.astype(bool).tolist()):
-        begin[axis], end[axis], side = sides(boxes, axis)
+        begin[axis], end[axis], side = measure_sides(boxes, axis)
         ends = np.array([begin[axis], end[axis]])
-        first[axis], last[axis] = keys_of(ends, is_float)
+        first[axis], last[axis] = to_keys(ends, is_float)
         extent = end[axis] - begin[axis]
         if not is_float and extent < most and np.abs(ends).max() < EXACT_INTEGERS:
             whole[axis], cells[axis], scale[axis] = 1, int(extent) + 1, 1.0
@@ -99,7 +99,7 @@ def cut_axes(boxes: Boxes, most: int) -> Lattice:
         if middle < 0.5:
             wanted = min(_CELLS / max(middle, 1e-6), 2 * boxes.size**0.5 + 1, most)
             cells[axis] = max(int(wanted), 1)
-        scale[axis] = scale_of(cells[axis], begin[axis], end[axis])
+        scale[axis] = compute_scale(cells[axis], begin[axis], end[axis])
     return freeze_fields(
         Lattice,
         first=first,
@@ -123,7 +123,7 @@ def find_spans(lattice: Lattice, boxes: Boxes) -> np.ndarray:
 @kernel
 def write_spans(g: Lattice, b: Boxes, spans: Int64Out) -> None:
     """Write the cells of each box; see `find_spans`."""
-    low, high, floats, size = b.low, b.high, b.floats, b.settled.shape[0]
+    low, high, floats, size = b.low, b.high, b.floats, b.exact.shape[0]
     first, last, origin, scale, cells = g.first, g.last, g.origin, g.scale, g.cells
     whole = g.whole
     for i in range(size):
