@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.types as t
 
 from tocsin.engine.ids import IdIndex
-from tocsin.engine.plan import built_parts
+from tocsin.engine.planner import built_parts
 from tocsin.engine.segment import (
     Indexed,
     LiveSegment,

@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.engine.ids import IdIndex
-from tocsin.engine.plan import built_parts
+from tocsin.engine.planner import built_parts
 from tocsin.engine.segment import Indexed, Roster, Segment
 from tocsin.errors import StoreError
 from tocsin.index.registry import INDEXES

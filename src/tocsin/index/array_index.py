@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from tocsin.index.costs import Cost, Sample
+from tocsin.index.protocol import Summary
 from tocsin.jit import freeze_fields
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import EventBatch
@@ -23,6 +25,8 @@ class ArrayIndex:
     counts: ClassVar[bool] = False
     prunes: ClassVar[bool] = False
     changes_in_place: ClassVar[bool] = False
+    priced: ClassVar[bool] = False
+    summary: ClassVar[Summary]
     layout_class: ClassVar[type[Any]]
 
     def __init__(self, conjunctions: Conjunctions, layout: Any):
@@ -33,6 +37,11 @@ class ArrayIndex:
     @abstractmethod
     def proves_all(self) -> bool:
         """Tell whether no candidate is left for accept to evaluate."""
+
+    @classmethod
+    def cost(cls, sample: Sample) -> Cost | None:
+        """Estimate what an event would cost; for an index that declares `priced`."""
+        raise NotImplementedError
 
     @abstractmethod
     def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:

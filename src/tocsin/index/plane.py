@@ -47,12 +47,15 @@ def padded_axes(attributes: Sequence[int], floats: np.ndarray) -> tuple[np.ndarr
     return axes, np.array([a >= 0 and floats[a] for a in axes], np.uint8)
 
 
-def by_what_they_rule_out(c: Conjunctions, floats: np.ndarray) -> list[int]:
+def by_what_they_rule_out(
+    c: Conjunctions, floats: np.ndarray, facts: Facts | None = None
+) -> list[int]:
     """Return the attributes, first those whose intervals leave the fewest candidates.
 
-    An interval counts by the share of the attribute's domain that it rules out.
+    An interval counts by the share of the attribute's domain that it rules out. `facts` are those
+    of the conjunctions, if they are known already.
     """
-    facts = facts_of(c)
+    facts = facts or facts_of(c)
     rows = np.flatnonzero(facts.worth != NOTHING)
     rows = rows[np.argsort(c.attribute[rows], kind="stable")]
     attributes, first = np.unique(c.attribute[rows], return_index=True)
@@ -63,11 +66,13 @@ def by_what_they_rule_out(c: Conjunctions, floats: np.ndarray) -> list[int]:
     return [attribute for _, attribute in sorted(ruled_out, reverse=True)]
 
 
-def boxes_over(c: Conjunctions, axes: np.ndarray, is_float: np.ndarray) -> Boxes:
+def boxes_over(
+    c: Conjunctions, axes: np.ndarray, is_float: np.ndarray, facts: Facts | None = None
+) -> Boxes:
     """Return all conjunctions as boxes over two attributes, as `chosen_axes` gives them."""
     low, high = np.empty(2 * c.size, np.int64), np.empty(2 * c.size, np.int64)
     settled = np.empty(c.size, np.uint8)
-    bound_boxes(c, facts_of(c), int(axes[0]), int(axes[1]), low, high, settled)
+    bound_boxes(c, facts or facts_of(c), int(axes[0]), int(axes[1]), low, high, settled)
     return freeze_fields(Boxes, low=low, high=high, settled=settled, floats=is_float)
 
 

@@ -6,19 +6,30 @@ number c where the index has proven every predicate of it, and as ~c (negative) 
 conjunction is proposed twice for one event. Negation, OR, removal and ids are no index's business.
 
 What an index can do besides is declared by its class: `supports_ranges`, `counts`, `prunes`
-(then it is a `PruningIndex`) and `changes_in_place` (a `ChangingIndex`).
+(then it is a `PruningIndex`), `changes_in_place` (a `ChangingIndex`) and `priced`. What documents
+say of it is its `summary`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Protocol, Self
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
+from tocsin.index.costs import Cost, Sample
 from tocsin.index.finish import BestRules, EventWeights
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import EventBatch
+
+
+class Summary(NamedTuple):
+    """An index in the tables of documents, a clause each; see `scripts/index_tables.py`."""
+
+    holds: str
+    cost: str  # of an event, about
+    suits: str  # which rules
+    slow_when: str
 
 
 class Index(Protocol):
@@ -30,12 +41,22 @@ class Index(Protocol):
     counts: ClassVar[bool]  # `count` is faster than proposing candidates
     prunes: ClassVar[bool]  # finds the k best without looking at all that match
     changes_in_place: ClassVar[bool]  # has `insert` and `remove`
+    priced: ClassVar[bool]  # has `cost`, so that `auto` may choose it
+    summary: ClassVar[Summary]
     conjunctions: Conjunctions
     proven: bool  # no candidate is ever left for accept to evaluate
 
     @classmethod
     def build(cls, conjunctions: Conjunctions, floats: np.ndarray) -> Self:
         """Lay out conjunctions; `floats` tells per attribute whether its keys are floats' bits."""
+        ...
+
+    @classmethod
+    def cost(cls, sample: Sample) -> Cost | None:
+        """Estimate what an event would cost with the sampled conjunctions; None if not suitable.
+
+        Only for an index that declares `priced`.
+        """
         ...
 
     def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:

@@ -31,9 +31,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from tocsin.index import unit_costs
 from tocsin.index.cells.building import Filed, Filing
 from tocsin.index.cells.layout import Nodes
+from tocsin.index.costs import Cost, Sample
 from tocsin.index.plane import Boxes, boxes_over, chosen_axes, sides
+from tocsin.index.protocol import Summary
 from tocsin.model.conjunctions import Conjunctions
 
 _BYTES_A_BOX = 80
@@ -132,12 +135,36 @@ class Grid(Filed):
     name: ClassVar[str] = "grid"
     version: ClassVar[int] = 1
 
+    priced = True
+    summary = Summary(
+        holds="boxes over two attributes, in the cells of a grid",
+        cost=f"{unit_costs.FIND:g} ns, and {unit_costs.TEST:g} ns a box in the lists of its cell",
+        suits="geofences, and other boxes over two attributes; further ones are tested afterwards",
+        slow_when="boxes all overlap, or no two attributes restrict the rules much",
+    )
+
     @classmethod
     def build(cls, conjunctions: Conjunctions, floats: np.ndarray) -> Self:
         """Choose axes and cell sizes, and file the boxes."""
         axes, is_float = chosen_axes(conjunctions, floats)
         boxes = boxes_over(conjunctions, axes, is_float)
         return cls(conjunctions, GridFiling(boxes).cells(axes))
+
+    @classmethod
+    def cost(cls, sample: Sample) -> Cost:
+        """Estimate what an event would cost; see `Index.cost`."""
+        side_x, side_y = sample.sides
+        across, level = levels(side_x, side_y, sample.factor)
+        cell = 1 / across[level]
+        # An event tests the boxes that meet its cell.
+        tested = np.minimum(side_x + cell[:, 0], 1) * np.minimum(side_y + cell[:, 1], 1)
+        nanoseconds = (
+            unit_costs.FIND * len(across)
+            + unit_costs.TEST * sample.total(tested)
+            + unit_costs.ACCEPT * sample.total(sample.areas[sample.unproven])
+        )
+        met = sample.in_words(sample.met)
+        return Cost(nanoseconds, f"an event meets {met} on the two attributes of the grid")
 
 
 class GridFiling(Filing):

@@ -22,6 +22,7 @@ from tocsin.errors import RuleError
 from tocsin.index.cells.building import Filed, Filing
 from tocsin.index.cells.layout import BITS, Nodes
 from tocsin.index.plane import boxes_over, chosen_axes, sides
+from tocsin.index.protocol import Summary
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import NARROW
 
@@ -36,6 +37,13 @@ class NTree(Filed):
 
     name: ClassVar[str] = "ntree"
     version: ClassVar[int] = 1
+
+    summary = Summary(
+        holds="boxes over two attributes, in a tree whose nodes have n x n children",
+        cost="a cache miss a tier, and a box in the list of its leaf as with `grid`",
+        suits="comparison with `grid`",
+        slow_when="as `grid`, and each tier costs a step",
+    )
 
     @classmethod
     def build(cls, conjunctions: Conjunctions, floats: np.ndarray, n: int = 32) -> Self:

@@ -38,10 +38,13 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from tocsin.index import unit_costs
 from tocsin.index.array_index import ArrayIndex
 from tocsin.index.constructs.decomposition import check_length, too_short
+from tocsin.index.costs import Cost, Sample
 from tocsin.index.plane import chosen_axes, domain, keys_of, scale_of, values
 from tocsin.index.posting_lists import left_out, less_left_out, places_of, put_in
+from tocsin.index.protocol import Summary
 from tocsin.jit import (
     Float64s,
     Int32Out,
@@ -112,6 +115,13 @@ class Intervals(ArrayIndex):
     layout_class = Layout
     counts = True
     changes_in_place = True
+    priced = True
+    summary = Summary(
+        holds="ranges over one attribute, cut into constructs: prepared pieces",
+        cost=f"{2 * unit_costs.FIND:g} ns, and {unit_costs.COPY:g} ns a match",
+        suits="price bands, time windows and other ranges over one attribute",
+        slow_when="other attributes decide: each range that an event meets is then tested",
+    )
 
     def proves_all(self) -> bool:
         """Tell whether the intervals are all that the conjunctions say."""
@@ -141,6 +151,20 @@ class Intervals(ArrayIndex):
             Layout, attribute=[attribute], floats=[is_float], settled=proven, **fields
         )
         return cls(conjunctions, layout)
+
+    @classmethod
+    def cost(cls, sample: Sample) -> Cost:
+        """Estimate what an event would cost; see `Index.cost`."""
+        share, boxes, n = sample.sides[0], sample.boxes, sample.conjunctions.size
+        alone = (boxes.low[n:] == NULL) & (boxes.high[n:] == HIGHEST)
+        met = sample.total(share)
+        nanoseconds = (
+            2 * unit_costs.FIND
+            + unit_costs.COPY * met
+            + unit_costs.ACCEPT * sample.total(share[sample.unproven | ~alone])
+        )
+        meets = sample.in_words(met)
+        return Cost(nanoseconds, f"an event meets {meets} on their most selective attribute")
 
     def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
         """Propose the intervals around an event's value; see `Index.candidates`."""

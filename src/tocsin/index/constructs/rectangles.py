@@ -40,9 +40,11 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from tocsin.index import unit_costs
 from tocsin.index.array_index import ArrayIndex
 from tocsin.index.constructs.decomposition import check_length, runs
 from tocsin.index.constructs.intervals import cell_of
+from tocsin.index.costs import Cost, Sample
 from tocsin.index.plane import (
     EXACT_INTEGERS,
     Boxes,
@@ -53,6 +55,7 @@ from tocsin.index.plane import (
     sides,
 )
 from tocsin.index.posting_lists import check_entries, left_out, less_left_out, places_of, put_in
+from tocsin.index.protocol import Summary
 from tocsin.jit import (
     Float64s,
     Int32Out,
@@ -116,6 +119,14 @@ class Rectangles(ArrayIndex):
     layout_class = Layout
     counts = True
     changes_in_place = True
+    priced = True
+    summary = Summary(
+        holds="boxes over two attributes, cut into constructs: prepared pieces of a lattice",
+        cost=f"{unit_costs.FIND:g} ns, {unit_costs.RUN:g} ns a run of constructs, and "
+        f"{unit_costs.COPY:g} ns a match",
+        suits="boxes that overlap heavily, with whole bounds such as cents, hours or pixels",
+        slow_when="bounds lie anywhere: use `grid`",
+    )
 
     def proves_all(self) -> bool:
         """Tell whether boxes cover whole cells, and none is found twice."""
@@ -136,6 +147,16 @@ class Rectangles(ArrayIndex):
         boxes = boxes_over(conjunctions, axes, is_float)
         lattice, spans, length = _fitted(boxes, longest)
         return cls(conjunctions, _filed(lattice, boxes, spans, axes, length, overlapped, hashed))
+
+    @classmethod
+    def cost(cls, sample: Sample) -> Cost | None:
+        """Estimate what an event would cost; None unless a lattice of whole numbers fits."""
+        cover = runs_if_whole(sample.boxes)
+        if cover is None:
+            return None
+        nanoseconds = unit_costs.FIND + unit_costs.RUN * cover + unit_costs.COPY * sample.met
+        met = sample.in_words(sample.met)
+        return Cost(nanoseconds, f"an event meets {met}, whose bounds are whole numbers")
 
     def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
         """Propose the lists of the constructs around an event; see `Index.candidates`."""

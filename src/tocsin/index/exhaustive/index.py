@@ -21,7 +21,10 @@ from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
+from tocsin.index import unit_costs
 from tocsin.index.array_index import ArrayIndex
+from tocsin.index.costs import Cost, Sample, counted
+from tocsin.index.protocol import Summary
 from tocsin.jit import (
     Int32Out,
     Int32s,
@@ -70,6 +73,13 @@ class Exhaustive(ArrayIndex):
     layout_class = Layout
     supports_ranges = True
     counts = True
+    priced = True
+    summary = Summary(
+        holds="bounds, in blocks of conjunctions that test the same attributes",
+        cost=f"{unit_costs.LOOK:g} ns a conjunction",
+        suits="up to a few hundred rules; as the reference for the other indexes",
+        slow_when="there are many rules",
+    )
 
     def proves_all(self) -> bool:
         """Tell whether all conjunctions are intervals."""
@@ -133,6 +143,16 @@ class Exhaustive(ArrayIndex):
             candidate=candidate,
         )
         return cls(conjunctions, layout)
+
+    @classmethod
+    def cost(cls, sample: Sample) -> Cost:
+        """Estimate what an event would cost; see `Index.cost`."""
+        n = sample.represented
+        reason = f"an event looks at {counted(n, 'conjunction')}"
+        nanoseconds = unit_costs.LOOK * n
+        if nanoseconds > unit_costs.FIND:  # else nothing is cheaper, and boxes are not needed
+            nanoseconds += unit_costs.LOOK_TWICE * min(_CHUNK * sample.met, n)
+        return Cost(nanoseconds, reason)
 
     def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
         """Propose what the blocks do not rule out; see `Index.candidates`."""
