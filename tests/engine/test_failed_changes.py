@@ -77,7 +77,7 @@ def test_a_merge_that_fails(change, state, looked, monkeypatch):
     def failing(*arguments):
         raise TroubleError
 
-    monkeypatch.setattr(draft, "built_parts", failing)
+    monkeypatch.setattr(draft, "build_parts", failing)
     with pytest.raises(TroubleError):
         change(rules)
     monkeypatch.undo()

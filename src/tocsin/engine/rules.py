@@ -19,7 +19,7 @@ import pyarrow.types as t
 
 from tocsin.engine.draft import Draft, NewRule
 from tocsin.engine.explain import Explanation
-from tocsin.engine.plan import Plan
+from tocsin.engine.report import Plan
 from tocsin.engine.store_folder import Origin, StoreFolder
 from tocsin.engine.version import Rule, Version, plain_id
 from tocsin.errors import RuleError, TocsinError, is_unicode

@@ -21,7 +21,7 @@ import pyarrow.types as t
 
 from tocsin.engine.explain import Explanation, condition_text, explained, single_rule_segment
 from tocsin.engine.matching import Run, event_weights
-from tocsin.engine.plan import Part, Plan
+from tocsin.engine.report import Plan, report
 from tocsin.engine.segment import LivePart, LiveSegment, Rosters, Segment, none_removed
 from tocsin.errors import EventError, RuleError, UnknownRuleError, is_unicode, near
 from tocsin.model.categories import Categories
@@ -109,26 +109,7 @@ class Version:
 
     def plan(self) -> Plan:
         """Return which index holds what, and why; it prints as a sentence each."""
-        parts = []
-        for live in self.segments:
-            several = len(live.parts) > 1
-            for (part, _), counts in zip(live.parts, live.counts(), strict=True):
-                rules, removed, nbytes = counts
-                common = part.common_attributes() if several else []
-                parts.append(
-                    Part(
-                        live.role,
-                        part.index.name,
-                        tuple(map(self.schema.name, common)),
-                        rules,
-                        part.conjunctions.size,
-                        removed,
-                        nbytes,
-                        part.why if live.role == "base" else "added since the last merge",
-                        part.options,
-                    )
-                )
-        return Plan(tuple(parts))
+        return report(self.segments, self.schema)
 
     @property
     def nbytes(self) -> int:

@@ -39,13 +39,15 @@ def pad_axes(attributes: Sequence[int], floats: np.ndarray) -> tuple[np.ndarray,
     return axes, np.array([a >= 0 and floats[a] for a in axes], np.uint8)
 
 
-def rank_by_selectivity(c: Conjunctions, floats: np.ndarray) -> list[int]:
+def rank_by_selectivity(
+    c: Conjunctions, floats: np.ndarray, facts: Facts | None = None
+) -> list[int]:
     """Return the attributes that have bounds, the most selective first.
 
     The selectivity of an attribute is the sum, over the intervals that conjunctions have on it, of
     the share of its domain that an interval excludes: the higher, the fewer candidates are left.
     """
-    facts = facts_of(c)
+    facts = facts or facts_of(c)
     rows = np.flatnonzero(facts.worth != NOTHING)
     rows = rows[np.argsort(c.attribute[rows], kind="stable")]
     attributes, first = np.unique(c.attribute[rows], return_index=True)
@@ -74,11 +76,13 @@ class Boxes(NamedTuple):
         return self.exact.shape[0]
 
 
-def build_boxes(c: Conjunctions, axes: np.ndarray, is_float: np.ndarray) -> Boxes:
+def build_boxes(
+    c: Conjunctions, axes: np.ndarray, is_float: np.ndarray, facts: Facts | None = None
+) -> Boxes:
     """Return all conjunctions as boxes over two attributes, as `choose_axes` gives them."""
     low, high = np.empty(2 * c.size, np.int64), np.empty(2 * c.size, np.int64)
     exact = np.empty(c.size, np.uint8)
-    write_boxes(c, facts_of(c), int(axes[0]), int(axes[1]), low, high, exact)
+    write_boxes(c, facts or facts_of(c), int(axes[0]), int(axes[1]), low, high, exact)
     return freeze_fields(Boxes, low=low, high=high, exact=exact, floats=is_float)
 
 

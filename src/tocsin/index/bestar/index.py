@@ -35,6 +35,7 @@ from tocsin.index.bestar.tuning import charge, mark_fallen
 from tocsin.index.bestar.validation import check_tree
 from tocsin.index.finish import BestRules, EventWeights
 from tocsin.index.options import Option, check_options, choice, flag, integer, number
+from tocsin.index.protocol import Summary
 from tocsin.jit import frozen
 from tocsin.model.conjunctions import Conjunctions, joined
 from tocsin.model.keys import EventBatch
@@ -74,6 +75,12 @@ class BEStar(ArrayIndex):
     prunes = True
     changes_in_place = True
     learns = True
+    summary = Summary(
+        holds="a tree of attributes, and of intervals on them: the BE*-tree as published",
+        cost="a cache miss a bucket on its path, and 1 ns a member of their leaves",
+        suits="research; rules that change in place, used without `Rules`",
+        slow_when="there are many rules: use `keyed`",
+    )
 
     def proves_all(self) -> bool:
         """Tell that leaves are evaluated on the spot."""

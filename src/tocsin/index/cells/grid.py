@@ -24,12 +24,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tocsin.index import unit_costs
 from tocsin.index.cells.building import MIN_BYTES, CellBuilder, Split, Tier
 from tocsin.index.cells.codes import Domains
 from tocsin.index.cells.crowding import measure_crowds
 from tocsin.index.cells.index import CellIndex
 from tocsin.index.cells.layout import ENTRY_BYTES, Cells
+from tocsin.index.costs import Cost, Sample
 from tocsin.index.plane import Boxes, build_boxes, choose_axes, measure_sides
+from tocsin.index.protocol import Summary
 from tocsin.model.conjunctions import Conjunctions
 
 _BYTES_PER_BOX = 80  # of lists in the roots; chosen: six entries a box
@@ -46,6 +49,13 @@ class Grid(CellIndex):
 
     name: ClassVar[str] = "grid"
     version: ClassVar[int] = 2
+    priced = True
+    summary = Summary(
+        holds="boxes over two attributes, in the cells of a grid",
+        cost=f"{unit_costs.FIND:g} ns, and {unit_costs.TEST:g} ns a box in the lists of its cell",
+        suits="geofences, and other boxes over two attributes; further ones are tested afterwards",
+        slow_when="boxes all overlap, or no two attributes restrict the rules much",
+    )
 
     @classmethod
     def build_layout(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Cells:
@@ -53,6 +63,22 @@ class Grid(CellIndex):
         axes, is_float = choose_axes(conjunctions, floats)
         boxes = build_boxes(conjunctions, axes, is_float)
         return GridBuilder(boxes).build(axes)
+
+    @classmethod
+    def cost(cls, sample: Sample) -> Cost:
+        """Estimate what an event would cost; see `Index.cost`."""
+        side_x, side_y = sample.sides
+        across, level = choose_levels(side_x, side_y, sample.factor)
+        cell = 1 / across[level]
+        # An event tests the boxes that meet its cell.
+        tested = np.minimum(side_x + cell[:, 0], 1) * np.minimum(side_y + cell[:, 1], 1)
+        nanoseconds = (
+            unit_costs.FIND * len(across)
+            + unit_costs.TEST * sample.total(tested)
+            + unit_costs.ACCEPT * sample.total(sample.areas[sample.unproven])
+        )
+        met = sample.in_words(sample.met)
+        return Cost(nanoseconds, f"an event meets {met} on the two attributes of the grid")
 
 
 class GridBuilder(CellBuilder):

@@ -26,6 +26,7 @@ from tocsin.index.cells.index import CellIndex
 from tocsin.index.cells.layout import BITS, ENTRY_BYTES, HEAD_BYTES, ID_BYTES, Cells, Nodes
 from tocsin.index.options import Option, integer
 from tocsin.index.plane import Boxes, Sides, build_boxes, choose_axes, measure_sides
+from tocsin.index.protocol import Summary
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import NARROW
 
@@ -38,6 +39,12 @@ class NTree(CellIndex):
 
     name: ClassVar[str] = "ntree"
     version: ClassVar[int] = 2
+    summary = Summary(
+        holds="boxes over two attributes, in a tree whose nodes have n x n children",
+        cost="a cache miss a tier, and a box in the list of its leaf as with `grid`",
+        suits="comparison with `grid`",
+        slow_when="as `grid`, and each tier costs a step",
+    )
     options: ClassVar[Mapping[str, Option]] = {
         "fan_out": integer("children across a node", 32, 2, 1024),
         "leaf_capacity": integer("boxes of a partial list before it is split", None, 1, 2**31 - 1),

@@ -11,6 +11,7 @@ from tocsin.index.counting.building import build_layout
 from tocsin.index.counting.layout import Layout
 from tocsin.index.counting.matching import propose
 from tocsin.index.counting.validation import check_layout
+from tocsin.index.protocol import Summary
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import EventBatch
 
@@ -22,6 +23,12 @@ class Counting(ArrayIndex):
     version: ClassVar[int] = 2
 
     layout_class = Layout
+    summary = Summary(
+        holds="every predicate under its attribute, and a counter for each conjunction",
+        cost="a nanosecond or more a predicate that it satisfies",
+        suits="comparison with `keyed`: two-phase matching",
+        slow_when="ranges overlap; one event at a time",
+    )
 
     def proves_all(self) -> bool:
         """Tell whether all conjunctions are intervals."""

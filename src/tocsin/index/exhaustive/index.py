@@ -6,10 +6,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from tocsin.index import unit_costs
 from tocsin.index.array_index import ArrayIndex
+from tocsin.index.costs import Cost, Sample, counted
 from tocsin.index.exhaustive.building import build_layout
 from tocsin.index.exhaustive.layout import Layout
-from tocsin.index.exhaustive.matching import propose, propose_ranges, tally
+from tocsin.index.exhaustive.matching import CHUNK, propose, propose_ranges, tally
+from tocsin.index.protocol import Summary
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import EventBatch
 from tocsin.model.validation import (
@@ -32,6 +35,13 @@ class Exhaustive(ArrayIndex):
     layout_class = Layout
     supports_ranges = True
     counts = True
+    priced = True
+    summary = Summary(
+        holds="bounds, in blocks of conjunctions that test the same attributes",
+        cost=f"{unit_costs.LOOK:g} ns a conjunction",
+        suits="up to a few hundred rules; as the reference for the other indexes",
+        slow_when="there are many rules",
+    )
 
     def proves_all(self) -> bool:
         """Tell whether all conjunctions are intervals."""
@@ -48,6 +58,16 @@ class Exhaustive(ArrayIndex):
     def build_layout(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Layout:
         """Group conjunctions into blocks."""
         return build_layout(conjunctions)
+
+    @classmethod
+    def cost(cls, sample: Sample) -> Cost:
+        """Estimate what an event would cost; see `Index.cost`."""
+        n = sample.represented
+        reason = f"an event looks at {counted(n, 'conjunction')}"
+        nanoseconds = unit_costs.LOOK * n
+        if nanoseconds > unit_costs.FIND:  # else nothing is cheaper, and boxes are not needed
+            nanoseconds += unit_costs.LOOK_TWICE * min(CHUNK * sample.met, n)
+        return Cost(nanoseconds, reason)
 
     def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
         """Propose what the blocks do not rule out; see `Index.candidates`."""

@@ -10,7 +10,7 @@ from tocsin.model.keys import EventBatch, blank, load, unload
 
 # Conjunctions that are counted together; each is looked at only where one of them hits. Chosen: the
 # bounds of two tests are 4 KiB.
-_CHUNK = 128
+CHUNK = 128
 
 # Steps take arrays, not tuples of them: see `load`.
 
@@ -77,8 +77,8 @@ def propose(b: Layout, batch: EventBatch, offsets: Int64Out, out: Int32Out) -> i
             # write everything below once more.
             test2 = test + (end > test + 1)
             key, key2 = line[attribute[test]], line[attribute[test2]]
-            for begin in range(0, ended - begun, _CHUNK):
-                size = min(_CHUNK, ended - begun - begin)
+            for begin in range(0, ended - begun, CHUNK):
+                size = min(CHUNK, ended - begun - begin)
                 at, at2 = bounds[test] + begin, bounds[test2] + begin
                 low, high = lows[at : at + size], highs[at : at + size]
                 low2, high2 = lows[at2 : at2 + size], highs[at2 : at2 + size]
@@ -164,8 +164,8 @@ def tally(b: Layout, batch: EventBatch, counts: Int64Out) -> None:
                 continue
             test2 = test + (end > test + 1)
             key, key2 = line[attribute[test]], line[attribute[test2]]
-            for begin in range(0, stop - start, _CHUNK):
-                size = min(_CHUNK, stop - start - begin)
+            for begin in range(0, stop - start, CHUNK):
+                size = min(CHUNK, stop - start - begin)
                 at, at2 = bounds[test] + begin, bounds[test2] + begin
                 low, high = lows[at : at + size], highs[at : at + size]
                 low2, high2 = lows[at2 : at2 + size], highs[at2 : at2 + size]

@@ -7,15 +7,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tocsin.index import unit_costs
 from tocsin.index.array_index import ArrayIndex
 from tocsin.index.constructs.intervals.building import build_layout
 from tocsin.index.constructs.intervals.changes import insert_conjunctions, remove_conjunctions
 from tocsin.index.constructs.intervals.layout import Layout
 from tocsin.index.constructs.intervals.matching import propose, tally
 from tocsin.index.constructs.intervals.validation import check_layout
+from tocsin.index.costs import Cost, Sample
 from tocsin.index.options import Option, choice, power_of_two
+from tocsin.index.protocol import Summary
 from tocsin.model.conjunctions import Conjunctions, joined
 from tocsin.model.keys import EventBatch, key_column
+from tocsin.model.line import HIGHEST, NULL
 
 
 class Intervals(ArrayIndex):
@@ -33,6 +37,13 @@ class Intervals(ArrayIndex):
     layout_class = Layout
     counts = True
     changes_in_place = True
+    priced = True
+    summary = Summary(
+        holds="ranges over one attribute, cut into constructs: prepared pieces",
+        cost=f"{2 * unit_costs.FIND:g} ns, and {unit_costs.COPY:g} ns a match",
+        suits="price bands, time windows and other ranges over one attribute",
+        slow_when="other attributes decide: each range that an event meets is then tested",
+    )
 
     def proves_all(self) -> bool:
         """Tell whether the intervals are all that the conjunctions say."""
@@ -43,6 +54,20 @@ class Intervals(ArrayIndex):
         """Index the intervals of the most selective attribute."""
         logarithmic = options["decomposition"] == "logarithmic"
         return build_layout(conjunctions, floats, options["longest"], logarithmic)
+
+    @classmethod
+    def cost(cls, sample: Sample) -> Cost:
+        """Estimate what an event would cost; see `Index.cost`."""
+        share, boxes, n = sample.sides[0], sample.boxes, sample.conjunctions.size
+        alone = (boxes.low[n:] == NULL) & (boxes.high[n:] == HIGHEST)
+        met = sample.total(share)
+        nanoseconds = (
+            2 * unit_costs.FIND
+            + unit_costs.COPY * met
+            + unit_costs.ACCEPT * sample.total(share[sample.unproven | ~alone])
+        )
+        meets = sample.in_words(met)
+        return Cost(nanoseconds, f"an event meets {meets} on their most selective attribute")
 
     def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
         """Propose the intervals that contain an event's value; see `Index.candidates`."""

@@ -7,13 +7,17 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from tocsin.index import unit_costs
 from tocsin.index.array_index import ArrayIndex
 from tocsin.index.constructs.rectangles.building import build_layout
 from tocsin.index.constructs.rectangles.changes import insert_conjunctions, remove_conjunctions
+from tocsin.index.constructs.rectangles.lattice import count_runs_if_whole
 from tocsin.index.constructs.rectangles.layout import Layout
 from tocsin.index.constructs.rectangles.matching import propose, tally
 from tocsin.index.constructs.rectangles.validation import check_layout
+from tocsin.index.costs import Cost, Sample
 from tocsin.index.options import Option, choice, flag, power_of_two
+from tocsin.index.protocol import Summary
 from tocsin.model.conjunctions import Conjunctions, joined
 from tocsin.model.keys import EventBatch, key_column
 
@@ -37,6 +41,14 @@ class Rectangles(ArrayIndex):
     layout_class = Layout
     counts = True
     changes_in_place = True
+    priced = True
+    summary = Summary(
+        holds="boxes over two attributes, cut into constructs: prepared pieces of a lattice",
+        cost=f"{unit_costs.FIND:g} ns, {unit_costs.RUN:g} ns a run of constructs, and "
+        f"{unit_costs.COPY:g} ns a match",
+        suits="boxes that overlap heavily, with whole bounds such as cents, hours or pixels",
+        slow_when="bounds lie anywhere: use `grid`",
+    )
 
     def proves_all(self) -> bool:
         """Tell whether boxes cover whole cells, and none is found twice."""
@@ -47,6 +59,16 @@ class Rectangles(ArrayIndex):
         """Index boxes over the two most selective attributes."""
         overlapped = options["decomposition"] == "overlapped"
         return build_layout(conjunctions, floats, options["longest"], overlapped, options["hashed"])
+
+    @classmethod
+    def cost(cls, sample: Sample) -> Cost | None:
+        """Estimate what an event would cost; None unless a lattice of whole numbers fits."""
+        cover = count_runs_if_whole(sample.boxes)
+        if cover is None:
+            return None
+        nanoseconds = unit_costs.FIND + unit_costs.RUN * cover + unit_costs.COPY * sample.met
+        met = sample.in_words(sample.met)
+        return Cost(nanoseconds, f"an event meets {met}, whose bounds are whole numbers")
 
     def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
         """Propose the lists of the constructs around an event; see `Index.candidates`."""
