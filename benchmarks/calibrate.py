@@ -32,8 +32,8 @@ from tocsin import jit
 from tocsin.engine.segment import Indexed, LiveSegment, Segment, none_removed
 from tocsin.index import unit_costs
 from tocsin.index.cells.grid import Grid
-from tocsin.index.constructs.intervals import Intervals
-from tocsin.index.constructs.rectangles import Rectangles
+from tocsin.index.constructs.intervals.index import Intervals
+from tocsin.index.constructs.rectangles.index import Rectangles
 from tocsin.index.costs import Sample
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.protocol import Index
