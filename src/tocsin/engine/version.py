@@ -19,8 +19,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as t
 
+from tocsin.engine.event_weights import read_event_weights
 from tocsin.engine.explain import Explanation, condition_text, explained, single_rule_segment
-from tocsin.engine.matching import Run, event_weights
+from tocsin.engine.matching import Run
 from tocsin.engine.plan import Part, Plan
 from tocsin.engine.segment import LivePart, LiveSegment, Rosters, Segment, none_removed
 from tocsin.errors import EventError, RuleError, UnknownRuleError, is_unicode, near
@@ -153,7 +154,7 @@ class Version:
             raise RuleError(f"k must be an integer, 1 or more; got {k!r}")
         run = self._run(events)
         most = max(1, min(int(k), len(self)))
-        return run.top(most, event_weights(weights, len(run.events), self.schema))
+        return run.top(most, read_event_weights(weights, len(run.events), self.schema))
 
     def explain(
         self, event: Any, id: Any, weights: Mapping[str, float] | None = None
@@ -162,20 +163,16 @@ class Version:
         alone = single_rule_segment(*self.locate(id))
         live = LiveSegment("base", alone, none_removed(alone))
         rows = {attribute: row for row, attribute in enumerate(alone.attributes)}
-        run = Run(
-            live.parts,
-            Rosters([alone], self.id_type),
-            len(self.schema),
-            Events.read(event, self.schema, rows, self.codes),
-        )
-        if len(run.events) != 1:
-            raise RuleError(f"explain takes one event, got {len(run.events)}")
+        read = Events.read(event, self.schema, rows, self.codes)
+        if len(read) != 1:
+            raise RuleError(f"explain takes one event, got {len(read)}")
         if weights is not None and not isinstance(weights, Mapping):
             raise EventError(f"weights of the event must be a dict, got {weights!r}")
-        of_event = event_weights(weights, 1, self.schema)
+        of_event = read_event_weights(weights, 1, self.schema)
+        run = Run(live.parts, Rosters([alone], self.id_type), len(self.schema), read)
         matched = run.top(1, of_event)
         line = None if weights is None else of_event.common
-        return explained(alone, matched, self.schema, run.events, self.codes, line)
+        return explained(alone, matched, self.schema, read, self.codes, line)
 
     def _run(self, events: Any) -> Run:
         read = Events.read(events, self.schema, self._rows, self.codes)
