@@ -4,6 +4,8 @@ Each part proposes and accepts into a buffer of its own that is small enough to 
 accepted runs of all parts are then joined event by event. Only the final result of `match` is
 fresh memory, and it is touched once: first touch of a page costs more than finding what is
 written to it.
+
+All of this is on one thread; `engine/threaded_run.py` gives ranges of events to several.
 """
 
 from __future__ import annotations
