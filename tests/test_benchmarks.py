@@ -38,6 +38,12 @@ def test_boolean_matching():
         assert name in output
 
 
+def test_threads():
+    output = output_of("threads")
+    for what in ("W2", "W5", "B, 9,000 events x 1,000 rules: top 5"):
+        assert what in output
+
+
 def test_spark_matching():
     output = output_of("spark_matching")
     assert "identity" in output
