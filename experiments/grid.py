@@ -11,9 +11,10 @@ from experiments import drawing
 from experiments.measuring import Indexed, boxes, check_equal, search_times
 from experiments.rivals import ShapelyTree, grown, packed
 from experiments.verdicts import Finding, at_least, at_most
-from tocsin.index.cells.grid import Grid, GridFiling
-from tocsin.index.cells.ntree import NTree, TreeFiling
-from tocsin.index.plane import boxes_over
+from tocsin.index.cells.codes import Domains
+from tocsin.index.cells.grid import Grid, GridBuilder
+from tocsin.index.cells.ntree import NTree, NTreeBuilder
+from tocsin.index.plane import build_boxes
 
 SIZES = {
     "tiny": dict(
@@ -74,7 +75,7 @@ def sides_of(queries: int, elongated: bool) -> np.ndarray:
     return np.where(np.arange(queries) % 2, [[0.1], [0.001]], [[0.001], [0.1]])
 
 
-class FixedFiling(GridFiling):
+class FixedGridBuilder(GridBuilder):
     """One tier of n x n cells over the unit square, as the thesis has it."""
 
     tiers = 1
@@ -83,10 +84,11 @@ class FixedFiling(GridFiling):
         super().__init__(made)
         self.across = across
 
-    def roots(self):
-        nodes = self.made_nodes(np.zeros((1, 2)), np.ones((1, 2)), np.full((1, 2), self.across))
-        n = self.boxes.size
-        return nodes, np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
+    def choose_roots(self):
+        unit_square = Domains(
+            begin=np.zeros((1, 2)), end=np.ones((1, 2)), across=np.full((1, 2), self.across)
+        )
+        return unit_square, np.zeros(self.boxes.size, np.int32)
 
 
 AXES = np.arange(2, dtype=np.int32)
@@ -94,7 +96,7 @@ AXES = np.arange(2, dtype=np.int32)
 
 def fixed_grid(low: np.ndarray, high: np.ndarray, points: np.ndarray, across: int) -> Indexed:
     made, floats = boxes(low, high, True)
-    cells = FixedFiling(boxes_over(made, AXES, floats), across).cells(AXES)
+    cells = FixedGridBuilder(build_boxes(made, AXES, floats), across).build(AXES)
     return Indexed(Grid(made, cells), points, True)
 
 
@@ -102,7 +104,7 @@ def shipped_grid(low: np.ndarray, high: np.ndarray, points: np.ndarray) -> Index
     return Indexed(Grid.build(*boxes(low, high, True)), points, True)
 
 
-class DeepFiling(TreeFiling):
+class DeepTreeBuilder(NTreeBuilder):
     """A tree of as many tiers as skew may need."""
 
     tiers = 24
@@ -115,12 +117,12 @@ def tuned_tree(low: np.ndarray, high: np.ndarray, points: np.ndarray, n: int) ->
     on the data: no one number would be fair to the trees.
     """
     made, floats = boxes(low, high, True)
-    flat = boxes_over(made, AXES, floats)
+    flat = build_boxes(made, AXES, floats)
     tried = {}
     for capacity, room in ((8, 1), (32, 4), (128, 4)) if n < 8 else ((64, 1), (128, 4)):
-        filing = DeepFiling(flat, n, capacity)
-        filing.bytes_left *= room
-        tried[str(capacity)] = Indexed(NTree(made, filing.cells(AXES)), points, True)
+        builder = DeepTreeBuilder(flat, n, capacity)
+        builder.bytes_left *= room
+        tried[str(capacity)] = Indexed(NTree(made, builder.build(AXES)), points, True)
     times = search_times(tried, 0.0, dict.fromkeys(tried, 5000))
     return tried[min(times, key=times.__getitem__)]
 

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.index.constructs.decomposition import too_short
-from tocsin.index.constructs.rectangles import distribute
+from tocsin.index.constructs.decomposition import count_too_short
+from tocsin.index.constructs.rectangles.building import list_by_number
 from tocsin.jit import Float64s, Int32Out, Int32s, Int64Out, Int64s, freeze, kernel
 
 _FANOUT = 16
@@ -193,9 +193,7 @@ class Lists(NamedTuple):
 
 
 def _lists(numbers: np.ndarray, ids: np.ndarray, possible: int) -> Lists:
-    start = np.concatenate([[0], np.cumsum(np.bincount(numbers, minlength=possible))])
-    listed = np.empty(len(ids), np.int32)
-    distribute(numbers, ids.astype(np.int32), start[:-1].copy(), listed)
+    start, listed = list_by_number(numbers, ids.astype(np.int32), possible)
     return Lists(freeze(start, np.int32), freeze(listed, np.int32))
 
 
@@ -221,7 +219,7 @@ class Constructs:
         cells = int(max(high.max(), points.max())) + 1
         self.lists = _lists(np.concatenate(numbers), np.concatenate(ids), cells * self.each)
         self.nbytes = sum(a.nbytes for a in self.lists)
-        self.skip = freeze(np.array(too_short(longest, logarithmic)), np.int64)
+        self.skip = freeze(np.array(count_too_short(longest, logarithmic)), np.int64)
 
     def ask(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
         return cover(

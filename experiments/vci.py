@@ -8,7 +8,7 @@ from experiments import drawing
 from experiments.measuring import Indexed, boxes, check_equal, search_times
 from experiments.rivals import Constructs, NestedList, SegmentTree
 from experiments.verdicts import Finding, at_least, at_most
-from tocsin.index.constructs.intervals import Intervals
+from tocsin.index.constructs.intervals.index import Intervals
 
 _RANGE = 5000  # the paper's R
 _MOST = 500  # the longest interval

@@ -10,7 +10,7 @@ from experiments import drawing
 from experiments.measuring import Indexed, boxes, check_equal, search_times
 from experiments.rivals import ShapelyTree, grown, packed
 from experiments.verdicts import Finding, at_least, at_most, near_power
-from tocsin.index.constructs.rectangles import Rectangles
+from tocsin.index.constructs.rectangles.index import Rectangles
 
 _SIZES = {
     "tiny": dict(

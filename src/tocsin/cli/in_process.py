@@ -81,11 +81,14 @@ class _Answers:
         job, rules = self._job, self._rules
         kept = [events.column(name) for name in self._kept]
         if job.how == "count":
-            counts = pa.array(rules.count(events))
+            counts = pa.array(rules.count(events, threads=job.threads))
             tally.add_counts(counts)
             yield self._rows([*kept, counts])
             return
-        found = rules.match(events) if job.k is None else rules.top(events, job.k)
+        if job.k is None:
+            found = rules.match(events, threads=job.threads)
+        else:
+            found = rules.top(events, job.k, threads=job.threads)
         ids = found.ids().cast(_id_type(rules))
         tally.add_rules(ids)
         added = [ids] if found.scores is None else [ids, pa.array(found.scores)]

@@ -61,6 +61,11 @@ _BUSIEST = 5
     help="Kinds of event columns, instead of the inferred ones: x=number,code=category.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the output file if it exists.")
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    help="How many threads match. Default: $TOCSIN_THREADS, or one for each core.",
+)
 @click.option("--spark", is_flag=True, help="Use a local Spark session with all cores.")
 def match(
     source: Path,
@@ -73,6 +78,7 @@ def match(
     payload: list[str] | None,
     schema: str | None,
     overwrite: bool,
+    threads: int | None,
     spark: bool,
 ) -> None:
     """Find the rules that events satisfy.
@@ -83,6 +89,8 @@ def match(
         raise click.UsageError("--how top and --k go together.")
     if payload and (how == "count" or output == "lists"):
         raise click.UsageError("--payload goes with a row for each match: --output rows.")
+    if spark and threads is not None:
+        raise click.UsageError("--threads is for one process; --spark uses all cores.")
     _check_out(out, overwrite)
     events_format = format_of(events)
     _check_rules(source)
@@ -92,7 +100,19 @@ def match(
     from tocsin.model.schema import Schema
 
     declared = read_schema(schema) if schema is not None else Schema({})
-    job = Job(source, events, events_format, declared, out, how, k, keep, output, payload or [])
+    job = Job(
+        rules=source,
+        events=events,
+        format=events_format,
+        declared=declared,
+        out=out,
+        how=how,
+        k=k,
+        keep=keep,
+        output=output,
+        payload=payload or [],
+        threads=threads,
+    )
     if spark:
         from tocsin.cli.on_spark import import_spark, match_files
 

@@ -77,11 +77,12 @@ class CategoryEncoder:
             dictionary = array.dictionary
             buffers = [None if b is None else (b.address, b.size) for b in dictionary.buffers()]
             key = (dictionary.type, dictionary.offset, len(dictionary), *buffers)
-            if key not in self._tables:
-                if len(self._tables) == _MAX_TABLES:
+            known = self._tables.get(key)  # once: another thread may clear them
+            if known is None:
+                if len(self._tables) >= _MAX_TABLES:
                     self._tables.clear()
-                self._tables[key] = dictionary, self._look_up(dictionary)
-            codes = self._tables[key][1]
+                known = self._tables[key] = dictionary, self._look_up(dictionary)
+            codes = known[1]
         if not len(codes):
             out[:] = NULL
             return

@@ -8,7 +8,10 @@ An integer, number or time can be a range with inclusive ends. In Arrow this is 
 and `high`, as a column or as the values of a map; in a dict it is a dict of the two. A predicate
 holds for a range if some value in it satisfies the predicate.
 
-Events are encoded in blocks, so memory use does not depend on the number of events.
+Events are encoded in blocks, so memory use does not depend on the number of events. The keys of an
+event do not depend on its block, with one exception: in a block with a range, all events have high
+ends. So threads may read any slices of tables without ranges (`can_split`), and other events as
+`EncodedEvents`.
 """
 
 from __future__ import annotations
@@ -56,6 +59,8 @@ class Events:
         self._encoder = CategoryEncoder(categories)
         self._dicts: Sequence[Mapping[str, Any]] = ()
         self._columns: list[tuple[int, pa.ChunkedArray]] = []
+        self._filled: list[tuple[int, pa.ChunkedArray]] = []  # the columns that are not all null
+        self._is_sparse = False  # whether columns become compressed rows
         self._maps: list[tuple[str, pa.ChunkedArray]] = []
         self._size = 0
 
@@ -109,21 +114,38 @@ class Events:
                     f"the events have no column {name!r}, which a rule tests"
                     + (suggest(name, names) or f"; they have {_list_names(names)}")
                 )
+        # The same for all blocks, so that the keys of an event do not depend on its block.
+        self._filled = [(a, c) for a, c in self._columns if c.null_count < len(c)]
+        if len(self._filled) > _MIN_SPARSE and not self._maps:
+            present = sum(len(column) - column.null_count for _, column in self._filled)
+            self._is_sparse = 4 * present <= len(self._filled) * self._size
 
-    def blocks(self) -> Iterator[Keys]:
-        """Yield the keys of all events, in blocks."""
+    @property
+    def can_split(self) -> bool:
+        """Whether any thread may read any slice of the events.
+
+        Not of dicts, whose reading runs Python code, perhaps the user's own; nor of events with
+        ranges.
+        """
+        types = [column.type for _, column in self._filled]
+        types += [column.type.item_type for _, column in self._maps]
+        return not self._dicts and not any(map(is_range, types))
+
+    def blocks(self, first: int = 0, stop: int | None = None) -> Iterator[Keys]:
+        """Yield the keys of all events, or of those from `first` up to `stop`, in blocks."""
         size = max(256, min(BLOCK, _MAX_KEYS // max(1, len(self._columns))))
-        for start in range(0, self._size, size):
-            yield self.keys(start, min(start + size, self._size))
+        end = self._size if stop is None else stop
+        for start in range(first, end, size):
+            yield self.keys(start, min(start + size, end))
 
     def keys(self, start: int, stop: int) -> Keys:
         """Return the keys of the events from `start` up to `stop`."""
         if self._dicts:
             return self._keys_of_dicts(start, stop)
         rows: list[tuple[int, pa.Array]] = []
-        for attribute, column in self._columns:
+        for attribute, column in self._filled:
             array = slice_column(column, start, stop)
-            if array.null_count < len(array):
+            if not self._is_sparse or array.null_count < len(array):
                 rows.append((attribute, array))
         attributes = np.array([a for a, _ in rows], np.int32)
         columns = np.empty((len(rows), stop - start), np.int64)
@@ -135,8 +157,8 @@ class Events:
         if self._maps:
             parts = [self._keys_of_map(name, column, start, stop) for name, column in self._maps]
             keys = combine_keys(keys, merge_sparse(parts))
-        elif len(rows) > _MIN_SPARSE:
-            keys = _compress_if_sparse(keys)
+        elif self._is_sparse:
+            keys = _compress(keys)
         return keys
 
     def _write(
@@ -425,13 +447,11 @@ def slice_column(column: pa.ChunkedArray, start: int, stop: int) -> pa.Array:
     return combine_chunks(column.slice(start, stop - start))
 
 
-def _compress_if_sparse(keys: Keys) -> Keys:
-    """Return columns as compressed rows if at most a quarter of the keys are not null."""
+def _compress(keys: Keys) -> Keys:
+    """Return columns as compressed rows."""
     counts = np.empty(keys.size, np.int64)
     count_present(keys.columns, counts)
     total = int(counts.sum())
-    if total * 4 > keys.columns.size:
-        return keys
     offsets = np.concatenate([[0], np.cumsum(counts)])
     attribute = np.empty(total, np.int64)
     key, high = np.empty(total, np.int64), None

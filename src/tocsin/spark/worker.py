@@ -9,6 +9,9 @@ Rules that are live may test attributes that the stream has no column for. These
 reported once: a rule must not stop a stream, and removing it would not help, since the batch that
 failed is pinned to the version that has it.
 
+A worker matches on one thread, whatever TOCSIN_THREADS says: Spark runs as many workers as it was
+given cores.
+
 The result's columns have the types that were planned. A later version may have others: they are
 cast where nothing is lost, and otherwise an error says what to do; Spark itself would fail without
 naming the cause.
@@ -212,14 +215,14 @@ def _result(
 ) -> pa.RecordBatch:
     rows: np.ndarray | None = None
     if options.how == "count":
-        added = {"matches": pa.array(rules.count(attributes))}
+        added = {"matches": pa.array(rules.count(attributes, threads=1))}
     else:
         if options.how == "top":
             weights = options.weights
             own = events.column(weights) if isinstance(weights, str) else weights
-            found = rules.top(attributes, options.k or 1, weights=own)
+            found = rules.top(attributes, options.k or 1, weights=own, threads=1)
         else:
-            found = rules.match(attributes)
+            found = rules.match(attributes, threads=1)
         added = {"rule": _ids(rules, found, source, options.id_type)}
         if found.scores is not None:
             added["score"] = pa.array(found.scores)
