@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 from tocsin.engine.segment import Indexed, Segment
-from tocsin.index.accept import truths
+from tocsin.index.accept import evaluate_predicates
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.events import Events
-from tocsin.model.keys import line_of
+from tocsin.model.keys import read_values
 from tocsin.model.line import NULL
 from tocsin.model.matches import Matches
 from tocsin.model.predicates import INTERVAL, IS_NULL, NOT_NULL, Predicate
@@ -117,9 +117,9 @@ def explained(
     texts = _texts(codes)
     keys = events.keys(0, 1)
     held = np.empty(len(c.attribute), np.uint8)
-    line, last = np.empty(len(schema), np.int64), np.empty(len(schema), np.int64)
-    line_of(keys, 0, line, last)
-    truths(c, 0, c.size, line, last, held)
+    values, values_high = np.empty(len(schema), np.int64), np.empty(len(schema), np.int64)
+    read_values(keys, 0, values, values_high)
+    evaluate_predicates(c, 0, c.size, values, values_high, held)
     # Where nothing matched and nobody asked, weights say nothing; nor where the rule has none.
     weighted = weights is not None or (bool((c.weight != 1).any()) and len(matched) > 0)
     tests = []
@@ -128,7 +128,7 @@ def explained(
             attribute = int(c.attribute[row])
             kind, name = schema.kind(attribute), schema.name(attribute)
             predicate = predicate_at(c, row)
-            ends = int(line[attribute]), int(last[attribute])
+            ends = int(values[attribute]), int(values_high[attribute])
             holds: bool | None = bool(held[row])
             if ends[0] == NULL and not holds and predicate != NOT_NULL:
                 holds = None

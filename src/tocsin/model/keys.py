@@ -4,12 +4,12 @@ Attributes that came as columns lie attribute by attribute, one int64 an event;
 those that came sparsely (maps, dicts, wide tables that are mostly null) lie event
 by event as (attribute, key). Attributes that no rule tests are in neither.
 
-A kernel walks events and *loads* each into a scratch line, one key per attribute
-of the schema, NULL where the event says nothing: so kernels need not know how an
-event was given, and a load costs what the event mentions, not what the schema has.
+A kernel walks events and *loads* each into an array of `values`, one key per attribute
+of the schema, NULL where the event has none. So kernels need not know how an event was
+given, and a load costs what the event mentions, not what the schema has.
 
 An event may have a range in place of a value. Then keys are the ranges' low ends, and beside
-them lie the high ends, laid out alike: loaded onto a second line, by the same step.
+them are the high ends in the same form: the same step loads them into `values_high`.
 """
 
 from __future__ import annotations
@@ -156,42 +156,45 @@ def number(key, is_float):
 
 @step
 def blank(width):
-    """Return a scratch line for a schema of `width` attributes."""
-    line = np.empty(width, np.int64)
-    line[:] = NULL
-    return line
+    """Return the values of an event that has none, for a schema of `width` attributes."""
+    values = np.empty(width, np.int64)
+    values[:] = NULL
+    return values
 
 
 @step
-def load(columns, column_attribute, offsets, attribute, key, event, line):
-    """Put an event's keys onto the scratch line; takes the fields of `Keys`.
+def load(columns, column_attribute, offsets, attribute, key, event, values):
+    """Write an event's keys into `values`; takes the fields of `Keys`.
 
-    Not the tuple: a field of it that is asked for within branches costs two atomic counts.
+    Not the tuple: reading a field of it within a branch costs two atomic counts of references.
     """
     for c in range(column_attribute.shape[0]):
-        line[column_attribute[c]] = columns[c, event]
+        values[column_attribute[c]] = columns[c, event]
     if offsets.shape[0] > 0:
         for i in range(offsets[event], offsets[event + 1]):
-            line[attribute[i]] = key[i]
+            values[attribute[i]] = key[i]
 
 
 @step
-def unload(offsets, attribute, event, line):
-    """Take them off again; dense attributes are overwritten by the next load."""
+def unload(offsets, attribute, event, values):
+    """Clear `values` again; dense attributes are overwritten by the next load."""
     if offsets.shape[0] > 0:
         for i in range(offsets[event], offsets[event + 1]):
-            line[attribute[i]] = NULL
+            values[attribute[i]] = NULL
 
 
 @kernel
-def line_of(keys: Keys, event: int, line: Int64Out, last: Int64Out) -> None:
-    """Write one event's keys, and the high ends of its ranges, over whole lines."""
-    of, offsets, attribute = keys.column_attribute, keys.offsets, keys.attribute
-    line[:] = NULL
-    load(keys.columns, of, offsets, attribute, keys.key, event, line)
-    last[:] = line
+def read_values(keys: Keys, event: int, values: Int64Out, values_high: Int64Out) -> None:
+    """Write one event's keys by attribute, and the high ends of its ranges."""
+    column_attribute, offsets, attribute = keys.column_attribute, keys.offsets, keys.attribute
+    values[:] = NULL
+    load(keys.columns, column_attribute, offsets, attribute, keys.key, event, values)
+    values_high[:] = values
     if keys.columns_high.shape[0] + keys.key_high.shape[0] > 0:
-        load(keys.columns_high, of, offsets, attribute, keys.key_high, event, last)
+        load(
+            keys.columns_high, column_attribute, offsets, attribute, keys.key_high, event,
+            values_high,
+        )  # fmt: skip
 
 
 @kernel
