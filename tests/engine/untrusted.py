@@ -25,7 +25,7 @@ import pyarrow as pa
 import tocsin
 from tocsin.engine import matching
 from tocsin.engine.segment_files import _ALIGNMENT
-from tocsin.index.keyed import building
+from tocsin.index.keyed import shelves
 from tocsin.index.registry import INDEXES
 from tocsin.model.conjunctions import Conjunctions, conjunctions
 
@@ -145,9 +145,9 @@ def make_store(path, name):
         if options:
             stack.enter_context(_building_with(INDEXES[index], options))
         if name == "keyed shelves":
-            for constant, value in (("_SHELF", -1.0), ("_CROWD", 1)):
-                stack.callback(setattr, building, constant, getattr(building, constant))
-                setattr(building, constant, value)
+            for constant, value in (("_SHELF_COST", -1.0), ("_MIN_PAIR_ENTRIES", 1)):
+                stack.callback(setattr, shelves, constant, getattr(shelves, constant))
+                setattr(shelves, constant, value)
         rules = tocsin.Rules(SCHEMA, index)
         rules.add_many(shape(rng, lambda i: f"rule {i}" if texts else i * 7 % 2000))
         if shape is mixed:

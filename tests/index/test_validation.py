@@ -20,7 +20,7 @@ from tocsin.index.bestar.layout import (
     ROOT,
     SIZE,
 )
-from tocsin.index.keyed import building
+from tocsin.index.keyed import shelves
 from tocsin.index.keyed.lanes import HEAD, LANES
 from tocsin.index.registry import INDEXES
 from tocsin.model.conjunctions import conjunctions
@@ -47,8 +47,8 @@ def built(work):
     ):  # fmt: skip
         made[name] = INDEXES["rectangles"].build(whole.conjunctions, whole.floats, **options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(building, "_SHELF", -1.0)
-        patch.setattr(building, "_CROWD", 1)
+        patch.setattr(shelves, "_SHELF_COST", -1.0)
+        patch.setattr(shelves, "_MIN_PAIR_ENTRIES", 1)
         crowd = Workload(*WORKLOADS["wide"])
         made["shelves"] = INDEXES["keyed"].build(crowd.conjunctions, crowd.schema.floats())
     for index in made.values():
@@ -118,7 +118,12 @@ def one_conjunction(arrays):
 
 def one_range_for_all_runs(arrays):
     arrays["spans"][0::2] = 0
-    arrays["spans"][1::2] = len(arrays["peak"])
+    arrays["spans"][1::2] = len(arrays["block_bound"])
+
+
+def twice_a_shelf(arrays):
+    """Let two pairs of attributes have one shelf."""
+    arrays["pair_shelf"][np.argsort(arrays["pair_shelf"])[-2:]] = 11
 
 
 def bucket(place, word):
@@ -219,25 +224,25 @@ WRONG = [
     ("overlapped", put("ids", 0, 10**6), "'ids' must be"),
     ("keyed", put("local", 0, lambda a: a["local"][1]), "a number of its own"),
     ("keyed", resized("local", 1), "at most 10 attributes"),
-    ("keyed", put("cut", 1, -1), "'cut' must be"),
-    ("keyed", put("run", 1, 10**6), "'run' must be"),
-    ("keyed", put("under", 0, 10**6), "'under' must be"),
-    ("keyed", put("shift", 0, 200), "'shift' must be"),
-    ("keyed", put("shift", 0, 16), "a span for each code"),
-    ("keyed", put("span", 0, 2), "a span for each code"),
+    ("keyed", put("cut_offsets", 1, -1), "'cut_offsets' must be"),
+    ("keyed", put("run_offsets", 1, 10**6), "'run_offsets' must be"),
+    ("keyed", put("key_attribute", 0, 10**6), "'key_attribute' must be"),
+    ("keyed", put("span_shift", 0, 200), "'span_shift' must be"),
+    ("keyed", put("span_shift", 0, 16), "a span for each code"),
+    ("keyed", put("span_start", 0, 2), "a span for each code"),
     ("keyed", put("spans", 0, 10**6), "'spans' must be"),
     ("keyed", one_range_for_all_runs, "blocks one after the other"),
     ("keyed", put("heads", 2 * LANES, 2**16 - 1), "'heads' must be"),
     ("keyed", put("rows", 0, 2**16 - 1), "'rows' must be"),
-    ("keyed", put("start", -1, 1), "'start' must be"),
-    ("keyed", put("start", lambda a: np.argmax(a["start"] > 0), 1), "multiples of 24"),
+    ("keyed", put("row_offsets", -1, 1), "'row_offsets' must be"),
+    ("keyed", put("row_offsets", lambda a: np.argmax(a["row_offsets"] > 0), 1), "multiples of 24"),
     ("keyed", put("candidate", 0, 10**6), "'candidate' must be"),
     ("keyed", one_conjunction, "none of them twice"),
     ("keyed", put("heads", lambda a: slice(0, None, HEAD), 0), "none of them twice"),
-    ("keyed", resized("peak", 1), "must have"),
-    ("shelves", put("row", lambda a: np.argmax(a["row"] >= 0), 1), "a row of its own"),
-    ("shelves", put("pair", lambda a: np.argsort(a["pair"])[-2:], 11), "a shelf of their own"),
-    ("shelves", put("pair", lambda a: np.argmax(a["pair"]), 0), "'pair' must be"),
+    ("keyed", resized("block_bound", 1), "must have"),
+    ("shelves", put("pair_start", lambda a: np.argmax(a["pair_start"]), 1), "a part of its own"),
+    ("shelves", twice_a_shelf, "a shelf of their own"),
+    ("shelves", put("pair_shelf", lambda a: np.argmax(a["pair_shelf"]), 0), "'pair_shelf' must be"),
     ("bestar", put("bucket", bucket(parents, LEFT), 0), "'bucket' must be"),
     ("bestar", put("bucket", bucket(parents, LEFT), 10**6), "'bucket' must be"),
     ("bestar", put("bucket", bucket(parents, LEFT), lambda a: a["pnode"][ROOT]), "in one place"),

@@ -14,7 +14,7 @@ from tocsin.index.cells.grid import Grid, levels
 from tocsin.index.constructs.intervals import Intervals
 from tocsin.index.constructs.rectangles import Rectangles, runs_if_whole
 from tocsin.index.exhaustive.index import Exhaustive
-from tocsin.index.keyed.building import expected
+from tocsin.index.keyed.coding import estimate_work
 from tocsin.index.keyed.index import Keyed
 from tocsin.index.plane import (
     boxes_over,
@@ -95,7 +95,7 @@ def _costs(
     touched = np.minimum(side_x + cell[:, 0], 1) * np.minimum(side_y + cell[:, 1], 1)
     cost = _FIND * len(across) + times * float(touched.sum()) * _TEST + left
     yield cost, Grid, f"{words} on the two attributes of the grid"
-    present, looked = expected(c, len(floats))
+    present, looked = estimate_work(c, len(floats))
     words = f"an event has about {present:,.0f} of the attributes tested, and looks at about "
     words += _counted(round(times * looked), "conjunction") + " under these"
     yield _FIND + 2 * _FIND * present + times * looked * _TEST, Keyed, words

@@ -1,4 +1,4 @@
-"""Keyed conjunctions behind the protocol of indexes; see the package for what they are."""
+"""The class behind the protocol of indexes; see the package for what a keyed index is."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import numpy as np
 
 from tocsin.index.array_index import ArrayIndex
 from tocsin.index.finish import BestRules, EventWeights
-from tocsin.index.keyed.building import filed
+from tocsin.index.keyed.building import build_layout
 from tocsin.index.keyed.layout import Layout
 from tocsin.index.keyed.matching import propose
-from tocsin.index.keyed.topk import rank
+from tocsin.index.keyed.topk import find_best
 from tocsin.index.keyed.validation import check_layout
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import EventBatch
 
 
 class Keyed(ArrayIndex):
-    """Conjunctions filed under their most telling predicate."""
+    """Conjunctions under their most selective predicate."""
 
     name: ClassVar[str] = "keyed"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     layout_class = Layout
     supports_ranges = True
@@ -33,11 +33,11 @@ class Keyed(ArrayIndex):
 
     @classmethod
     def build(cls, conjunctions: Conjunctions, floats: np.ndarray) -> Self:
-        """Code all predicates, choose keys, sort."""
-        return cls(conjunctions, filed(conjunctions, len(floats)))
+        """Code all predicates, choose keys, and sort the entries into blocks."""
+        return cls(conjunctions, build_layout(conjunctions, len(floats)))
 
     def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
-        """Propose what the key, the second and the other coded predicates let through."""
+        """Propose conjunctions whose coded predicates all hold; see `Index.candidates`."""
         return propose(self.layout, batch, self.conjunctions.size, offsets, out)
 
     def validate(self, attributes: int) -> None:
@@ -48,6 +48,4 @@ class Keyed(ArrayIndex):
         self, batch: EventBatch, weights: EventWeights, removed: np.ndarray, best: BestRules
     ) -> tuple[int, int]:
         """Merge what holds into the lists of the k best; see `PruningIndex.best`."""
-        seen = np.zeros(2, np.int64)
-        rank(self.layout, self.conjunctions, batch, weights, removed, best, seen)
-        return int(seen[0]), int(seen[1])
+        return find_best(self.layout, self.conjunctions, batch, weights, removed, best)
