@@ -110,10 +110,10 @@ def _are_values(low: np.ndarray, high: np.ndarray) -> bool:
 
 def together(columns: Keys, rows: Keys) -> Keys:
     """Return keys of events that have some attributes in columns and others in rows."""
-    made = columns._replace(offsets=rows.offsets, attribute=rows.attribute, key=rows.key)
+    both = columns._replace(offsets=rows.offsets, attribute=rows.attribute, key=rows.key)
     if not columns.ranged and not rows.ranged:
-        return made
-    return made._replace(columns_high=columns.highs[0], key_high=rows.highs[1])
+        return both
+    return both._replace(columns_high=columns.highs[0], key_high=rows.highs[1])
 
 
 def key_column(keys: Keys, attribute: int) -> np.ndarray:
