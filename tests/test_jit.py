@@ -87,7 +87,7 @@ LONG = os.environ.get("TOCSIN_PROFILE") == "long"
 
 OUT_OF_BOUNDS = """
 import numpy as np
-from tocsin.index.keyed.lanes import between
+from tocsin.index.keyed.lanes import meeting_lanes
 from tocsin.jit import Int64s, UInt16s, kernel
 
 @kernel
@@ -96,7 +96,7 @@ def at(values: Int64s, index: int) -> int:
 
 @kernel
 def eight_at(words: UInt16s, index: int) -> int:
-    return between(words, np.uint64(index), np.uint16(0), np.uint16(0))
+    return meeting_lanes(words, np.uint64(index), np.uint16(0), np.uint16(0))
 
 for function, array in (at, np.zeros(2, np.int64)), (eight_at, np.zeros(16, np.uint16)):
     for index in range(-1, 3):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests import generate, naive
 from tests.conformance import checks
-from tocsin.index.keyed import building
+from tocsin.index.keyed import shelves
 from tocsin.index.registry import INDEXES
 
 CHECKS = [getattr(checks, name) for name in dir(checks) if name.startswith("check_")]
@@ -109,12 +109,12 @@ def crowds():
 @pytest.mark.parametrize("workload", ["mixed", "wide"])
 def test_keyed_with_shelves_of_two_attributes(workload, check, crowds, tmp_path, monkeypatch):
     """Workloads of this size would have none."""
-    monkeypatch.setattr(building, "_SHELF", -1.0)
-    monkeypatch.setattr(building, "_CROWD", 1)
+    monkeypatch.setattr(shelves, "_SHELF_COST", -1.0)
+    monkeypatch.setattr(shelves, "_MIN_PAIR_ENTRIES", 1)
     test_conformance("keyed", workload, check, crowds, tmp_path)
     work = crowds[workload]
     index = INDEXES["keyed"].build(work.conjunctions, work.schema.floats())
-    assert (index.layout.pair >= 0).sum() > 2
+    assert (index.layout.pair_shelf >= 0).sum() > 2
 
 
 def test_the_workloads_are_not_vacuous(workloads):

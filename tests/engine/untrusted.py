@@ -25,7 +25,7 @@ import pyarrow as pa
 import tocsin
 from tocsin.engine import buffers, matching
 from tocsin.engine.segment_files import _ALIGNMENT
-from tocsin.index.keyed import building
+from tocsin.index.keyed import shelves
 from tocsin.index.registry import INDEXES
 from tocsin.jit import freeze_fields
 from tocsin.model.conjunctions import Conjunctions
@@ -148,9 +148,9 @@ def make_store(path, name):
     texts = rng.random() < 0.5
     with contextlib.ExitStack() as stack:
         if name == "keyed shelves":
-            for constant, value in (("_SHELF", -1.0), ("_CROWD", 1)):
-                stack.callback(setattr, building, constant, getattr(building, constant))
-                setattr(building, constant, value)
+            for constant, value in (("_SHELF_COST", -1.0), ("_MIN_PAIR_ENTRIES", 1)):
+                stack.callback(setattr, shelves, constant, getattr(shelves, constant))
+                setattr(shelves, constant, value)
         rules = tocsin.Rules(SCHEMA, index, options)
         rules.add_many(shape(rng, lambda i: f"rule {i}" if texts else i * 7 % 2000))
         if shape is mixed:

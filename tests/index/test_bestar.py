@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from tests.conformance import boxes as shapes
+from tests.index.bestar_invariants import check_invariants
 from tests.index.test_in_place import part
 from tests.index.trees import (
     HIGHEST,
@@ -47,7 +48,6 @@ from tocsin.index.bestar.layout import (
     ROOT,
     SIZE,
 )
-from tocsin.index.bestar.matching import watch
 from tocsin.index.finish import BestRules
 from tocsin.jit import freeze
 from tocsin.model.categories import Categories
@@ -66,7 +66,7 @@ def test_any_sequence_of_changes(options, seed):
     width = 7
     rules = [random_rule(rng, width) for _ in range(rng.choice((0, 5, 200)))]
     index = BEStar.build(made(rules), np.zeros(width, np.uint8), **options)
-    index.check()
+    check_invariants(index)
     alive = set(range(len(rules)))
     for _ in range(40):
         what = rng.choice(("insert", "insert", "one", "remove", "drain", "tune", "load"))
@@ -94,7 +94,7 @@ def test_any_sequence_of_changes(options, seed):
             )
         else:
             index = BEStar.from_arrays(index.conjunctions, index.arrays())
-        index.check()
+        check_invariants(index)
         events = [random_event(rng, width) for _ in range(12)]
         truth = [matching(rules, alive, event) for event in events]
         lists = found(index, events, width)
@@ -160,7 +160,9 @@ def test_table_1():
         builder.add(0, reader.read(condition, Categories())[0])
         c = builder.build()
         rows = range(c.offsets[1])
-        assert tuple(boxes.span(c.kind, c.low, c.high, c.points, rows[0])) == expected, condition
+        assert tuple(boxes.key_interval(c.kind, c.low, c.high, c.points, rows[0])) == expected, (
+            condition
+        )
 
 
 def test_the_example_of_the_introduction():
@@ -218,7 +220,7 @@ def test_exhaustive_splits_are_the_best(seed):
     high = low + rng.integers(0, rng.choice([1, 8, 30]), m)
     least = int(rng.integers(1, max(2, m // 4)))
     side = np.zeros(m, np.uint8)
-    cut = splitting.at_best(low, high, least, side)
+    cut = splitting.split_exhaustively(low, high, least, side)
     best = by_the_definition(low, high, least)
     if cut == NULL:
         assert best is None
@@ -237,7 +239,7 @@ def test_approximate_splits_repel(seed):
     low = rng.integers(0, 60, m)
     high = low + rng.integers(0, rng.choice([1, 8, 30]), m)
     side = np.full(m, 9, np.uint8)
-    if splitting.from_both_ends(low, high, 1, side) == NULL:
+    if splitting.split_approximately(low, high, 1, side) == NULL:
         return
     left, right = np.flatnonzero(side == 1), np.flatnonzero(side == 2)
     assert len(left)
@@ -251,11 +253,11 @@ def test_approximate_splits_repel(seed):
 def test_space_clustering_puts_left_to_the_left():
     side = np.zeros(4, np.uint8)
     low, high = np.array([0, 4, 6, 5]), np.array([4, 6, 10, 5])
-    middle = splitting.middle_of(0, 10)
-    assert splitting.at_middle(low, high, middle, side) == middle == 5
+    middle = splitting.midpoint(0, 10)
+    assert splitting.split_at(low, high, middle, side) == middle == 5
     assert side.tolist() == [1, 0, 2, 0]
-    assert splitting.middle_of(LOWEST, HIGHEST) == 0
-    assert splitting.middle_of(HIGHEST - 1, HIGHEST) == HIGHEST - 1
+    assert splitting.midpoint(LOWEST, HIGHEST) == 0
+    assert splitting.midpoint(HIGHEST - 1, HIGHEST) == HIGHEST - 1
 
 
 def directory_of(index, p=0):
@@ -290,7 +292,7 @@ def test_bottom_up_expansion(low, high, side):
     index.insert(made([[between(0, 40, 90)]], 34))  # not beyond beta
     assert directory_of(index)[1] == old
     index.insert(made([[between(0, low, high)]], 35))
-    index.check()
+    check_invariants(index)
     buckets, top = directory_of(index)
     assert top != old
     assert buckets[top, side] == old
@@ -304,7 +306,7 @@ def test_bottom_up_expansion(low, high, side):
     other = buckets[top, LEFT + RIGHT - side]
     assert index.layout.home[36] == other
     assert buckets[other, LOW] == low
-    index.check()
+    check_invariants(index)
 
 
 def test_a_removal_shrinks_boundaries_up_to_the_root():
@@ -315,9 +317,9 @@ def test_a_removal_shrinks_boundaries_up_to_the_root():
     wide = [[between(a, -(10**6), 10**6) for a in range(3)]]
     for _ in range(3):
         index.insert(made(wide, index.conjunctions.size))
-        index.check()
+        check_invariants(index)
         index.remove(np.array([index.conjunctions.size - 1]))
-        index.check()
+        check_invariants(index)
     after = index.layout.bucket.reshape(-1, BUCKET)[: len(before), [LOW, HIGH]]
     np.testing.assert_array_equal(before[1:], after[1:])
 
@@ -341,7 +343,7 @@ def test_one_value_that_is_partitioned_and_becomes_more(options):
     more = [[between(0, low, high)] for low, high in [(7, 9), (6, 7), (5, 8), (8, 8)] * 4]
     for number, rule in enumerate(more, len(rules)):
         index.insert(made([rule], number))
-        index.check()
+        check_invariants(index)
     rules += more
     events = [{0: x, 1: 5} for x in range(4, 11)]
     truth = [matching(rules, range(len(rules)), event) for event in events]
@@ -357,7 +359,7 @@ def test_an_underflowing_bucket_is_merged_with_its_parent():
     assert index.layout.bucket.reshape(-1, BUCKET)[top, CUT] != NULL
     index.remove(np.array([4]))
     assert index.layout.bucket.reshape(-1, BUCKET)[top, CUT] == NULL
-    index.check()
+    check_invariants(index)
 
 
 # ------------------------------------------------------------ the k best
@@ -395,7 +397,7 @@ def test_weights_of_all_sizes():
         for _ in range(400)
     ]
     index = BEStar.build(made(rules), np.zeros(6, np.uint8))
-    index.check()
+    check_invariants(index)
     for weights in ({}, dict.fromkeys(range(6), 0.0), dict(zip(range(6), sizes[1:], strict=False))):
         event = dict.fromkeys(range(6), 3)
         (best,), _ = best_of(index, [event], 6, 5, [weights])
@@ -423,13 +425,6 @@ def test_flags_earlier_lists_and_rules_of_several_conjunctions():
 # ------------------------------------------------------------ ranks
 
 
-def in_vain(index, events, width):
-    """Return how many predicates an event evaluates in vain, on average."""
-    discarded = np.zeros(int(index.layout.state[BUCKETS]), np.int64)
-    watch(index.layout, index.conjunctions, EventBatch.whole(keys_of(events), width), discarded)
-    return discarded.sum() / len(events)
-
-
 def test_a_key_that_tells_nothing_apart_is_given_up():
     """Every rule asks the same of x; beside it each has an attribute that hardly another has."""
     width = 201
@@ -442,29 +437,29 @@ def test_a_key_that_tells_nothing_apart_is_given_up():
     truth = [matching(rules, range(600), event) for event in events]
     assert sum(map(len, truth)) > 100
     assert list(map(sorted, found(index, events, width))) == truth
-    assert not index.layout.rate.any(), "nothing is learnt while matching"
+    assert not index.layout.loss_rate.any(), "nothing is learnt while matching"
 
     without = [{a: key for a, key in event.items() if a > 0} for event in events]
     index.tune(EventBatch.whole(keys_of(without), width))
-    index.check()
-    assert index.layout.bucket[NODES] == 1, "it costs nothing where events have it not"
+    check_invariants(index)
+    assert index.layout.bucket[NODES] == 1, "it costs nothing where events lack the attribute"
 
     # Now every member costs two predicates, and most fail.
     index.tune(EventBatch.whole(keys_of(events), width))
-    index.check()
-    assert index.layout.rate[0] > 1
+    check_invariants(index)
+    assert index.layout.loss_rate[0] > 1
     assert index.layout.bucket[NODES] == 0, "the p-node is recycled"
     assert list(map(sorted, found(index, events, width))) == truth
 
     index.insert(made([[between(0, 0, 100)] for _ in range(50)], 600))
-    index.check()
+    check_invariants(index)
     assert index.layout.bucket[NODES] == 0, "it is remembered"
 
 
 def test_events_that_none_are_teach_nothing():
     index = BEStar.build(made([[between(0, 1, 2)]]), np.zeros(1, np.uint8))
     index.tune(EventBatch.whole(keys_of([]), 1))
-    assert index.layout.rate.tolist() == [0]
+    assert index.layout.loss_rate.tolist() == [0]
 
 
 # ------------------------------------------------------------ memory
@@ -481,15 +476,15 @@ def test_memory_returns(shape, options):
     n = work.low.shape[1]
     index = BEStar.build(part(work, slice(0, n // 2)), work.floats, **options)
     index.insert(part(work, slice(n // 2, n)))
-    index.check()
+    check_invariants(index)
     full = index.nbytes
     gone = np.random.default_rng(9).permutation(n)
     index.remove(gone[: n * 9 // 10])
-    index.check()
+    check_invariants(index)
     own = 9 * n  # where each number is, and whether it is plain
     assert index.nbytes - own < (full - own) / 3
     index.remove(gone)
-    index.check()
+    check_invariants(index)
     assert index.nbytes - own < 2000
 
 
@@ -500,14 +495,14 @@ def test_nodes_are_recycled():
     sizes = []
     for turn in range(12):
         index.insert(made(rules, turn * 400))
-        index.check()
+        check_invariants(index)
         sizes.append(index.layout.state[[BUCKETS, ENTRIES]].max())
         mine = np.arange(turn * 400, turn * 400 + 400)
         index.remove(mine[turn % 3 :: 3])  # not so many that the tree is packed
-        index.check()
+        check_invariants(index)
         index.insert(made([], 0))
         index.remove(mine[: -(turn % 4) - 90])
-        index.check()
+        check_invariants(index)
         index.remove(mine)
     assert max(sizes[1:]) <= 2 * sizes[0]
 
@@ -523,7 +518,7 @@ def test_many_alike_make_no_more_nodes():
     assert sorted(lists[0]) == list(range(2 * n))
     assert lists[1] == []
     index.remove(np.arange(2 * n - 1))
-    index.check()
+    check_invariants(index)
     assert found(index, [{0: 4, 1: 5}], 2) == [[2 * n - 1]]
 
 
@@ -534,7 +529,7 @@ def test_schemas_grow():
     index = BEStar.build(made([[between(0, 1, 2)]]), np.zeros(1, np.uint8))
     rules = [[between(5, n, n + 1), between(9, 0, 3)] for n in range(30)]
     index.insert(made(rules, 1))
-    index.check()
+    check_invariants(index)
     events = [{0: 1, 5: 7, 9: 1, 11: 4}, {5: 7}]
     assert list(map(sorted, found(index, events, 12))) == [[0, 7, 8], []]
 
@@ -568,7 +563,7 @@ def test_options_that_make_no_sense(options):
         BEStar.build(made([]), np.zeros(1, np.uint8), **options)
 
 
-def test_check_finds_what_is_wrong():
+def test_broken_invariants_are_found():
     rng = random.Random(3)
     rules = [random_rule(rng, 5) for _ in range(300)]
 
@@ -579,7 +574,7 @@ def test_check_finds_what_is_wrong():
         t.home[np.flatnonzero(t.home >= 0)[0]] = -1
 
     def promise(t):
-        t.most[3] += 1
+        t.max_sums[3] += 1
 
     def miscount(t):
         t.pnode.reshape(-1, PNODE)[0, COUNT] += 1
@@ -592,7 +587,7 @@ def test_check_finds_what_is_wrong():
         (lose, "lost"),
     ]:  # fmt: skip
         index = BEStar.build(made(rules), np.zeros(5, np.uint8))
-        index.check()
+        check_invariants(index)
         harm(index.layout)
         with pytest.raises(AssertionError, match=words):
-            index.check()
+            check_invariants(index)

@@ -6,7 +6,7 @@ import pytest
 import tocsin
 from tocsin.index import posting_lists
 from tocsin.index.finish import BestRules, EventWeights
-from tocsin.index.keyed import building
+from tocsin.index.keyed import coding, shelves
 from tocsin.index.keyed.index import Keyed
 from tocsin.index.keyed.lanes import HEAD, LANES
 from tocsin.jit import freeze, freeze_fields
@@ -68,13 +68,13 @@ def true_of(c, keys, width):
 
 def test_more_cuts_than_codes(monkeypatch):
     """Of an attribute with too many bounds some codes are shared, and accept decides."""
-    monkeypatch.setattr(building, "CODES", 50)
+    monkeypatch.setattr(coding, "CODES", 50)
     rng = np.random.default_rng(0)
     c = intervals(rng, 400, 4, 2, 10_000, 4_000)
     keys = events(rng, 200, 4, 3, 14_000)
     index = Keyed.build(c, np.zeros(4, np.uint8))
     assert not index.proven
-    assert int(np.diff(index.layout.cut).max()) == 50
+    assert int(np.diff(index.layout.cut_offsets).max()) == 50
     truth = true_of(c, keys, 4)
     for found, holds in zip(ask(index, keys, 4), truth, strict=True):
         proven = [each for each in found if each >= 0]
@@ -88,8 +88,8 @@ def test_cuts_at_the_limit(monkeypatch):
     """Exactly as many cuts as there are codes are exact still."""
     rng = np.random.default_rng(1)
     c = intervals(rng, 300, 3, 2, 1_000, 100)
-    cuts = int(np.diff(Keyed.build(c, np.zeros(3, np.uint8)).layout.cut).max())
-    monkeypatch.setattr(building, "CODES", cuts)
+    cuts = int(np.diff(Keyed.build(c, np.zeros(3, np.uint8)).layout.cut_offsets).max())
+    monkeypatch.setattr(coding, "CODES", cuts)
     index, keys = Keyed.build(c, np.zeros(3, np.uint8)), events(rng, 100, 3, 3, 1_100)
     assert index.proven
     assert list(map(sorted, ask(index, keys, 3))) == true_of(c, keys, 3)
@@ -110,7 +110,7 @@ def test_the_real_limit_of_codes():
 
 def test_more_attributes_than_codes(monkeypatch):
     """Predicates on rare attributes may be keys, and are else left to accept."""
-    monkeypatch.setattr(building, "CODES", 20)
+    monkeypatch.setattr(coding, "CODES", 20)
     rng = np.random.default_rng(3)
     c = intervals(rng, 500, 60, 3, 4, 6)
     keys = events(rng, 200, 60, 40, 6)
@@ -204,11 +204,11 @@ def test_shelves_of_two_attributes(monkeypatch):
     keys = events(rng, 300, 12, 6, 70)
     truth = true_of(c, keys, 12)
     alone = Keyed.build(c, np.zeros(12, np.uint8))
-    assert not (alone.layout.pair >= 0).any()
-    monkeypatch.setattr(building, "_SHELF", 0.0)
-    monkeypatch.setattr(building, "_CROWD", 1)
+    assert not (alone.layout.pair_shelf >= 0).any()
+    monkeypatch.setattr(shelves, "_SHELF_COST", 0.0)
+    monkeypatch.setattr(shelves, "_MIN_PAIR_ENTRIES", 1)
     index = Keyed.build(c, np.zeros(12, np.uint8))
-    assert (index.layout.pair >= 0).sum() > 50
+    assert (index.layout.pair_shelf >= 0).sum() > 50
     assert list(map(sorted, ask(index, keys, 12))) == truth
     best, (seen, _) = best_of(index, keys, 12, 3)
     assert 0 < seen < sum(map(len, truth))
@@ -218,8 +218,8 @@ def test_shelves_of_two_attributes(monkeypatch):
 
 def test_a_second_predicate_that_may_be_null_makes_no_shelf(monkeypatch):
     """An event without the attribute must come by still."""
-    monkeypatch.setattr(building, "_SHELF", 0.0)
-    monkeypatch.setattr(building, "_CROWD", 1)
+    monkeypatch.setattr(shelves, "_SHELF_COST", 0.0)
+    monkeypatch.setattr(shelves, "_MIN_PAIR_ENTRIES", 1)
     builder = ConjunctionBuilder()
     others = [
         Predicate(INTERVAL, NULL, NULL), Predicate(INTERVAL, NULL, 4), Predicate(INTERVAL, 2, 4),
@@ -229,7 +229,7 @@ def test_a_second_predicate_that_may_be_null_makes_no_shelf(monkeypatch):
         key = Predicate(INTERVAL, i % 7, 9)
         builder.add(i, [[(i % 8, key), (8 + i % 5, others[i % 5])]])
     index = Keyed.build(builder.build(), np.zeros(13, np.uint8))
-    assert (index.layout.pair >= 0).any()
+    assert (index.layout.pair_shelf >= 0).any()
     given = [[], [3] * 5, [2] * 5]  # values of the other attributes
     asked = [[9] * 8 + more for more in given]
     keys = sparse_keys(
@@ -248,7 +248,7 @@ def test_crowds_make_shelves_of_two_attributes():
     c = intervals(rng, 80_000, 40, 2, 50, 50)
     keys = events(rng, 50, 40, 3, 60)
     index = Keyed.build(c, np.zeros(40, np.uint8))
-    assert (index.layout.pair >= 0).sum() > 500
+    assert (index.layout.pair_shelf >= 0).sum() > 500
     assert list(map(sorted, ask(index, keys, 40))) == true_of(c, keys, 40)
 
 
@@ -291,8 +291,8 @@ def test_room_for_no_more_than_there_are():
 
 @pytest.mark.parametrize("shelf", [0.0, 100.0])
 def test_ranges_on_shelves_of_two_attributes(monkeypatch, shelf):
-    monkeypatch.setattr(building, "_SHELF", shelf)
-    monkeypatch.setattr(building, "_CROWD", 1)
+    monkeypatch.setattr(shelves, "_SHELF_COST", shelf)
+    monkeypatch.setattr(shelves, "_MIN_PAIR_ENTRIES", 1)
     rng = np.random.default_rng(11)
     names = "abcdef"
     table = []

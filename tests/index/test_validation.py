@@ -15,13 +15,13 @@ from tocsin.index.bestar.layout import (
     DIRECTORY,
     LEAF,
     LEFT,
-    LONGEST,
+    LONGEST_LEAF,
     NODES,
     ROOT,
     SIZE,
 )
 from tocsin.index.cells import layout as cells
-from tocsin.index.keyed import building
+from tocsin.index.keyed import shelves
 from tocsin.index.keyed.lanes import HEAD, LANES
 from tocsin.index.registry import INDEXES
 from tocsin.jit import freeze_fields
@@ -49,8 +49,8 @@ def built(work):
     ):  # fmt: skip
         made[name] = INDEXES["rectangles"].build(whole.conjunctions, whole.floats, **options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(building, "_SHELF", -1.0)
-        patch.setattr(building, "_CROWD", 1)
+        patch.setattr(shelves, "_SHELF_COST", -1.0)
+        patch.setattr(shelves, "_MIN_PAIR_ENTRIES", 1)
         crowd = Workload(*WORKLOADS["wide"])
         made["shelves"] = INDEXES["keyed"].build(crowd.conjunctions, crowd.schema.floats())
     for index in made.values():
@@ -121,7 +121,12 @@ def one_conjunction(arrays):
 
 def one_range_for_all_runs(arrays):
     arrays["spans"][0::2] = 0
-    arrays["spans"][1::2] = len(arrays["peak"])
+    arrays["spans"][1::2] = len(arrays["block_bound"])
+
+
+def twice_a_shelf(arrays):
+    """Let two pairs of attributes have one shelf."""
+    arrays["pair_shelf"][np.argsort(arrays["pair_shelf"])[-2:]] = 11
 
 
 def bucket(place, word):
@@ -222,25 +227,25 @@ WRONG = [
     ("overlapped", put("ids", 0, 10**6), "'ids' must be"),
     ("keyed", put("local", 0, lambda a: a["local"][1]), "a number of its own"),
     ("keyed", resized("local", 1), "at most 10 attributes"),
-    ("keyed", put("cut", 1, -1), "'cut' must be"),
-    ("keyed", put("run", 1, 10**6), "'run' must be"),
-    ("keyed", put("under", 0, 10**6), "'under' must be"),
-    ("keyed", put("shift", 0, 200), "'shift' must be"),
-    ("keyed", put("shift", 0, 16), "a span for each code"),
-    ("keyed", put("span", 0, 2), "a span for each code"),
+    ("keyed", put("cut_offsets", 1, -1), "'cut_offsets' must be"),
+    ("keyed", put("run_offsets", 1, 10**6), "'run_offsets' must be"),
+    ("keyed", put("key_attribute", 0, 10**6), "'key_attribute' must be"),
+    ("keyed", put("span_shift", 0, 200), "'span_shift' must be"),
+    ("keyed", put("span_shift", 0, 16), "a span for each code"),
+    ("keyed", put("span_start", 0, 2), "a span for each code"),
     ("keyed", put("spans", 0, 10**6), "'spans' must be"),
     ("keyed", one_range_for_all_runs, "blocks one after the other"),
     ("keyed", put("heads", 2 * LANES, 2**16 - 1), "'heads' must be"),
     ("keyed", put("rows", 0, 2**16 - 1), "'rows' must be"),
-    ("keyed", put("start", -1, 1), "'start' must be"),
-    ("keyed", put("start", lambda a: np.argmax(a["start"] > 0), 1), "multiples of 24"),
+    ("keyed", put("row_offsets", -1, 1), "'row_offsets' must be"),
+    ("keyed", put("row_offsets", lambda a: np.argmax(a["row_offsets"] > 0), 1), "multiples of 24"),
     ("keyed", put("candidate", 0, 10**6), "'candidate' must be"),
     ("keyed", one_conjunction, "none of them twice"),
     ("keyed", put("heads", lambda a: slice(0, None, HEAD), 0), "none of them twice"),
-    ("keyed", resized("peak", 1), "must have"),
-    ("shelves", put("row", lambda a: np.argmax(a["row"] >= 0), 1), "a row of its own"),
-    ("shelves", put("pair", lambda a: np.argsort(a["pair"])[-2:], 11), "a shelf of their own"),
-    ("shelves", put("pair", lambda a: np.argmax(a["pair"]), 0), "'pair' must be"),
+    ("keyed", resized("block_bound", 1), "must have"),
+    ("shelves", put("pair_start", lambda a: np.argmax(a["pair_start"]), 1), "a part of its own"),
+    ("shelves", twice_a_shelf, "a shelf of their own"),
+    ("shelves", put("pair_shelf", lambda a: np.argmax(a["pair_shelf"]), 0), "'pair_shelf' must be"),
     ("bestar", put("bucket", bucket(parents, LEFT), 0), "'bucket' must be"),
     ("bestar", put("bucket", bucket(parents, LEFT), 10**6), "'bucket' must be"),
     ("bestar", put("bucket", bucket(parents, LEFT), lambda a: a["pnode"][ROOT]), "in one place"),
@@ -250,14 +255,14 @@ WRONG = [
     ("bestar", put("bucket", bucket(lambda b: b[:, SIZE] > 0, SIZE), 2**62), "size of a leaf"),
     ("bestar", put("bucket", bucket(lambda b: b[:, SIZE] == 0, SIZE), 10**3), "of a leaf"),
     ("bestar", put("bucket", bucket(lambda b: b[:, NODES] > 0, DIRECTORY), 10**6), "directory"),
-    ("bestar", put("state", LONGEST, 0), "longer than the longest"),
-    ("bestar", put("state", LONGEST, 2**62), "longer than the longest"),
+    ("bestar", put("state", LONGEST_LEAF, 0), "longer than the longest"),
+    ("bestar", put("state", LONGEST_LEAF, 2**62), "longer than the longest"),
     ("bestar", put("state", 0, 2**62), "'bucket' must have"),
     ("bestar", put("target", slice(None), 10**6), "'target' must be"),
-    ("bestar", put("need", slice(None), 11), "'need' must be"),
-    ("bestar", put("need", slice(None), 1), "must ascend"),
-    ("bestar", resized("usual", -1), "'usual' must have"),
-    ("bestar", resized("plain", -1), "'plain' must have"),
+    ("bestar", put("required", slice(None), 11), "'required' must be"),
+    ("bestar", put("required", slice(None), 1), "must ascend"),
+    ("bestar", resized("usual_weight", -1), "'usual_weight' must have"),
+    ("bestar", resized("only_intervals", -1), "'only_intervals' must have"),
 ]
 
 

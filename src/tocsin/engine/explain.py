@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tocsin.engine.segment import Indexed, Segment
-from tocsin.index.accept import truths
+from tocsin.index.accept import evaluate_predicates
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.model.categories import Categories
 from tocsin.model.conjunctions import Conjunctions
@@ -118,7 +118,7 @@ def explained(
     held = np.empty(len(c.attribute), np.uint8)
     line, last = np.empty(len(schema), np.int64), np.empty(len(schema), np.int64)
     write_lines(keys, 0, line, last)
-    truths(c, 0, c.size, line, last, held)
+    evaluate_predicates(c, 0, c.size, line, last, held)
     # Where nothing matched and nobody asked, weights say nothing; nor where the rule has none.
     weighted = weights is not None or (bool((c.weight != 1).any()) and len(matched) > 0)
     tests = []

@@ -1,4 +1,9 @@
-"""What a conjunction is to the tree, and the boxes around many of them."""
+"""The intervals and sums of a conjunction, and the boxes around many of them.
+
+A conjunction is passed as the arrays of `Conjunctions` and its rows, `begin` to `stop`. A tuple
+would be shorter, but these steps run within branches, where Numba counts references to the arrays
+of a tuple at every use: that made kernels several times slower.
+"""
 
 from __future__ import annotations
 
@@ -17,67 +22,67 @@ def length(low, high):
 
 
 @step
-def span(kind, low, high, points, row):
+def key_interval(kind, low, high, points, row):
     """Return the interval around a predicate (Table I); NULL to NULL if it cannot be a key.
 
-    One that holds for null cannot: the search follows the attributes that an event has.
+    A predicate that holds for null cannot: the search follows the attributes that an event has.
     """
     least, greatest = bounds(kind, low, high, points, row)
     return (least, greatest) if least != NULL else (least, least)
 
 
 @step
-def span_on(c_attribute, kind, low, high, points, begin, stop, attribute):
-    """Return the interval of a conjunction, rows begin to stop, on an attribute; NULL if none."""
+def interval_on(tested, kind, low, high, points, begin, stop, attribute):
+    """Return the interval of a conjunction on an attribute, NULL to NULL if it has none."""
     for row in range(begin, stop):
-        if c_attribute[row] == attribute:
-            least, greatest = span(kind, low, high, points, row)
+        if tested[row] == attribute:
+            least, greatest = key_interval(kind, low, high, points, row)
             if least != NULL:
                 return least, greatest
     return np.int64(NULL), np.int64(NULL)
 
 
 @step
-def sums_of(c_attribute, kind, high, weight, usual, begin, stop):
-    """Return the sum of a conjunction's weights, and that of the weights times what is usual.
+def score_sums(tested, kind, high, weight, usual_weight, begin, stop):
+    """Return the sum of a conjunction's weights, and the sum of weights times usual weights.
 
-    They are its score for an event whose weights are all 1, and for one that has the usual ones.
+    They are its score for an event whose weights are all 1, and for one with the usual weights.
     """
-    plain = by_usual = 0.0
+    by_one = by_usual = 0.0
     for row in range(begin, stop):
-        if adds_to_score(c_attribute, kind, high, begin, row):
+        if adds_to_score(tested, kind, high, begin, row):
             each = weight[row] if weight.shape[0] > 0 else 1.0
-            plain += each
-            by_usual += each * usual[c_attribute[row]]
-    return plain, by_usual
+            by_one += each
+            by_usual += each * usual_weight[tested[row]]
+    return by_one, by_usual
 
 
 @step
-def rarest(popularity, c_attribute, kind, low, high, points, begin, stop, path, level):
-    """Return 1 + the attribute that a conjunction needs and fewest others do; 0 if it needs none.
+def rarest_required(popularity, tested, kind, low, high, points, begin, stop, path, level):
+    """Return 1 + the least popular attribute that a conjunction requires; 0 if it requires none.
 
-    One of the path would say nothing: an event that comes this way has it.
+    Attributes of the path are left out: an event that comes this way has them.
     """
-    needed = -1
+    rarest = -1
     for row in range(begin, stop):
-        a = c_attribute[row]
-        if needed >= 0 and popularity[a] >= popularity[needed]:
+        a = tested[row]
+        if rarest >= 0 and popularity[a] >= popularity[rarest]:
             continue
-        if span(kind, low, high, points, row)[0] != NULL:
-            used = False
+        if key_interval(kind, low, high, points, row)[0] != NULL:
+            on_path = False
             for j in range(level):
-                used |= path[j] == a
-            if not used:
-                needed = a
-    return needed + 1
+                on_path |= path[j] == a
+            if not on_path:
+                rarest = a
+    return rarest + 1
 
 
 @step
-def extend(bucket, box, most, b, level, lows, highs, sums):
+def extend_box(bucket, box, max_sums, b, level, lows, highs, sums):
     """Widen a bucket's box around a conjunction, in all dimensions of its path (Algorithm 3)."""
     at = b * BUCKET
     for j in range(2):
-        most[2 * b + j] = max(most[2 * b + j], sums[j])
+        max_sums[2 * b + j] = max(max_sums[2 * b + j], sums[j])
     if level > 0:
         bucket[at + LOW] = min(bucket[at + LOW], lows[level - 1])
         bucket[at + HIGH] = max(bucket[at + HIGH], highs[level - 1])
@@ -88,7 +93,7 @@ def extend(bucket, box, most, b, level, lows, highs, sums):
 
 
 @step
-def path_of(bucket, pnode, b, path):
+def write_path(bucket, pnode, b, path):
     """Write the attributes that the path to a bucket tests; return how many: its level."""
     node = bucket[b * BUCKET + NODE]
     level = pnode[node * PNODE + LEVEL] if node >= 0 else 0
@@ -99,9 +104,9 @@ def path_of(bucket, pnode, b, path):
 
 
 @step
-def spans_of(c_attribute, kind, low, high, points, begin, stop, path, level, lows, highs):
-    """Write the intervals of a conjunction, rows begin to stop, on the attributes of a path."""
+def write_intervals(tested, kind, low, high, points, begin, stop, path, level, lows, highs):
+    """Write the intervals of a conjunction on the attributes of a path."""
     for j in range(level):
-        lows[j], highs[j] = span_on(
-            c_attribute, kind, low, high, points, begin, stop, path[j]
+        lows[j], highs[j] = interval_on(
+            tested, kind, low, high, points, begin, stop, path[j]
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The BE*-tree behind the protocol of indexes; see the package for what it is."""
+"""The class behind the protocol of indexes; see the package for what a BE*-tree is."""
 
 from __future__ import annotations
 
@@ -8,30 +8,35 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from tocsin.index.array_index import ArrayIndex
-from tocsin.index.bestar.insertion import heap_up, insert, note
-from tocsin.index.bestar.invariants import check
+from tocsin.index.bestar.insertion import build_root, insert, update_statistics
 from tocsin.index.bestar.layout import (
+    ALPHA,
+    BETA,
     BOXES,
     BUCKET,
     BUCKETS,
     CLASSES,
     ENTRIES,
+    EXHAUSTIVE,
     FREE_BUCKET,
     FREE_PNODE,
+    LEAF_CAPACITY,
     MEMBERS,
-    NEED,
-    PEAK,
+    MOST_MEMBERS,
+    NEEDED,
+    OPTIONS,
+    PENDING,
     PNODE,
     PNODES,
+    RIGID,
     STATE,
-    TODO,
     Tree,
 )
-from tocsin.index.bestar.matching import propose, watch
-from tocsin.index.bestar.packing import packed
-from tocsin.index.bestar.removal import shrink, take_out
+from tocsin.index.bestar.matching import propose
+from tocsin.index.bestar.packing import pack_tree
+from tocsin.index.bestar.removal import remove_members, shrink_pending
 from tocsin.index.bestar.topk import find_best
-from tocsin.index.bestar.tuning import charge, mark_fallen
+from tocsin.index.bestar.tuning import count_in_vain, mark_negative_ranks, update_losses
 from tocsin.index.bestar.validation import check_tree
 from tocsin.index.finish import BestRules, EventWeights
 from tocsin.index.options import Option, check_options, choice, flag, integer, number
@@ -42,28 +47,27 @@ from tocsin.model.encoding import HIGHEST, NULL
 from tocsin.model.keys import EventBatch
 from tocsin.model.validation import typed_arrays
 
-# Which arrays a word of `state` tells the length of, and how many words each record has.
+# The arrays whose lengths are counted by a word of `state`, and how many elements a record has.
 _RECORDS = {
-    BUCKETS: (("bucket", BUCKET), ("most", 2)),
+    BUCKETS: (("bucket", BUCKET), ("max_sums", 2)),
     PNODES: (("pnode", PNODE), ("loss", 1)),
-    ENTRIES: (("target", 1), ("need", 1)),
+    ENTRIES: (("target", 1), ("required", 1)),
     BOXES: (("box", 1),),
 }
-_SPARSE = 4  # times as many members as there are: then the tree is packed
-_SPLITTING = ("approximate", "exhaustive")  # by number, as the tree keeps it
+_SPARSE = 4  # chosen: packed when there were so many times more members than are left
 
 
 class BEStar(ArrayIndex):
     """Conjunctions in a tree of p-nodes and buckets that changes in place."""
 
     name: ClassVar[str] = "bestar"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
-    # In the order of `Tree.options`. Table II(a): leaves of 5 where events match less than 1 in
-    # 100 rules, of 20 up to 1 in 10, of 160 above.
+    # Table II(a): leaves of 5 where events match less than 1 in 100 rules, of 20 up to 1 in 10, of
+    # 160 above.
     options: ClassVar[Mapping[str, Option]] = {
         "leaf_capacity": integer("members of a leaf before it overflows", 5, 1, 2**31 - 1),
-        "alpha": number("least part of a bucket's members on each side of a split", 0.1, 0, 0.5),
+        "alpha": number("least share of a bucket's members on each side of a split", 0.1, 0, 0.5),
         "beta": number(
             "times that a bucket may grow before another is put above it", 4.0, 1, np.inf
         ),
@@ -73,8 +77,8 @@ class BEStar(ArrayIndex):
     layout_class = Tree
     supports_ranges = True
     prunes = True
-    changes_in_place = True
     learns = True
+    changes_in_place = True
     summary = Summary(
         holds="a tree of attributes, and of intervals on them: the BE*-tree as published",
         cost="a cache miss a bucket on its path, and 1 ns a member of their leaves",
@@ -83,25 +87,27 @@ class BEStar(ArrayIndex):
     )
 
     def proves_all(self) -> bool:
-        """Tell that leaves are evaluated on the spot."""
+        """Return True: members of leaves are evaluated on the spot."""
         return True
 
     @classmethod
     def build(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Self:
         """Build the tree of all conjunctions at once (the paper's BE*-B).
 
-        For a tree that has grown by insertions alone (BE*), build it of none and insert.
+        For a tree that grows by insertions alone (BE*), build it of no conjunctions and insert.
         """
         chosen = check_options(cls.name, cls.options, options)
-        chosen["splitting"] = _SPLITTING.index(chosen["splitting"])
-        numbers = np.array(list(chosen.values()), np.float64)
-        index = cls(conjunctions, _empty_tree(conjunctions, numbers))
+        words = np.zeros(OPTIONS)
+        words[LEAF_CAPACITY], words[ALPHA] = chosen["leaf_capacity"], chosen["alpha"]
+        words[BETA], words[RIGID] = chosen["beta"], chosen["rigid"]
+        words[EXHAUSTIVE] = chosen["splitting"] == "exhaustive"
+        index = cls(conjunctions, _empty_tree(conjunctions, words))
         numbers = np.arange(conjunctions.size, dtype=np.int32)
-        index._widen()
-        note(index.layout, conjunctions, freeze(numbers, np.int32))
-        heap_up(index.layout, conjunctions)
+        index._add_attributes()
+        update_statistics(index.layout, conjunctions, freeze(numbers, np.int32))
+        build_root(index.layout, conjunctions)
         index._insert(numbers[:0])
-        index.layout = packed(index.layout)
+        index.layout = pack_tree(index.layout)
         return index
 
     @classmethod
@@ -111,7 +117,7 @@ class BEStar(ArrayIndex):
         return cls(conjunctions, Tree(**copies))
 
     def validate(self, attributes: int) -> None:
-        """Raise unless the tree is one, and its leaves hold no more than there is."""
+        """Raise unless every node hangs in one place, and leaves have no more than there is."""
         check_tree(self.layout, self.conjunctions.size, attributes)
 
     def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
@@ -122,9 +128,7 @@ class BEStar(ArrayIndex):
         self, batch: EventBatch, weights: EventWeights, removed: np.ndarray, best: BestRules
     ) -> tuple[int, int]:
         """Merge what holds into the lists of the k best; see `PruningIndex.best`."""
-        counters = np.zeros(2, np.int64)
-        find_best(self.layout, self.conjunctions, batch, weights, removed, best, counters)
-        return int(counters[0]), int(counters[1])
+        return find_best(self.layout, self.conjunctions, batch, weights, removed, best)
 
     def insert(self, more: Conjunctions) -> None:
         """Insert further conjunctions, one after the other; they are numbered on.
@@ -138,40 +142,40 @@ class BEStar(ArrayIndex):
         self.layout = t._replace(
             home=np.concatenate([t.home, fresh]),
             place=np.concatenate([t.place, fresh]),
-            plain=_lengthened(t.plain, before + more.size),
+            only_intervals=_lengthen(t.only_intervals, before + more.size),
         )
-        self._widen()
+        self._add_attributes()
         numbers = np.arange(before, before + more.size, dtype=np.int32)
-        note(self.layout, self.conjunctions, freeze(numbers, np.int32))
+        update_statistics(self.layout, self.conjunctions, freeze(numbers, np.int32))
         self._insert(numbers)
 
     def remove(self, numbers: np.ndarray) -> None:
-        """Take conjunctions out; their numbers stay theirs.
+        """Remove conjunctions; their numbers stay theirs.
 
-        Once three quarters of what was there are gone, memory is given back.
+        Once three quarters of the members are gone, memory is released.
         """
         self._remove(np.asarray(numbers))
         state = self.layout.state
-        if _SPARSE * state[MEMBERS] < state[PEAK]:
-            self.layout = packed(self.layout)
+        if _SPARSE * state[MEMBERS] < state[MOST_MEMBERS]:
+            self.layout = pack_tree(self.layout)
 
     def tune(self, batch: EventBatch) -> None:
-        """Learn ranks from events, and insert anew what is below p-nodes that have not paid.
+        """Learn ranks from events, and reinsert what is below p-nodes of negative rank.
 
         These are the p-nodes below which an event evaluates more predicates in vain than there
         are conjunctions.
         """
         if batch.size == 0:
             return
-        discarded = np.zeros(int(self.layout.state[BUCKETS]), np.int64)
-        watch(self.layout, self.conjunctions, batch, discarded)
-        charge(self.layout, freeze(discarded, np.int64), batch.size)
+        in_vain = np.zeros(int(self.layout.state[BUCKETS]), np.int64)
+        count_in_vain(self.layout, self.conjunctions, batch, in_vain)
+        update_losses(self.layout, freeze(in_vain, np.int64), batch.size)
         marked = np.zeros(self.conjunctions.size, np.uint8)
-        mark_fallen(self.layout, marked)
-        fallen = np.flatnonzero(marked).astype(np.int32)
-        self._remove(fallen)
-        note(self.layout, self.conjunctions, freeze(fallen, np.int32))
-        self._insert(fallen)
+        mark_negative_ranks(self.layout, marked)
+        moved = np.flatnonzero(marked).astype(np.int32)
+        self._remove(moved)
+        update_statistics(self.layout, self.conjunctions, freeze(moved, np.int32))
+        self._insert(moved)
 
     def tuned(self, batch: EventBatch) -> Self:
         """Return a copy that has learnt from events; see `tune`."""
@@ -179,54 +183,50 @@ class BEStar(ArrayIndex):
         copy.tune(batch)
         return copy
 
-    def check(self) -> None:
-        """Raise AssertionError, saying what is wrong, unless the tree is as it must be."""
-        check(self.layout, self.conjunctions)
-
     def _insert(self, numbers: np.ndarray) -> None:
-        """Insert conjunctions that have numbers, giving the kernel longer arrays when it asks."""
+        """Insert numbered conjunctions, with longer arrays whenever the kernel stops for room."""
         numbers = freeze(numbers, np.int32)
         done = 0
         while True:
             done = insert(self.layout, self.conjunctions, numbers, done)
-            if done == len(numbers) and self.layout.state[TODO] < 0:
+            if done == len(numbers) and self.layout.state[PENDING] < 0:
                 return
             self._grow()
 
     def _remove(self, numbers: np.ndarray) -> None:
-        take_out(self.layout, self.conjunctions, freeze(numbers, np.int32))
-        while not shrink(self.layout, self.conjunctions):
+        remove_members(self.layout, self.conjunctions, freeze(numbers, np.int32))
+        while not shrink_pending(self.layout, self.conjunctions):
             self._grow()
 
     def _grow(self) -> None:
-        """Make the arrays as long as was asked for, and half as long again as they were."""
+        """Make arrays that are too short as long as needed, and at least half as long again."""
         t, longer = self.layout, {}
         for word, fields in _RECORDS.items():
-            needed = int(t.state[NEED + word])
+            needed = int(t.state[NEEDED + word])
             for name, words in fields:
                 old = getattr(t, name)
                 if needed * words > len(old):
                     size = max(needed * words, 3 * len(old) // 2 // words * words)
-                    longer[name] = _lengthened(old, size)
+                    longer[name] = _lengthen(old, size)
         self.layout = t._replace(**longer)
 
-    def _widen(self) -> None:
-        """Make room for all attributes that conjunctions test."""
+    def _add_attributes(self) -> None:
+        """Make the arrays of attributes as long as the conjunctions need."""
         attributes = int(self.conjunctions.attribute.max(initial=-1)) + 1
         t = self.layout
-        if attributes > len(t.rate):
+        if attributes > len(t.loss_rate):
             space = np.tile([HIGHEST, NULL], attributes)
             space[: len(t.space)] = t.space
             self.layout = t._replace(
-                popularity=_lengthened(t.popularity, attributes),
-                rate=_lengthened(t.rate, attributes),
-                usual=_lengthened(t.usual, attributes),
-                tolerant=_lengthened(t.tolerant, attributes),
+                popularity=_lengthen(t.popularity, attributes),
+                loss_rate=_lengthen(t.loss_rate, attributes),
+                usual_weight=_lengthen(t.usual_weight, attributes),
+                scored_when_null=_lengthen(t.scored_when_null, attributes),
                 space=space,
             )
 
 
-def _lengthened(array: np.ndarray, size: int) -> np.ndarray:
+def _lengthen(array: np.ndarray, size: int) -> np.ndarray:
     longer = np.zeros(size, array.dtype)
     longer[: len(array)] = array
     return longer
@@ -236,24 +236,24 @@ def _empty_tree(conjunctions: Conjunctions, options: np.ndarray) -> Tree:
     """Return a tree with room for a root, and for all conjunctions in its leaf."""
     n = conjunctions.size
     state = np.zeros(STATE, np.int64)
-    state[[FREE_BUCKET, FREE_PNODE, TODO]] = -1
+    state[[FREE_BUCKET, FREE_PNODE, PENDING]] = -1
     nothing = np.empty(0)
     room = 2 * n + 8
     return Tree(
         bucket=np.zeros(BUCKET, np.int64),
-        most=np.zeros(2),
+        max_sums=np.zeros(2),
         pnode=np.zeros(0, np.int64),
         loss=nothing,
         target=np.empty(room, np.int32),
-        need=np.empty(room, np.int32),
+        required=np.empty(room, np.int32),
         box=np.zeros(0, np.int64),
         home=np.full(n, -1, np.int32),
         place=np.full(n, -1, np.int32),
-        plain=np.zeros(n, np.uint8),
+        only_intervals=np.zeros(n, np.uint8),
         popularity=np.zeros(0, np.int64),
-        rate=nothing,
-        usual=nothing,
-        tolerant=np.zeros(0, np.uint8),
+        loss_rate=nothing,
+        usual_weight=nothing,
+        scored_when_null=np.zeros(0, np.uint8),
         space=np.zeros(0, np.int64),
         free=np.full(2 * CLASSES, -1, np.int64),
         state=state,

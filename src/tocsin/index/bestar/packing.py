@@ -1,4 +1,4 @@
-"""Packing: a tree without the records and runs that are free."""
+"""Packing: a tree without free records and runs, so that their memory is released."""
 
 from __future__ import annotations
 
@@ -20,73 +20,60 @@ from tocsin.index.bestar.layout import (
     LEAF_CLASS,
     LEFT,
     LEVEL,
-    LONGEST,
+    LONGEST_LEAF,
     MEMBERS,
+    MOST_MEMBERS,
     NODE,
     NODES,
     PARENT,
-    PEAK,
     PNODE,
     PNODES,
     RIGHT,
     ROOT,
     SIZE,
-    SMALLEST,
+    SMALLEST_CLASS,
     Tree,
 )
+from tocsin.model.conjunctions import expand_ranges
 
 
-def packed(t: Tree) -> Tree:
-    """Return the tree with its records numbered anew, its runs side by side and no longer than
-    they must be, and nothing free.
+def pack_tree(t: Tree) -> Tree:
+    """Return the tree with records renumbered, runs side by side, and nothing free.
+
+    Runs are as short as their entries allow.
     """
-    buckets, pnodes = _records(t)
-    live, living = buckets[:, NODE] != FREE, pnodes[:, ABOVE] >= 0
-    new_bucket = np.append(np.cumsum(live) - 1, -1)  # -1 stays -1
-    new_pnode = np.append(np.cumsum(living) - 1, -1)
-    buckets, pnodes = buckets[live], pnodes[living]
-    level = np.append(pnodes[:, LEVEL], 0)[new_pnode[buckets[:, NODE]]]
+    buckets = t.bucket[: t.state[BUCKETS] * BUCKET].reshape(-1, BUCKET).copy()
+    pnodes = t.pnode[: t.state[PNODES] * PNODE].reshape(-1, PNODE).copy()
+    kept_buckets, kept_pnodes = buckets[:, NODE] != FREE, pnodes[:, ABOVE] >= 0
+    new_bucket = np.append(np.cumsum(kept_buckets) - 1, -1)  # -1 stays -1
+    new_pnode = np.append(np.cumsum(kept_pnodes) - 1, -1)
+    buckets, pnodes = buckets[kept_buckets], pnodes[kept_pnodes]
     for word in (LEFT, RIGHT, PARENT):
         buckets[:, word] = new_bucket[buckets[:, word]]
     buckets[:, NODE] = new_pnode[buckets[:, NODE]]
     for word in (ROOT, ABOVE):
         pnodes[:, word] = new_bucket[pnodes[:, word]]
 
-    # Leaves first, then directories.
-    target: list[np.ndarray] = []
-    need: list[np.ndarray] = []
-    end = 0
-    for run, size, k in ((LEAF, SIZE, LEAF_CLASS), (DIRECTORY, NODES, DIRECTORY_CLASS)):
-        sizes = buckets[:, size]
-        powers = _powers(sizes)
-        starts = end + np.cumsum(powers) - powers
-        moved, to = _runs(buckets[:, run], sizes), _runs(starts - end, sizes)
-        for made, old in ((target, t.target), (need, t.need)):
-            fresh = np.zeros(int(powers.sum()), np.int32)
-            fresh[to] = old[moved] if made is need or run == LEAF else new_pnode[old[moved]]
-            made.append(fresh)
-        buckets[:, run] = np.where(sizes > 0, starts, -1)
-        buckets[:, k] = np.where(sizes > 0, np.log2(np.maximum(powers, 1)).astype(np.int64), 0)
-        end += int(powers.sum())
-    words = np.maximum(2 * (level - 1), 0)
-    room = np.where(words > 0, _power(words), 0)
-    starts = np.cumsum(room) - room
-    box = np.zeros(int(room.sum()), np.int64)
-    box[_runs(starts, words)] = t.box[_runs(buckets[:, BOX], words)]
-    buckets[:, BOX] = np.where(words > 0, starts, -1)
+    conjunctions = np.arange(len(t.home))  # keep their numbers
+    leaves = _pack_runs(t, buckets, (LEAF, SIZE, LEAF_CLASS), conjunctions, 0)
+    words, end = (DIRECTORY, NODES, DIRECTORY_CLASS), len(leaves[0])
+    directories = _pack_runs(t, buckets, words, new_pnode, end)
+    target, required = (np.concatenate(both) for both in zip(leaves, directories, strict=True))
+    box = _pack_boxes(t, buckets, level=np.append(pnodes[:, LEVEL], 0)[buckets[:, NODE]])
 
     state = t.state.copy()
-    state[[BUCKETS, PNODES, ENTRIES, BOXES]] = len(buckets), len(pnodes), end, len(box)
+    state[[BUCKETS, PNODES, ENTRIES, BOXES]] = len(buckets), len(pnodes), len(target), len(box)
     state[[FREE_BUCKET, FREE_PNODE]] = -1
-    state[LONGEST] = buckets[:, SIZE].max()
-    state[PEAK] = state[MEMBERS]
+    state[LONGEST_LEAF] = buckets[:, SIZE].max()
+    state[MOST_MEMBERS] = state[MEMBERS]
+    max_sums = t.max_sums[: 2 * len(kept_buckets)].reshape(-1, 2)
     return t._replace(
         bucket=buckets.reshape(-1),
-        most=t.most[: 2 * len(live)].reshape(-1, 2)[live].reshape(-1),
+        max_sums=max_sums[kept_buckets].reshape(-1),
         pnode=pnodes.reshape(-1),
-        loss=t.loss[: len(living)][living],
-        target=np.concatenate(target),
-        need=np.concatenate(need),
+        loss=t.loss[: len(kept_pnodes)][kept_pnodes],
+        target=target,
+        required=required,
         box=box,
         home=np.where(t.home >= 0, new_bucket[t.home], -1).astype(np.int32),
         free=np.full_like(t.free, -1),
@@ -94,26 +81,44 @@ def packed(t: Tree) -> Tree:
     )
 
 
-def _records(t: Tree) -> tuple[np.ndarray, np.ndarray]:
-    """Return copies of the records that are, or were, in use: a row each."""
-    buckets = t.bucket[: t.state[BUCKETS] * BUCKET].reshape(-1, BUCKET).copy()
-    return buckets, t.pnode[: t.state[PNODES] * PNODE].reshape(-1, PNODE).copy()
+def _pack_runs(
+    t: Tree, buckets: np.ndarray, words: tuple[int, int, int], numbers: np.ndarray, begin: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the entries of all leaves, or of all directories, and write where they are.
+
+    `words` are those of a bucket that have the start, the size and the size class of its run.
+    `numbers` are the new ones of targets. The first run is put at `begin`.
+    """
+    run, size, size_class = words
+    sizes = buckets[:, size]
+    lengths = np.where(sizes > 0, np.maximum(_next_power(sizes), 1 << SMALLEST_CLASS), 0)
+    starts = np.cumsum(lengths) - lengths
+    old, new = (
+        expand_ranges(buckets[:, run], buckets[:, run] + sizes),
+        expand_ranges(starts, starts + sizes),
+    )
+    target, required = (np.zeros(int(lengths.sum()), np.int32) for _ in range(2))
+    target[new], required[new] = numbers[t.target[old]], t.required[old]
+    buckets[:, run] = np.where(sizes > 0, begin + starts, -1)
+    buckets[:, size_class] = np.log2(np.maximum(lengths, 1)).astype(np.int64)
+    return target, required
 
 
-def _power(sizes: np.ndarray) -> np.ndarray:
+def _pack_boxes(t: Tree, buckets: np.ndarray, level: np.ndarray) -> np.ndarray:
+    """Return the inactive dimensions of all buckets, and write where they are."""
+    words = np.maximum(2 * (level - 1), 0)
+    lengths = np.where(words > 0, _next_power(words), 0)
+    starts = np.cumsum(lengths) - lengths
+    box = np.zeros(int(lengths.sum()), np.int64)
+    old = expand_ranges(buckets[:, BOX], buckets[:, BOX] + words)
+    box[expand_ranges(starts, starts + words)] = t.box[old]
+    buckets[:, BOX] = np.where(words > 0, starts, -1)
+    return box
+
+
+def _next_power(sizes: np.ndarray) -> np.ndarray:
     """Return the least power of two that is at least each size, 1 or more."""
     power = np.ones(len(sizes), np.int64)
     while (short := power < sizes).any():
         power[short] *= 2
     return power
-
-
-def _powers(sizes: np.ndarray) -> np.ndarray:
-    """Return how long a run of each size is; none is needed for no entries."""
-    return np.where(sizes > 0, np.maximum(_power(sizes), 1 << SMALLEST), 0)
-
-
-def _runs(starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return the places of all entries of runs, one run after the other."""
-    before = np.cumsum(sizes) - sizes
-    return np.arange(int(sizes.sum())) + np.repeat(starts - before, sizes)

@@ -1,8 +1,8 @@
-"""Where to split a bucket: the intervals of its members into left, overlapping and right ones.
+"""Where to split a bucket: its members go to the left, to the right, or stay as overlapping ones.
 
-Left and right never overlap; what spans the boundary between them stays in the bucket itself
-(section V-A3). Each way writes for every member OVERLAPPING, TO_LEFT or TO_RIGHT, and returns the
-cut, or NULL if there is none that leaves enough on both sides.
+Left and right never overlap; members that span the boundary between them stay in the bucket itself
+(section V-A3). Each way to split writes OVERLAPPING, TO_LEFT or TO_RIGHT for every member, and
+returns the cut, or NULL if no cut leaves enough members on both sides.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from tocsin.model.encoding import NULL
 
 OVERLAPPING, TO_LEFT, TO_RIGHT = 0, 1, 2
 
-_FEW = 32
+_INSERTION_SORT = 32  # values; chosen: up to so many are sorted by insertion
 
 
 @step
-def ordered(values):
-    """Return the order of values; a leaf has few of them, and sorting these in place is faster."""
+def sort_order(values):
+    """Return the order of values; most leaves have few, for which insertion sort is faster."""
     m = values.shape[0]
-    if m > _FEW:
+    if m > _INSERTION_SORT:
         return np.argsort(values)
     order = np.empty(m, np.int64)
     for i in range(m):
@@ -35,16 +35,17 @@ def ordered(values):
 
 
 @step
-def at_best(low, high, least, side):
-    """Split where the overlapping bucket is shortest, and of those where least is covered.
+def split_exhaustively(low, high, least, side):
+    """Split where the overlapping bucket is shortest, and of such cuts where least is covered.
 
-    The paper's exhaustive algorithm: the I leftmost go to the left, for every I, or the I rightmost
-    to the right. Members that end (or begin) together go together, and sums from either end make
-    it linear after sorting, where the paper takes n log n for each I.
+    The paper's exhaustive algorithm: for every I the I leftmost go to the left, or the I rightmost
+    to the right. Members that end (or begin) together go together, and extremes kept from either
+    end make it linear after sorting, where the paper takes n log n for each I. At least `least`
+    members go to each side.
     """
     m = low.shape[0]
-    by_high, by_low = ordered(high), ordered(low)
-    # What is in front of a place and what comes from there on, in either order.
+    by_high, by_low = sort_order(high), sort_order(low)
+    # The extremes of the members before a place and of those from it on, in either order.
     low_from, low_before = np.empty(m + 1, np.int64), np.empty(m + 1, np.int64)
     high_from, high_before = np.empty(m + 1, np.int64), np.empty(m + 1, np.int64)
     low_before[0], high_before[0] = low[by_high[0]], high[by_low[0]]
@@ -90,13 +91,13 @@ def at_best(low, high, least, side):
 
 
 @step
-def from_both_ends(low, high, least, side):
+def split_approximately(low, high, least, side):
     """Split by taking turns: the leftmost to the left, the rightmost to the right.
 
-    The paper's approximate algorithm. What meets the other side by the time it is taken overlaps.
+    The paper's approximate algorithm. A member that meets the other side in its turn overlaps.
     """
     m = low.shape[0]
-    by_high, by_low = ordered(high), ordered(low)
+    by_high, by_low = sort_order(high), sort_order(low)
     side[:m] = OVERLAPPING
     lefts = rights = 0
     left_end, right_start = np.int64(NULL), np.int64(NULL)
@@ -114,8 +115,8 @@ def from_both_ends(low, high, least, side):
 
 
 @step
-def at_middle(low, high, middle, side):
-    """Split at a point: the space clustering, for which the data do not matter.
+def split_at(low, high, middle, side):
+    """Split at a point: space clustering, which does not depend on the data.
 
     In the paper's formula left and right are swapped.
     """
@@ -126,6 +127,6 @@ def at_middle(low, high, middle, side):
 
 
 @step
-def middle_of(low, high):
+def midpoint(low, high):
     """Return the middle of an interval, rounded down."""
     return low + np.int64(length(low, high) >> np.uint64(1))

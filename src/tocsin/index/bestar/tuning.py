@@ -1,8 +1,8 @@
-"""Ranks from events (section V-B): what a p-node gains, less what it makes events evaluate in vain.
+"""Ranks from events (section V-B): the gain of a p-node, less its loss.
 
-A p-node gains the conjunctions below it, which have its predicate in common; it loses the
-predicates that an event evaluates below it for conjunctions it does not match, on average over
-the window of events that was given.
+The gain is the number of conjunctions below it, which have a predicate on its attribute in common.
+The loss is the number of predicates that an event evaluates below it for conjunctions that it does
+not match, on average over the events given.
 """
 
 from __future__ import annotations
@@ -13,39 +13,125 @@ from tocsin.index.bestar.layout import (
     ABOVE,
     ATTRIBUTE,
     BUCKET,
+    BUCKETS,
     COUNT,
+    DIRECTORY,
+    LEAF,
+    LEFT,
     NODE,
+    NODES,
     PNODE,
     PNODES,
+    RIGHT,
+    ROOT,
+    SIZE,
     Tree,
 )
-from tocsin.jit import Int64s, UInt8Out, kernel
+from tocsin.index.bestar.matching import (
+    blank_shifted,
+    first_failed,
+    list_followed,
+    list_present,
+    meets_bucket,
+)
+from tocsin.jit import Int64Out, Int64s, UInt8Out, kernel
+from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.encoding import NULL
+from tocsin.model.keys import EventBatch, load, unload
 
 
 @kernel
-def charge(t: Tree, discarded: Int64s, events: int) -> None:
-    """Set every p-node's loss, and every attribute's rate, from what each bucket has cost."""
-    bucket, pnode, loss, rate, state = t.bucket, t.pnode, t.loss, t.rate, t.state
+def count_in_vain(t: Tree, c: Conjunctions, batch: EventBatch, in_vain: Int64Out) -> None:
+    """Add for each bucket how many predicates events evaluate in vain in its own leaf.
+
+    A conjunction that an event does not match costs the predicates up to the one that fails. If
+    the event lacks the attribute that the conjunction requires, it costs one.
+    """
+    keys, width = batch.keys, batch.width
+    bucket, pnode, target, required = t.bucket, t.pnode, t.target, t.required
+    rows, tested, kind, low, high, points = (
+        c.offsets, c.attribute, c.kind, c.low, c.high, c.points
+    )  # fmt: skip
+    columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
+    attribute, key = keys.attribute, keys.key
+    columns_high, key_high = keys.columns_high, keys.key_high
+    ranged = columns_high.shape[0] + key_high.shape[0] > 0
+    shifted = blank_shifted(width)
+    shifted_high = blank_shifted(width) if ranged else shifted
+    values, values_high = shifted[1:], shifted_high[1:]
+    marked, present = np.zeros(width + 1, np.uint8), np.empty(width + 1, np.int64)
+    entries = np.empty(width + 1, np.int64)
+    stack = np.empty(2 * t.state[BUCKETS] + 2, np.int64)
+    for event in range(batch.first, batch.stop):
+        load(columns, column_attribute, sparse, attribute, key, event, values)
+        if ranged:
+            load(columns_high, column_attribute, sparse, attribute, key_high, event, values_high)
+        n_present = list_present(
+            column_attribute, sparse, attribute, event, shifted, marked, present
+        )  # fmt: skip
+        stack[0], stack[1] = 0, 0
+        height = 2
+        while height > 0:
+            height -= 2
+            b, active = stack[height], stack[height + 1]
+            at = b * BUCKET
+            if active > 0 and not meets_bucket(bucket, at, shifted[active], shifted_high[active]):
+                continue
+            count = 0
+            leaf = bucket[at + LEAF]
+            for i in range(leaf, leaf + bucket[at + SIZE]):
+                if shifted[required[i]] == NULL:
+                    count += 1
+                    continue
+                begin, end = rows[target[i]], rows[target[i] + 1]
+                failed = first_failed(
+                    tested, kind, low, high, points, begin, end, values, values_high
+                )  # fmt: skip
+                if failed < end:
+                    count += failed - begin + 1
+            in_vain[b] += count
+            for side in (LEFT, RIGHT):
+                if bucket[at + side] >= 0:
+                    stack[height], stack[height + 1] = bucket[at + side], active
+                    height += 2
+            start, nodes = bucket[at + DIRECTORY], bucket[at + NODES]
+            for i in range(
+                list_followed(required, start, nodes, shifted, present, n_present, entries)
+            ):
+                child = pnode[target[entries[i]] * PNODE + ROOT]
+                stack[height], stack[height + 1] = child, required[entries[i]]
+                height += 2
+        unload(sparse, attribute, event, values)
+        unload(sparse, attribute, event, values_high)
+
+
+@kernel
+def update_losses(t: Tree, in_vain: Int64s, events: int) -> None:
+    """Set the loss of every p-node, and the loss rate of every attribute.
+
+    `in_vain` has by bucket how many predicates so many events evaluated in vain.
+    """
+    bucket, pnode, loss, loss_rate, state = t.bucket, t.pnode, t.loss, t.loss_rate, t.state
     loss[:] = 0.0
-    for b in range(discarded.shape[0]):
-        if discarded[b] > 0:
+    for b in range(in_vain.shape[0]):
+        if in_vain[b] > 0:
             node = bucket[b * BUCKET + NODE]
             while node >= 0:
-                loss[node] += discarded[b] / events
+                loss[node] += in_vain[b] / events
                 node = bucket[pnode[node * PNODE + ABOVE] * BUCKET + NODE]
-    lost, filed = np.zeros(rate.shape[0]), np.zeros(rate.shape[0])
+    total, below = np.zeros(loss_rate.shape[0]), np.zeros(loss_rate.shape[0])
     for p in range(state[PNODES]):
         if pnode[p * PNODE + ABOVE] >= 0:
-            lost[pnode[p * PNODE + ATTRIBUTE]] += loss[p]
-            filed[pnode[p * PNODE + ATTRIBUTE]] += pnode[p * PNODE + COUNT]
-    for attribute in range(rate.shape[0]):
-        if filed[attribute] > 0:
-            rate[attribute] = lost[attribute] / filed[attribute]
+            total[pnode[p * PNODE + ATTRIBUTE]] += loss[p]
+            below[pnode[p * PNODE + ATTRIBUTE]] += pnode[p * PNODE + COUNT]
+    for attribute in range(loss_rate.shape[0]):
+        if below[attribute] > 0:
+            loss_rate[attribute] = total[attribute] / below[attribute]
 
 
 @kernel
-def mark_fallen(t: Tree, marked: UInt8Out) -> None:
-    """Mark the conjunctions below p-nodes whose rank has fallen below zero."""
+def mark_negative_ranks(t: Tree, marked: UInt8Out) -> None:
+    """Mark the conjunctions below p-nodes whose rank is negative."""
     bucket, pnode, loss, home = t.bucket, t.pnode, t.loss, t.home
     for number in range(marked.shape[0]):
         if home[number] < 0:

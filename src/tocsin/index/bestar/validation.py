@@ -1,8 +1,8 @@
-"""What matching relies on in a stored tree, and `BEStar.validate` looks up.
+"""What matching relies on in a stored tree, and `BEStar.validate` checks.
 
-Less than `invariants` does, which looks at every predicate in plain Python: whether buckets lie
-where they should is not asked here, only whether each can be visited. Changing a tree in place
-relies on all of it; the engine, which alone writes stores, changes none.
+This is less than all invariants of a tree (`tests/index/bestar_invariants.py`): not whether each
+bucket is where it should be, only whether it can be visited. Changes in place rely on all
+invariants, but the engine, which alone writes stores, makes none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tocsin.index.bestar.layout import (
     ENTRIES,
     LEAF,
     LEFT,
-    LONGEST,
+    LONGEST_LEAF,
     NODES,
     OPTIONS,
     PNODE,
@@ -46,30 +46,30 @@ def check_tree(t: Tree, size: int, width: int) -> None:
     check_lengths(t, 2 * CLASSES, "free")
     buckets, pnodes, entries, boxes = t.state[[BUCKETS, PNODES, ENTRIES, BOXES]].tolist()
     check_lengths(t, BUCKET * buckets, "bucket")
-    check_lengths(t, 2 * buckets, "most")
+    check_lengths(t, 2 * buckets, "max_sums")
     check_lengths(t, PNODE * pnodes, "pnode")
     check_lengths(t, pnodes, "loss")
-    check_lengths(t, entries, "target", "need")
+    check_lengths(t, entries, "target", "required")
     check_lengths(t, boxes, "box")
-    check_lengths(t, size, "home", "place", "plain")
-    attributes = len(t.rate)
-    check_lengths(t, attributes, "popularity", "usual", "tolerant")
+    check_lengths(t, size, "home", "place", "only_intervals")
+    attributes = len(t.loss_rate)
+    check_lengths(t, attributes, "popularity", "usual_weight", "scored_when_null")
     check_lengths(t, 2 * attributes, "space")
-    require(attributes <= width, f"'rate' must be of at most {width:,} attributes")
+    require(attributes <= width, f"'loss_rate' must be of at most {width:,} attributes")
     require(buckets > 0, "there must be a root")
     bucket, pnode = t.bucket.reshape(-1, BUCKET), t.pnode.reshape(-1, PNODE)
 
-    members = _places("leaf", bucket[:, LEAF], bucket[:, SIZE], size, entries)
+    members = _run_places("leaf", bucket[:, LEAF], bucket[:, SIZE], size, entries)
     check_within("target", t.target[members], 0, size)
-    check_within("need", t.need[members], 0, width + 1)
+    check_within("required", t.required[members], 0, width + 1)
     longest = int(bucket[:, SIZE].max())
-    require(longest <= t.state[LONGEST] <= size, "no leaf may be longer than the longest")
+    require(longest <= t.state[LONGEST_LEAF] <= size, "no leaf may be longer than the longest")
 
-    below = _places("directory", bucket[:, DIRECTORY], bucket[:, NODES], pnodes, entries)
+    below = _run_places("directory", bucket[:, DIRECTORY], bucket[:, NODES], pnodes, entries)
     check_within("target", t.target[below], 0, pnodes)
-    check_within("need", t.need[below], 1, width + 1)
+    check_within("required", t.required[below], 1, width + 1)
     check_within("attribute of a p-node", pnode[:, ATTRIBUTE], 0, width)
-    ascends = np.diff(t.need[below]) > 0
+    ascends = np.diff(t.required[below]) > 0
     ends = np.cumsum(bucket[:, NODES])
     ascends[ends[(ends > 0) & (ends < len(below))] - 1] = True
     require(bool(ascends.all()), "the attributes of a directory must ascend")
@@ -81,7 +81,7 @@ def check_tree(t: Tree, size: int, width: int) -> None:
         require(np.bincount(numbers).max(initial=0) <= 1, f"a {what} must hang in one place")
 
 
-def _places(
+def _run_places(
     what: str, starts: np.ndarray, sizes: np.ndarray, most: int, entries: int
 ) -> np.ndarray:
     """Return the places of all runs of entries; raise if they are out of range or too many."""

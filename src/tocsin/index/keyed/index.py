@@ -1,4 +1,4 @@
-"""Keyed conjunctions behind the protocol of indexes; see the package for what they are."""
+"""The class behind the protocol of indexes; see the package for what a keyed index is."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from tocsin.index import unit_costs
 from tocsin.index.array_index import ArrayIndex
 from tocsin.index.costs import Cost, Sample, about
 from tocsin.index.finish import BestRules, EventWeights
-from tocsin.index.keyed.building import expected, filed
+from tocsin.index.keyed.building import build_layout
+from tocsin.index.keyed.coding import estimate_work
 from tocsin.index.keyed.layout import Layout
 from tocsin.index.keyed.matching import propose
-from tocsin.index.keyed.topk import rank
+from tocsin.index.keyed.topk import find_best
 from tocsin.index.keyed.validation import check_layout
 from tocsin.index.protocol import Summary
 from tocsin.model.conjunctions import Conjunctions
@@ -21,10 +22,10 @@ from tocsin.model.keys import EventBatch
 
 
 class Keyed(ArrayIndex):
-    """Conjunctions filed under their most telling predicate."""
+    """Conjunctions under their most selective predicate."""
 
     name: ClassVar[str] = "keyed"
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
 
     layout_class = Layout
     supports_ranges = True
@@ -43,13 +44,13 @@ class Keyed(ArrayIndex):
 
     @classmethod
     def build_layout(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Layout:
-        """Code all predicates, choose keys, sort."""
-        return filed(conjunctions, len(floats))
+        """Code all predicates, choose keys, and sort the entries into blocks."""
+        return build_layout(conjunctions, len(floats))
 
     @classmethod
     def cost(cls, sample: Sample) -> Cost:
         """Estimate what an event would cost; see `Index.cost`."""
-        present, looked = expected(sample.conjunctions, len(sample.floats))
+        present, looked = estimate_work(sample.conjunctions, len(sample.floats))
         looked *= sample.factor
         find, test = unit_costs.FIND, unit_costs.TEST
         has = about(present, "of the attributes tested")
@@ -57,7 +58,7 @@ class Keyed(ArrayIndex):
         return Cost(find + 2 * find * present + test * looked, reason)
 
     def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
-        """Propose what the key, the second and the other coded predicates let through."""
+        """Propose conjunctions whose coded predicates all hold; see `Index.candidates`."""
         return propose(self.layout, batch, self.conjunctions.size, offsets, out)
 
     def validate(self, attributes: int) -> None:
@@ -68,6 +69,4 @@ class Keyed(ArrayIndex):
         self, batch: EventBatch, weights: EventWeights, removed: np.ndarray, best: BestRules
     ) -> tuple[int, int]:
         """Merge what holds into the lists of the k best; see `PruningIndex.best`."""
-        seen = np.zeros(2, np.int64)
-        rank(self.layout, self.conjunctions, batch, weights, removed, best, seen)
-        return int(seen[0]), int(seen[1])
+        return find_best(self.layout, self.conjunctions, batch, weights, removed, best)

@@ -1,14 +1,14 @@
-"""Eight entries at once: predicates laid side by side, compared in vector instructions.
+"""Eight entries at once: predicates lie side by side, and vector instructions compare them.
 
 A *row* is one predicate of each of eight entries: eight attributes, eight lows, eight highs, of 16
-bits each. What is compared comes back as bits, one a lane. Only the event's codes must be fetched
-one by one, since each lane has an attribute of its own.
+bits each. A comparison returns a bit for each lane. Only the event's codes are fetched one by one,
+since each lane has an attribute of its own.
 
-Nothing here branches, which is why it pays: where ranges overlap, whether the next predicate holds
-cannot be guessed, and a wrong guess costs a CPU as much as four rows of lanes. It is written as
-vectors for LLVM, which has instructions for them on any CPU; of a plain loop over the lanes it
-makes code that is slower than no lanes at all. Sixteen lanes were 10% faster where most of a block
-passes, and cost twice the memory to look at where one lane does; four were 20% slower.
+Nothing here branches, which is why it is fast: where ranges overlap, a CPU cannot predict whether
+the next predicate holds, and a misprediction costs as much as four rows of lanes. The comparisons
+are written as vectors for LLVM, which has instructions for them on any CPU; from a plain loop over
+the lanes it makes code that is slower than no lanes at all. Sixteen lanes were 10% faster where
+most of a block passes, and read twice the memory where one lane does; four were 20% slower.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _WORD, _INDEX = ir.IntType(16), ir.IntType(64)
 _WORDS = ir.VectorType(_WORD, LANES)
 
 
-def _load(context, builder, array, at, beyond):
-    """Load eight words, `beyond` an index."""
-    begin = builder.add(at, _INDEX(beyond))
+def _load(context, builder, array, at, offset):
+    """Load eight words, `offset` words after an index."""
+    begin = builder.add(at, _INDEX(offset))
     check_bounds(context, builder, array, begin, LANES)
     address = builder.gep(array.data, [begin])
     words = builder.load(builder.bitcast(address, _WORDS.as_pointer()))
@@ -36,7 +36,7 @@ def _load(context, builder, array, at, beyond):
 
 
 def _look_up(context, builder, table, array, at):
-    """Load the words of a table that eight indexes name."""
+    """Load the words of a table at the eight indexes that an array has."""
     check_bounds(context, builder, array, at, LANES)
     words = ir.Constant(_WORDS, ir.Undefined)
     for lane in range(LANES):
@@ -48,64 +48,68 @@ def _look_up(context, builder, table, array, at):
     return words
 
 
-def _repeated(builder, word):
+def _repeat(builder, word):
+    """Return a vector with one word in all lanes."""
     words = ir.Constant(_WORDS, ir.Undefined)
     for lane in range(LANES):
         words = builder.insert_element(words, word, ir.IntType(32)(lane))
     return words
 
 
-def _bits(builder, low, last, first, high):
-    """Return a bit for each lane whose range, low to high, meets first to last."""
+def _compare(builder, low, high, code, code_high):
+    """Return a bit for each lane whose range, low to high, meets the event's."""
     meet = builder.and_(
-        builder.icmp_unsigned("<=", low, last), builder.icmp_unsigned("<=", first, high)
+        builder.icmp_unsigned("<=", low, code_high), builder.icmp_unsigned("<=", code, high)
     )
     return builder.zext(builder.bitcast(meet, ir.IntType(LANES)), _INDEX)
 
 
 def _array(context, builder, signature, arguments, which):
+    """Return an argument that is an array."""
     return context.make_array(signature.args[which])(context, builder, arguments[which])
 
 
-def _between(typing_context, words, at, first, last):
-    """Tell which of eight ranges (their lows at `at`, then their highs) meet one range."""
+def _meeting_lanes(typing_context, words, at, code, code_high):
+    """Return which of eight ranges (their lows at `at`, then their highs) meet one range."""
 
     def emit(context, builder, signature, arguments):
         words, at = _array(context, builder, signature, arguments, 0), arguments[1]
-        low, high = (_load(context, builder, words, at, beyond) for beyond in (0, LANES))
-        first, last = (_repeated(builder, word) for word in arguments[2:])
-        return _bits(builder, low, last, first, high)
+        low, high = (_load(context, builder, words, at, offset) for offset in (0, LANES))
+        code, code_high = (_repeat(builder, word) for word in arguments[2:])
+        return _compare(builder, low, high, code, code_high)
 
     return UINT64(words, UINT64, UINT16, UINT16), emit
 
 
-def _within(typing_context, words, at, line, lasts, ranged):
-    """Tell which of the eight predicates of the row at `at` hold.
+def _satisfied_lanes(typing_context, words, at, codes, codes_high, ranged):
+    """Return which of the eight predicates of the row at `at` hold.
 
-    `line` has an event's code by attribute; `lasts`, if it is `ranged`, those in which its ranges
-    end. Looking up is most of the work, so for values it is done once.
+    `codes` has an event's code by attribute; `codes_high`, if it is `ranged`, those in which its
+    ranges end. Most of the work is looking these up, so for values it is done once.
     """
 
     def emit(context, builder, signature, arguments):
         at, ranged = arguments[1], arguments[4]
-        words, line, lasts = (_array(context, builder, signature, arguments, i) for i in (0, 2, 3))
-        first = _look_up(context, builder, line, words, at)
+        words, codes, codes_high = (
+            _array(context, builder, signature, arguments, i) for i in (0, 2, 3)
+        )
+        code = _look_up(context, builder, codes, words, at)
         with builder.if_else(ranged) as (ranges, values):
             with ranges:
-                end = _look_up(context, builder, lasts, words, at)
+                end = _look_up(context, builder, codes_high, words, at)
                 of_ranges = builder.block
             with values:
                 of_values = builder.block
-        last = builder.phi(_WORDS)
-        last.add_incoming(end, of_ranges)
-        last.add_incoming(first, of_values)
-        low, high = (_load(context, builder, words, at, beyond) for beyond in (LANES, 2 * LANES))
-        return _bits(builder, low, last, first, high)
+        code_high = builder.phi(_WORDS)
+        code_high.add_incoming(end, of_ranges)
+        code_high.add_incoming(code, of_values)
+        low, high = (_load(context, builder, words, at, offset) for offset in (LANES, 2 * LANES))
+        return _compare(builder, low, high, code, code_high)
 
-    return UINT64(words, UINT64, line, lasts, BOOLEAN), emit
+    return UINT64(words, UINT64, codes, codes_high, BOOLEAN), emit
 
 
-def _lowest(typing_context, bits):
+def _lowest_lane(typing_context, bits):
     """Return the lowest lane whose bit is set."""
 
     def emit(context, builder, signature, arguments):
@@ -114,4 +118,6 @@ def _lowest(typing_context, bits):
     return UINT64(UINT64), emit
 
 
-between, within, lowest = instruction(_between), instruction(_within), instruction(_lowest)
+meeting_lanes = instruction(_meeting_lanes)
+satisfied_lanes = instruction(_satisfied_lanes)
+lowest_lane = instruction(_lowest_lane)

@@ -1,4 +1,4 @@
-"""The k best (section VI): the stretches that can bring most first, until the others cannot."""
+"""The k best (section VI): runs in the order of their bounds, until none left is high enough."""
 
 from __future__ import annotations
 
@@ -6,183 +6,197 @@ import numpy as np
 
 from tocsin.index.accept import holds_within
 from tocsin.index.finish import BestRules, EventWeights, is_removed, keep, score
-from tocsin.index.keyed.lanes import HEAD, LANES, ROW, between, lowest, within
+from tocsin.index.keyed.lanes import HEAD, LANES, ROW, lowest_lane, meeting_lanes, satisfied_lanes
 from tocsin.index.keyed.layout import Layout
-from tocsin.index.keyed.matching import AHEAD, code_event, runs_of
-from tocsin.jit import Int64Out, UInt8s, kernel, prefetch, step
+from tocsin.index.keyed.matching import AHEAD, CACHE_LINE, code_event, list_runs
+from tocsin.jit import UInt8s, kernel, prefetch, step
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import EventBatch, blank, load, unload
 
-FEW = 32  # blocks that pass before they are looked at: what is found raises the bound
+# Blocks that pass before their entries are scored. Few: a score that is found raises the bound
+# for the blocks after it. Chosen.
+_MOST_PASSED = 32
+_SLACK = 1.0000001  # more than sums of weights differ by rounding
 
 
 @step
-def below(score, greatest):
+def least_sum(score, greatest):
     """Return the sum of weights below which no conjunction comes up to a score; -1 if any may.
 
-    With weights so large that scores are infinite, all may.
+    `greatest` is the greatest weight of the event. If scores are infinite, any may.
     """
     return score / greatest if greatest > 0.0 and score < np.inf else -1.0
 
 
 @step
-def sift(parts, size, at, heaviest):
-    """Move the run at a place of the heap down, until none below is heavier."""
-    moved = parts[at]
+def sift_down(runs, size, at, run_bound):
+    """Move a run down the heap, until none below has a greater bound."""
+    moved = runs[at]
     while 2 * at + 1 < size:
         child = 2 * at + 1
-        if child + 1 < size and heaviest[parts[child + 1]] > heaviest[parts[child]]:
+        if child + 1 < size and run_bound[runs[child + 1]] > run_bound[runs[child]]:
             child += 1
-        if heaviest[parts[child]] <= heaviest[moved]:
+        if run_bound[runs[child]] <= run_bound[moved]:
             break
-        parts[at] = parts[child]
+        runs[at] = runs[child]
         at = child
-    parts[at] = moved
+    runs[at] = moved
 
 
 @kernel
-def rank(
+def find_best(
     g: Layout,
     c: Conjunctions,
     batch: EventBatch,
     event_weights: EventWeights,
     removed: UInt8s,
     best: BestRules,
-    seen: Int64Out,
-) -> None:
+) -> tuple[int, int]:
     """Merge what holds into each event's list of its k best; see `PruningIndex.best`.
 
-    `seen` counts the entries that passed all codes and the bound, and those that were evaluated
+    Return how many entries passed all codes and the bound, and how many of these were evaluated
     predicate by predicate.
     """
-    local, cut, cuts, row, pair, run = g.local, g.cut, g.cuts, g.row, g.pair, g.run
-    under, span, shift, spans = g.under, g.span, g.shift, g.spans
-    heads, start, rows = g.heads, g.start, g.rows
-    heaviest, peak, most, candidate = g.heaviest, g.peak, g.most, g.candidate
-    keys, first, schema_width = batch.keys, batch.first, batch.width
+    local, cut_offsets, cuts = g.local, g.cut_offsets, g.cuts
+    pair_start, pair_shelf, run_offsets = g.pair_start, g.pair_shelf, g.run_offsets
+    key_attribute, span_start = g.key_attribute, g.span_start
+    span_shift, spans = g.span_shift, g.spans
+    heads, row_offsets, rows, candidate = g.heads, g.row_offsets, g.rows, g.candidate
+    run_bound, block_bound, entry_bound = g.run_bound, g.block_bound, g.entry_bound
+    keys, first = batch.keys, batch.first
     k, unique, sizes, rules, scores = best.k, best.unique, best.sizes, best.rules, best.scores
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
     attribute, key = keys.attribute, keys.key
     columns_high, key_high = keys.columns_high, keys.key_high
     ranged = columns_high.shape[0] + key_high.shape[0] > 0
-    row_of, tested, kind, row_low, row_high = c.offsets, c.attribute, c.kind, c.low, c.high
-    points, weight, rule_of = c.points, c.weight, c.rule
+    predicates, tested, kind, points = c.offsets, c.attribute, c.kind, c.points
+    tested_low, tested_high, weight, rule_of = c.low, c.high, c.weight, c.rule
     own, own_attribute, own_weight = (
         event_weights.offsets, event_weights.attribute, event_weights.weight
     )  # fmt: skip
     common = event_weights.common
-    attributes = row.shape[0]
-    schema_of = np.full(attributes + 1, -1, np.int32)
+    attributes = pair_start.shape[0]
+    schema_number = np.full(attributes + 1, -1, np.int32)
     for a in range(local.shape[0]):
         if local[a] >= 0:
-            schema_of[local[a]] = a
-    line = np.zeros(attributes + 1, np.uint16)
-    last = np.zeros(attributes + 1, np.uint16) if ranged else line
+            schema_number[local[a]] = a
+    codes = np.zeros(attributes + 1, np.uint16)
+    codes_high = np.zeros(attributes + 1, np.uint16) if ranged else codes
     present = np.empty(attributes + 1, np.int32)
-    listed = np.full(attributes + 1, -1, np.int64)
-    listed_last = np.full(attributes + 1 if ranged else 0, -1, np.int64)
-    wanted, low, length = (
+    last_event = np.full(attributes + 1, -1, np.int64)
+    last_event_high = np.full(attributes + 1 if ranged else 0, -1, np.int64)
+    value, low, length = (
         np.empty(attributes + 1, np.int64), np.empty(attributes + 1, np.int64),
         np.empty(attributes + 1, np.int64),
     )  # fmt: skip
-    parts = np.empty(under.shape[0], np.int32)
-    passed, alive = np.empty(FEW, np.int32), np.empty(FEW, np.uint8)
+    runs = np.empty(key_attribute.shape[0], np.int32)
+    passed, passed_lanes = np.empty(_MOST_PASSED, np.int32), np.empty(_MOST_PASSED, np.uint8)
     weights = common.copy()
-    values = blank(schema_width)
-    uppers = blank(schema_width) if ranged else values
-    some_removed, has_own = removed.shape[0] > 0, own.shape[0] > 0
-    alone = unique and not ranged  # a range may find several points of one set
-    plain = not has_own
+    values = blank(batch.width)
+    values_high = blank(batch.width) if ranged else values
+    any_removed, has_own = removed.shape[0] > 0, own.shape[0] > 0
+    offered_once = unique and not ranged  # a range may find several points of one set
+    all_ones = not has_own
     for a in range(common.shape[0]):
-        plain &= common[a] == 1.0
+        all_ones &= common[a] == 1.0
+    candidates = evaluated = 0
     for i in range(batch.stop - first):
         event = first + i
-        several = code_event(
-            columns, column_attribute, sparse, attribute, key, event, local, cut, cuts, line,
-            present, listed, wanted, low, length,
+        n_present = code_event(
+            columns, column_attribute, sparse, attribute, key, event, local, cut_offsets, cuts,
+            codes, present, last_event, value, low, length,
         )  # fmt: skip
         if has_own:
             for j in range(own[i], own[i + 1]):
                 weights[own_attribute[j]] = own_weight[j]
         greatest = 1.0
-        if not plain:
-            # Bounds are times the greatest weight, and a little more for sums that round.
+        if not all_ones:
             greatest = 0.0
-            for j in range(several):
-                greatest = max(greatest, weights[schema_of[present[j]]])
-            greatest *= 1.0000001
+            for j in range(n_present):
+                greatest = max(greatest, weights[schema_number[present[j]]])
+            greatest *= _SLACK
         if ranged:
             code_event(
-                columns_high, column_attribute, sparse, attribute, key_high, event, local, cut,
-                cuts, last, present, listed_last, wanted, low, length,
+                columns_high, column_attribute, sparse, attribute, key_high, event, local,
+                cut_offsets, cuts, codes_high, present, last_event_high, value, low, length,
             )  # fmt: skip
-        present[several] = attributes
-        # The runs, those that may have the best first: a heap.
-        several_parts = runs_of(several, present, last, row, pair, run, parts)
-        for p in range(several_parts):
-            r = parts[p]
-            prefetch(spans, span[r] + 2 * np.int64(line[under[r]] >> shift[r]))
-        for p in range(several_parts):
-            r = parts[p]
-            at = np.int64(spans[span[r] + 2 * np.int64(line[under[r]] >> shift[r])])
-            prefetch(heads, at * HEAD)
-            prefetch(heads, at * HEAD + 32)
-        for parent in range(several_parts // 2 - 1, -1, -1):
-            sift(parts, several_parts, parent, heaviest)
+        present[n_present] = attributes
+        n_runs = list_runs(
+            n_present, present, codes_high, pair_start, pair_shelf, run_offsets, runs
+        )  # fmt: skip
+        for p in range(n_runs):
+            r = runs[p]
+            code = codes[key_attribute[r]]
+            prefetch(spans, span_start[r] + 2 * np.int64(code >> span_shift[r]))
+        for p in range(n_runs):
+            r = runs[p]
+            code = codes[key_attribute[r]]
+            first_block = np.int64(spans[span_start[r] + 2 * np.int64(code >> span_shift[r])])
+            prefetch(heads, first_block * HEAD)
+            prefetch(heads, first_block * HEAD + CACHE_LINE)
+        for parent in range(n_runs // 2 - 1, -1, -1):
+            sift_down(runs, n_runs, parent, run_bound)
         base, size = i * k, sizes[i]
         # What falls below is strictly worse than the k-th best so far.
-        least = below(scores[base + k - 1], greatest) if size == k else -1.0
+        least = least_sum(scores[base + k - 1], greatest) if size == k else -1.0
         loaded = False
-        code = code_last = np.uint16(0)
-        at = end = np.int64(0)
+        code = code_high = np.uint16(0)
+        next_block = end_block = np.int64(0)  # of the run at hand
         while True:
-            # A few blocks with a lane whose key and second predicate hold, and whose bound will do
-            left = np.uint64(0)
-            while left < FEW:
-                if at >= end:
-                    if several_parts == 0 or heaviest[parts[0]] < least:
+            # First a few blocks with a lane whose key and second predicate hold, and whose bound
+            # is high enough.
+            n_passed = np.uint64(0)
+            while n_passed < _MOST_PASSED:
+                if next_block >= end_block:
+                    if n_runs == 0 or run_bound[runs[0]] < least:
                         break
-                    r = parts[0]
-                    several_parts -= 1
-                    parts[0] = parts[several_parts]
-                    sift(parts, several_parts, 0, heaviest)
-                    code, code_last = line[under[r]], last[under[r]]
-                    at = np.int64(spans[span[r] + 2 * np.int64(code >> shift[r])])
-                    end = np.int64(spans[span[r] + 2 * np.int64(code_last >> shift[r]) + 1])
-                upto = min(end, at + np.int64(FEW - left))
-                for block in range(np.uint64(at), np.uint64(max(at, upto))):
+                    r = runs[0]
+                    n_runs -= 1
+                    runs[0] = runs[n_runs]
+                    sift_down(runs, n_runs, 0, run_bound)
+                    code, code_high = codes[key_attribute[r]], codes_high[key_attribute[r]]
+                    span = span_start[r] + 2 * np.int64(code >> span_shift[r])
+                    span_high = span_start[r] + 2 * np.int64(code_high >> span_shift[r])
+                    next_block, end_block = np.int64(spans[span]), np.int64(spans[span_high + 1])
+                upto = min(end_block, next_block + np.int64(_MOST_PASSED - n_passed))
+                for block in range(np.uint64(next_block), np.uint64(max(next_block, upto))):
                     head = block * np.uint64(HEAD)
-                    bits = between(heads, head, code, code_last)
-                    bits &= within(heads, head + np.uint64(2 * LANES), line, last, ranged)
-                    passed[left], alive[left] = np.int32(block), np.uint8(bits)
-                    left += np.uint64((bits != 0) & (peak[block] >= least))
-                at = upto
-            if left == 0:
+                    lanes = meeting_lanes(heads, head, code, code_high)
+                    lanes &= satisfied_lanes(
+                        heads, head + np.uint64(2 * LANES), codes, codes_high, ranged
+                    )
+                    passed[n_passed], passed_lanes[n_passed] = np.int32(block), np.uint8(lanes)
+                    n_passed += np.uint64((lanes != 0) & (block_bound[block] >= least))
+                next_block = upto
+            if n_passed == 0:
                 break
-            for p in range(left):
-                if p + np.uint64(AHEAD) < left:
-                    soon = passed[p + np.uint64(AHEAD)]
-                    prefetch(most, np.int64(soon) * LANES)
-                    prefetch(candidate, np.int64(soon) * LANES)
-                    for word in range(start[soon], start[soon + 1], 32):
+            # Then their entries, which may raise the bound.
+            for p in range(n_passed):
+                if p + np.uint64(AHEAD) < n_passed:
+                    ahead = passed[p + np.uint64(AHEAD)]
+                    prefetch(entry_bound, np.int64(ahead) * LANES)
+                    prefetch(candidate, np.int64(ahead) * LANES)
+                    for word in range(row_offsets[ahead], row_offsets[ahead + 1], CACHE_LINE):
                         prefetch(rows, np.int64(word))
-                here, bits = np.uint64(passed[p]), np.uint64(alive[p])
+                here, lanes = np.uint64(passed[p]), np.uint64(passed_lanes[p])
                 for lane in range(LANES):
-                    heavy = most[here * np.uint64(LANES) + np.uint64(lane)] >= least
-                    bits &= ~(np.uint64(not heavy) << np.uint64(lane))
-                at_row, end_row = np.uint64(start[here]), np.uint64(start[here + np.uint64(1)])
-                while bits != 0 and at_row < end_row:
-                    bits &= within(rows, at_row, line, last, ranged)
-                    at_row += np.uint64(ROW)
-                while bits != 0:
-                    e = here * np.uint64(LANES) + lowest(bits)
-                    bits &= bits - np.uint64(1)
-                    if most[e] < least:
+                    enough = entry_bound[here * np.uint64(LANES) + np.uint64(lane)] >= least
+                    lanes &= ~(np.uint64(not enough) << np.uint64(lane))
+                row, end_row = (
+                    np.uint64(row_offsets[here]), np.uint64(row_offsets[here + np.uint64(1)])
+                )  # fmt: skip
+                while lanes != 0 and row < end_row:
+                    lanes &= satisfied_lanes(rows, row, codes, codes_high, ranged)
+                    row += np.uint64(ROW)
+                while lanes != 0:
+                    entry = here * np.uint64(LANES) + lowest_lane(lanes)
+                    lanes &= lanes - np.uint64(1)
+                    if entry_bound[entry] < least:
                         continue
-                    seen[0] += 1
-                    found = candidate[e]
-                    if found < 0:
-                        found = ~found
+                    candidates += 1
+                    number = candidate[entry]
+                    if number < 0:
+                        number = ~number
                         if not loaded:
                             load(
                                 columns, column_attribute, sparse, attribute, key, event,
@@ -191,37 +205,40 @@ def rank(
                             if ranged:
                                 load(
                                     columns_high, column_attribute, sparse, attribute,
-                                    key_high, event, uppers,
+                                    key_high, event, values_high,
                                 )  # fmt: skip
                             loaded = True
-                        seen[1] += 1
+                        evaluated += 1
                         true = True
-                        for each in range(row_of[found], row_of[found + 1]):
+                        for each in range(predicates[number], predicates[number + 1]):
                             if not holds_within(
-                                kind[each], row_low[each], row_high[each], points,
-                                values[tested[each]], uppers[tested[each]],
+                                kind[each], tested_low[each], tested_high[each], points,
+                                values[tested[each]], values_high[tested[each]],
                             ):  # fmt: skip
                                 true = False
                                 break
                         if not true:
                             continue
-                    if some_removed and is_removed(removed, found):
+                    if any_removed and is_removed(removed, number):
                         continue
-                    value = most[e]
-                    if not (plain and value < np.inf):
-                        value = score(
-                            tested, kind, row_high, weight, row_of[found], row_of[found + 1],
-                            weights,
+                    relevance = entry_bound[entry]
+                    if not (all_ones and relevance < np.inf):
+                        relevance = score(
+                            tested, kind, tested_high, weight, predicates[number],
+                            predicates[number + 1], weights,
                         )  # fmt: skip
-                    size = keep(rule_of[found], value, alone, k, base, size, rules, scores)
+                    size = keep(
+                        rule_of[number], relevance, offered_once, k, base, size, rules, scores
+                    )  # fmt: skip
                     if size == k:
-                        least = below(scores[base + k - 1], greatest)
+                        least = least_sum(scores[base + k - 1], greatest)
         sizes[i] = size
         if loaded:
             unload(sparse, attribute, event, values)
-            unload(sparse, attribute, event, uppers)
+            unload(sparse, attribute, event, values_high)
         if has_own:
             for j in range(own[i], own[i + 1]):
                 weights[own_attribute[j]] = common[own_attribute[j]]
-        for p in range(several):
-            line[present[p]] = last[present[p]] = 0
+        for p in range(n_present):
+            codes[present[p]] = codes_high[present[p]] = 0
+    return candidates, evaluated

@@ -1,7 +1,4 @@
-"""What must be true of the tree after every operation (section IV-C), looked up in plain Python.
-
-It costs what looking at everything costs: it is for tests, and for whoever doubts.
-"""
+"""What must be true of a BE*-tree after every operation (section IV-C), checked in plain Python."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tocsin.index.bestar.index import BEStar
 from tocsin.index.bestar.layout import (
     ABOVE,
     ATTRIBUTE,
@@ -18,7 +16,6 @@ from tocsin.index.bestar.layout import (
     BUCKET,
     BUCKETS,
     CAPACITY,
-    CHAIN,
     CLASSES,
     COUNT,
     CUT,
@@ -29,19 +26,21 @@ from tocsin.index.bestar.layout import (
     FREE_BUCKET,
     FREE_PNODE,
     HIGH,
-    IDLE,
     LEAF,
     LEAF_CAPACITY,
     LEAF_CLASS,
     LEFT,
     LEVEL,
-    LONGEST,
+    LONGEST_LEAF,
     LOW,
     MEMBERS,
-    NEXT,
+    NEXT_FREE,
+    NEXT_PENDING,
     NODE,
     NODES,
+    NOT_PENDING,
     PARENT,
+    PENDING,
     PNODE,
     PNODES,
     RIGHT,
@@ -50,7 +49,6 @@ from tocsin.index.bestar.layout import (
     SIZE,
     SPACE_HIGH,
     SPACE_LOW,
-    TODO,
     Tree,
 )
 from tocsin.model.conjunctions import Conjunctions
@@ -64,7 +62,7 @@ class _Below(NamedTuple):
     """What is below a bucket."""
 
     numbers: list[int]
-    most: tuple[float, float]  # the greatest sums of a conjunction, -1 if there is none
+    max_sums: tuple[float, float]  # the greatest sums of a conjunction, -1 if there is none
     spans: _Spans  # the interval around all of them, for each attribute of a path
 
     def joined(self, other: _Below) -> _Below:
@@ -73,13 +71,14 @@ class _Below(NamedTuple):
             (min(a[0], b[0]), max(a[1], b[1]))
             for a, b in zip(self.spans, other.spans, strict=False)
         ]
-        most = max(self.most[0], other.most[0]), max(self.most[1], other.most[1])
-        return _Below(self.numbers + other.numbers, most, spans)
+        sums = zip(self.max_sums, other.max_sums, strict=True)
+        first, second = (max(both) for both in sums)
+        return _Below(self.numbers + other.numbers, (first, second), spans)
 
 
-def check(tree: Tree, conjunctions: Conjunctions) -> None:
-    """Raise AssertionError, saying what is wrong, if the tree is not as it must be."""
-    _Check(tree, conjunctions).all()
+def check_invariants(index: BEStar) -> None:
+    """Raise AssertionError, saying what is wrong, unless the tree is as it must be."""
+    _Check(index.layout, index.conjunctions).all()
 
 
 def _must(condition: bool, words: str) -> None:
@@ -101,10 +100,10 @@ class _Check:
 
     def all(self) -> None:
         state = self.t.state
-        _must(state[TODO] == -1, "buckets are left that were to be looked after")
+        _must(state[PENDING] == -1, "buckets are still pending")
         below = self.bucket(0, [], LOWEST, HIGHEST)
         there = np.flatnonzero(self.t.home >= 0).tolist()
-        _must(sorted(below.numbers) == there, "the leaves hold not just what is in the tree")
+        _must(sorted(below.numbers) == there, "the leaves do not hold just what is in the tree")
         _must(state[MEMBERS] == len(there), "the number of members is wrong")
         free = set(self.chain(self.buckets, state[FREE_BUCKET], PARENT))
         _must(
@@ -112,7 +111,7 @@ class _Check:
             "buckets are lost, or free and in use at once",
         )
         _must(all(self.buckets[b][NODE] == FREE for b in free), "a free bucket is not marked")
-        free = set(self.chain(self.pnodes, state[FREE_PNODE], CHAIN))
+        free = set(self.chain(self.pnodes, state[FREE_PNODE], NEXT_FREE))
         _must(
             not free & self.followed and len(free) + len(self.followed) == state[PNODES],
             "p-nodes are lost, or free and in use at once",
@@ -141,7 +140,7 @@ class _Check:
         _must(at == end, f"{what} are lost at the end")
 
     def spans(self, number: int) -> dict[int, tuple[int, int]]:
-        """Return the intervals of a conjunction on the attributes it could be filed under."""
+        """Return the intervals of a conjunction on the attributes that it could be below."""
         found: dict[int, tuple[int, int]] = {}
         c = self.c
         for row in range(c.offsets[number], c.offsets[number + 1]):
@@ -164,7 +163,7 @@ class _Check:
             if attribute != last and not (c.kind[row] == INTERVAL and c.high[row] == NULL):
                 weight = float(c.weight[row]) if len(c.weight) else 1.0
                 plain += weight
-                by_usual += weight * float(self.t.usual[attribute])
+                by_usual += weight * float(self.t.usual_weight[attribute])
             last = attribute
         return plain, by_usual
 
@@ -174,7 +173,7 @@ class _Check:
         name = f"bucket {b}"
         _must(b not in self.visited, f"{name} is in the tree twice")
         self.visited.add(b)
-        _must(record[NEXT] == IDLE, f"{name} is still to be looked after")
+        _must(record[NEXT_PENDING] == NOT_PENDING, f"{name} is still pending")
         all_below = self.members(b, path)
         split = record[CUT] != NULL
         children = {side: record[side] for side in (LEFT, RIGHT) if record[side] >= 0}
@@ -217,7 +216,9 @@ class _Check:
         record = self.buckets[b]
         start, size = record[LEAF], record[SIZE]
         _must(size <= record[CAPACITY], f"the leaf of bucket {b} overflows")
-        _must(size <= self.t.state[LONGEST], f"the leaf of bucket {b} is longer than the longest")
+        _must(
+            size <= self.t.state[LONGEST_LEAF], f"the leaf of bucket {b} is longer than the longest"
+        )
         _must(record[CAPACITY] >= self.capacity, f"bucket {b} has too little capacity")
         _must((start >= 0) >= (size > 0), f"bucket {b} has members, but no run")
         below = _Below([], (-1.0, -1.0), [(HIGHEST, NULL)] * len(path))
@@ -233,7 +234,7 @@ class _Check:
             _must(int(self.t.place[number]) == place, f"{name} is said to be at another place")
             spans = self.spans(number)
             _must(set(path) <= set(spans), f"{name} lacks an attribute of its path")
-            need = int(self.t.need[start + place])
+            need = int(self.t.required[start + place])
             spare = set(spans) - set(path)
             _must(need - 1 in spare if spare else need == 0, f"{name} does not need {need - 1}")
             beside = {need for a in spans if (need := a + 1) in directory}
@@ -245,7 +246,7 @@ class _Check:
         start, nodes = self.buckets[b][DIRECTORY], self.buckets[b][NODES]
         return (
             self.t.target[start : start + nodes].tolist(),
-            self.t.need[start : start + nodes].tolist(),
+            self.t.required[start : start + nodes].tolist(),
         )
 
     def directory(self, b: int, path: list[int]) -> Iterator[_Below]:
@@ -276,8 +277,8 @@ class _Check:
     def box(self, b: int, path: list[int], below: _Below) -> None:
         """A bucket's box is the least around all below, in every dimension of its path."""
         record = self.buckets[b]
-        stored_most = tuple(self.t.most[2 * b : 2 * b + 2].tolist())
-        _must(stored_most == below.most, f"bucket {b} has a wrong weight summary")
+        stored_sums = tuple(self.t.max_sums[2 * b : 2 * b + 2].tolist())
+        _must(stored_sums == below.max_sums, f"bucket {b} has a wrong weight summary")
         words = 2 * (len(path) - 1)
         if words > 0:
             self.boxes.append((record[BOX], 1 << (words - 1).bit_length()))

@@ -1,0 +1,190 @@
+"""Coding: bounds cut the key line of an attribute into pieces, and predicates become codes.
+
+The code of a key is the number of cuts up to it. Cuts are where some predicate begins to hold and
+where it ceases to, so whether a predicate holds depends on the code alone.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tocsin.index.keyed.layout import CODES
+from tocsin.jit import Int32s, Int64Out, Int64s, UInt8Out, UInt16Out, kernel, step
+from tocsin.model.conjunctions import Conjunctions, expand_ranges
+from tocsin.model.encoding import HIGHEST, NULL
+from tocsin.model.facts import AROUND, EXACT, NOTHING, Facts, facts_of
+
+_SMALL_SET = 8  # points, chosen: a set of up to so many has a key, and an entry, for each
+_EVENTS_TO_RULES = 2.0  # assumed: an event has twice the share of attributes that a rule tests
+
+
+class CodedPredicates(NamedTuple):
+    """Predicates in codes, row by row, and the cuts of the attributes."""
+
+    attribute: np.ndarray  # [rows] local numbers
+    low: np.ndarray  # [rows] code of the least key that satisfies it, 0 if null does
+    high: np.ndarray  # [rows] code of the greatest
+    exact: np.ndarray  # [rows] whether a key satisfies it just if its code is from low to high
+    testable: np.ndarray  # [rows] whether lanes can test it: no complement, a 16-bit attribute
+    small_set: np.ndarray  # [rows] whether it is a small set, and each point has its own code
+    selectivity: np.ndarray  # [rows] estimated share of events that satisfy it; infinite: no key
+    presence: np.ndarray  # [attributes] estimated share of events that have the attribute
+    cut_offsets: np.ndarray  # [attributes + 1]
+    cuts: np.ndarray
+
+    @property
+    def codes(self) -> np.ndarray:
+        """How many codes each attribute has, and 1 for entries without a key."""
+        return np.append(np.diff(self.cut_offsets) + 1, 1)
+
+
+def estimate_work(c: Conjunctions, width: int) -> tuple[float, float]:
+    """Return how many of the tested attributes an event has, and how many entries it looks at.
+
+    Both are estimated from the rules alone, as keys are chosen.
+    """
+    coded = code_predicates(c, number_attributes(c, width))
+    entries = np.ones(c.size)
+    tested = np.diff(c.offsets) > 0
+    selectivity = np.minimum(coded.selectivity, 1.0)
+    entries[tested] = np.minimum.reduceat(selectivity, c.offsets[:-1][tested])
+    return float(coded.presence.sum()), float(entries.sum())
+
+
+def number_attributes(c: Conjunctions, width: int) -> np.ndarray:
+    """Return a local number for each attribute of a schema of `width`, -1 if no rule tests it.
+
+    The attributes tested most have the lowest numbers, which fit 16 bits.
+    """
+    tests = np.bincount(c.attribute, minlength=width)
+    by_frequency = np.argsort(-tests, kind="stable")[: np.count_nonzero(tests)]
+    local = np.full(width, -1, np.int32)
+    local[by_frequency] = np.arange(len(by_frequency))
+    return local
+
+
+def code_predicates(c: Conjunctions, local: np.ndarray) -> CodedPredicates:
+    """Cut the lines of all attributes, and code the predicates."""
+    attribute, attributes = local[c.attribute], int(local.max(initial=-1)) + 1
+    facts = facts_of(c)
+    set_size = c.high - c.low
+    small_set = (facts.worth == AROUND) & (set_size <= _SMALL_SET)
+    cut_offsets, cuts = find_cuts(c, attribute, attributes, facts, small_set)
+
+    low, high = np.empty(len(attribute), np.uint16), np.empty(len(attribute), np.uint16)
+    exact = np.empty(len(attribute), bool)
+    code_bounds(
+        attribute, facts.low, facts.high, cut_offsets, cuts, low, high, exact.view(np.uint8)
+    )
+    exact &= facts.worth == EXACT
+    small_set &= np.diff(cut_offsets)[attribute] < CODES  # otherwise cuts may have been left out
+    bounded = facts.worth != NOTHING
+
+    # Events are estimated to be spread evenly over the codes of an attribute.
+    tests = np.bincount(attribute, minlength=attributes)
+    presence = np.minimum(1.0, _EVENTS_TO_RULES * tests / max(c.size, 1))
+    codes_satisfied = high - low + 1.0
+    codes_satisfied[small_set] = set_size[small_set]
+    selectivity = (presence / (np.diff(cut_offsets) + 1))[attribute] * codes_satisfied
+    selectivity[(low == 0) | ~bounded] = np.inf
+    return CodedPredicates(
+        attribute=attribute,
+        low=low,
+        high=high,
+        exact=exact,
+        testable=bounded & (attribute < CODES),
+        small_set=small_set,
+        selectivity=selectivity,
+        presence=presence,
+        cut_offsets=cut_offsets,
+        cuts=cuts,
+    )
+
+
+def find_cuts(
+    c: Conjunctions, attribute: np.ndarray, attributes: int, facts: Facts, small_set: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the cuts of all attributes: offsets, and keys that ascend within an attribute.
+
+    The points of small sets are cuts too, so that each can be a key. Of more cuts than codes
+    every so many are kept.
+    """
+    points = c.points[expand_ranges(c.low[small_set], c.high[small_set])]
+    point_attribute = np.repeat(attribute[small_set], (c.high - c.low)[small_set])
+    predicates = np.bincount(attribute, minlength=attributes)
+    predicates += np.bincount(point_attribute, minlength=attributes)
+    starts = 2 * (np.cumsum(predicates) - predicates)  # each has at most two ends
+    ends, cursor = np.empty(2 * int(predicates.sum()), np.int64), starts.copy()
+    gather_ends(attribute, facts.low, facts.high, cursor, ends)
+    gather_ends(point_attribute, points, points, cursor, ends)
+    cut_offsets: np.ndarray = np.zeros(attributes + 1, np.int64)
+    cuts = [np.empty(0, np.int64)]
+    for a in range(attributes):
+        own = np.unique(ends[starts[a] : cursor[a]])
+        if len(own) > CODES:
+            own = own[np.linspace(0, len(own) - 1, CODES).astype(np.int64)]
+        cuts.append(own)
+        cut_offsets[a + 1] = cut_offsets[a] + len(own)
+    return cut_offsets, np.concatenate(cuts)
+
+
+@kernel
+def gather_ends(
+    attribute: Int32s, low: Int64s, high: Int64s, cursor: Int64Out, ends: Int64Out
+) -> None:
+    """Write by attribute, at its cursor, where predicates begin to hold and where they cease to."""
+    for row in range(attribute.shape[0]):
+        a = attribute[row]
+        at = cursor[a]
+        if low[row] > NULL:
+            ends[at] = low[row]
+            at += 1
+        if high[row] < HIGHEST:
+            ends[at] = high[row] + 1
+            at += 1
+        cursor[a] = at
+
+
+@step
+def count_cuts(cuts, begin, end, key):
+    """Return how many cuts of an attribute, `begin` to `end`, are not above a key: its code."""
+    low, length = np.uint64(begin), np.uint64(end - begin)
+    while length > 0:
+        half = (length + np.uint64(1)) >> np.uint64(1)
+        low += half if cuts[low + half - np.uint64(1)] <= key else np.uint64(0)
+        length -= half
+    return np.uint16(low - np.uint64(begin))
+
+
+@kernel
+def code_bounds(
+    attribute: Int32s,
+    low: Int64s,
+    high: Int64s,
+    cut_offsets: Int64s,
+    cuts: Int64s,
+    low_code: UInt16Out,
+    high_code: UInt16Out,
+    exact: UInt8Out,
+) -> None:
+    """Write the codes of bounds, and whether both bounds are cuts."""
+    for row in range(attribute.shape[0]):
+        begin, end = cut_offsets[attribute[row]], cut_offsets[attribute[row] + 1]
+        first = count_cuts(cuts, begin, end, low[row])
+        last = count_cuts(cuts, begin, end, high[row])
+        low_code[row], high_code[row] = first, last
+        exact[row] = (low[row] <= NULL or (first > 0 and cuts[begin + first - 1] == low[row])) and (
+            high[row] == HIGHEST or (begin + last < end and cuts[begin + last] == high[row] + 1)
+        )
+
+
+@kernel
+def code_points(
+    attribute: Int32s, points: Int64s, cut_offsets: Int64s, cuts: Int64s, code: Int64Out
+) -> None:
+    """Write the codes of points."""
+    for i in range(points.shape[0]):
+        a = attribute[i]
+        code[i] = count_cuts(cuts, cut_offsets[a], cut_offsets[a + 1], points[i])
