@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: test test-long check format bench experiments demo clean java
+.PHONY: test test-long check format bench calibrate tables experiments demo clean java
 
 test: $(READY) java
 	$(BIN)/python -m pytest
@@ -28,7 +28,16 @@ bench: $(READY) java
 	$(BIN)/python -m benchmarks.spine --out docs/benchmarks.md
 	$(BIN)/python -m benchmarks.range_matching --out docs/benchmarks-range.md
 	$(BIN)/python -m benchmarks.boolean_matching --out docs/benchmarks-boolean.md
+	$(BIN)/python -m benchmarks.threads --out docs/benchmarks-threads.md
 	$(BIN)/python -m benchmarks.spark_matching --out docs/benchmarks-spark.md
+
+# What indexes are chosen by, measured here; with --write it becomes what is used.
+calibrate: $(READY)
+	$(BIN)/python -m benchmarks.calibrate
+
+# The tables of indexes in documents, from what the indexes declare.
+tables: $(READY)
+	$(BIN)/python -m scripts.index_tables
 
 # The papers' own figures, measured again: PNGs and docs/experiments.md. About ten minutes.
 experiments: $(READY)

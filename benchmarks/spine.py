@@ -235,21 +235,24 @@ def measure_exhaustive(report: Report, n: int, rng: np.random.Generator) -> None
     high = [table["x_high"].to_numpy(), table["y_high"].to_numpy()]
     events = list(rng.random((2, n)))
     arrow = pa.table({"x": events[0], "y": events[1]})
-    matches, (peer_events, peer_rules) = rules.match(arrow), numpy_match(low, high, events)
+    matches, (peer_events, peer_rules) = (
+        rules.match(arrow, threads=1),
+        numpy_match(low, high, events),
+    )
     ours = matches.sorted().pairs()
     assert np.array_equal(ours[0], peer_events)
     assert np.array_equal(ours[1], peer_rules)
-    assert np.array_equal(rules.count(arrow), numpy_count(low, high, events))
+    assert np.array_equal(rules.count(arrow, threads=1), numpy_count(low, high, events))
     # NumPy uses its best tile size.
     tiles = (4, 8, 16, 32, 64)
     task = f"{n:,} rules x {n:,} events, two attributes"
     counts = best(
-        lambda: rules.count(arrow),
+        lambda: rules.count(arrow, threads=1),
         *[lambda r=r: numpy_count(low, high, events, r) for r in tiles],
     )
     report.add_comparison(f"count, {task}", counts[0], min(counts[1:]), "blocked NumPy")
     pairs = best(
-        lambda: rules.match(arrow),
+        lambda: rules.match(arrow, threads=1),
         *[lambda r=r: numpy_match(low, high, events, r) for r in tiles],
     )
     report.add_comparison(f"match, {task}", pairs[0], min(pairs[1:]), "blocked NumPy")
@@ -283,9 +286,9 @@ def measure_sparse(report: Report, n: int, rng: np.random.Generator) -> None:
     values = list(np.where(np.isnan(dense), -np.inf, dense))
     lows, highs = list(low), list(high)
 
-    assert np.array_equal(rules.count(arrow), numpy_count(lows, highs, values))
+    assert np.array_equal(rules.count(arrow, threads=1), numpy_count(lows, highs, values))
     ours, *peer = best(
-        lambda: rules.count(arrow),
+        lambda: rules.count(arrow, threads=1),
         *[lambda r=r: numpy_count(lows, highs, values, r) for r in (4, 16, 64)],
         repetitions=3,
     )

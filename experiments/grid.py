@@ -8,12 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from experiments import drawing
-from experiments.measuring import Indexed, boxes, check_equal, search_times
+from experiments.measuring import PointSearch, boxes, check_equal, search_times
 from experiments.rivals import ShapelyTree, build_packed_tree, build_rstar_tree
 from experiments.verdicts import Finding, at_least, at_most
-from tocsin.index.cells.grid import Grid, GridFiling
-from tocsin.index.cells.ntree import NTree, TreeFiling
-from tocsin.index.plane import boxes_over
+from tocsin.index.cells.codes import Domains
+from tocsin.index.cells.grid import Grid, GridBuilder
+from tocsin.index.cells.ntree import NTree, NTreeBuilder
+from tocsin.index.plane import build_boxes
 
 SIZES = {
     "tiny": dict(
@@ -74,55 +75,56 @@ def query_sides(queries: int, elongated: bool) -> np.ndarray:
     return np.where(np.arange(queries) % 2, [[0.1], [0.001]], [[0.001], [0.1]])
 
 
-class FixedFiling(GridFiling):
-    """One tier of n x n cells over the unit square, as the thesis has it."""
+class FixedGridBuilder(GridBuilder):
+    """Builds one tier of n x n cells over the unit square, as in the thesis."""
 
     tiers = 1
 
-    def __init__(self, made, across: int):
-        super().__init__(made)
+    def __init__(self, boxes, across: int):
+        super().__init__(boxes)
         self.across = across
 
-    def roots(self):
-        nodes = self.made_nodes(np.zeros((1, 2)), np.ones((1, 2)), np.full((1, 2), self.across))
-        n = self.boxes.size
-        return nodes, np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
+    def choose_roots(self):
+        unit_square = Domains(
+            begin=np.zeros((1, 2)), end=np.ones((1, 2)), across=np.full((1, 2), self.across)
+        )
+        return unit_square, np.zeros(self.boxes.size, np.int32)
 
 
 AXES = np.arange(2, dtype=np.int32)
 
 
-def fixed_grid(low: np.ndarray, high: np.ndarray, points: np.ndarray, across: int) -> Indexed:
-    made, floats = boxes(low, high, True)
-    cells = FixedFiling(boxes_over(made, AXES, floats), across).cells(AXES)
-    return Indexed(Grid(made, cells), points, True)
+def fixed_grid(low: np.ndarray, high: np.ndarray, points: np.ndarray, across: int) -> PointSearch:
+    c, floats = boxes(low, high, True)
+    cells = FixedGridBuilder(build_boxes(c, AXES, floats), across).build(AXES)
+    return PointSearch(Grid(c, cells), points, True)
 
 
-def shipped_grid(low: np.ndarray, high: np.ndarray, points: np.ndarray) -> Indexed:
-    return Indexed(Grid.build(*boxes(low, high, True)), points, True)
+def shipped_grid(low: np.ndarray, high: np.ndarray, points: np.ndarray) -> PointSearch:
+    return PointSearch(Grid.build(*boxes(low, high, True)), points, True)
 
 
-class DeepFiling(TreeFiling):
-    """A tree of as many tiers as skew may need."""
+class DeepTreeBuilder(NTreeBuilder):
+    """Builds a tree with enough tiers for skewed data."""
 
     tiers = 24
 
 
-def tuned_tree(low: np.ndarray, high: np.ndarray, points: np.ndarray, n: int) -> Indexed:
-    """Return the tree whose leaves hold as many boxes as is fastest.
+def tuned_tree(low: np.ndarray, high: np.ndarray, points: np.ndarray, n: int) -> PointSearch:
+    """Return the tree with the fastest leaf capacity.
 
-    A leaf that can hold too few is split in vain where boxes overlap, and how few that is depends
-    on the data: no one number would be fair to the trees.
+    If boxes overlap, leaves with a small capacity are split in vain. The best capacity depends on
+    the data, so a fixed one would be unfair to trees.
     """
-    made, floats = boxes(low, high, True)
-    flat = boxes_over(made, AXES, floats)
-    tried = {}
+    c, floats = boxes(low, high, True)
+    flat = build_boxes(c, AXES, floats)
+    trees = {}
     for capacity, room in ((8, 1), (32, 4), (128, 4)) if n < 8 else ((64, 1), (128, 4)):
-        filing = DeepFiling(flat, n, capacity)
-        filing.bytes_left *= room
-        tried[str(capacity)] = Indexed(NTree(made, filing.cells(AXES)), points, True)
-    times = search_times(tried, 0.0, dict.fromkeys(tried, 5000))
-    return tried[min(times, key=times.__getitem__)]
+        builder = DeepTreeBuilder(flat, n, capacity)
+        builder.bytes_left *= room
+        trees[str(capacity)] = PointSearch(NTree(c, builder.build(AXES)), points, True)
+    times = search_times(trees, 0.0, dict.fromkeys(trees, 5000))
+    return trees[min(times, key=times.__getitem__)]
 
 
 # ------------------------------------------------------------ Figs. 3.6 to 3.12

@@ -11,7 +11,7 @@ import pyarrow as pa
 import tocsin
 from experiments import drawing
 from experiments.grid import SIZES, fixed_grid, query_sides, shipped_grid, uniform
-from experiments.measuring import Indexed, best, check_equal, search_times
+from experiments.measuring import PointSearch, best, check_equal, search_times
 from experiments.verdicts import Check, Finding, at_least, at_most
 
 
@@ -36,9 +36,9 @@ def z_sort(size: str) -> Finding:
     order = z_order(points)
     sorted_points, sorted_speed = points[:, order], speed[:, order]
     cost = time.perf_counter() - start
-    makers: dict[str, Callable[[np.ndarray], Indexed]] = {
-        "Tocsin's grid": lambda points: Indexed(shipped.index, points, True),
-        "the thesis' grid of 1000 x 1000": lambda points: Indexed(thesis.index, points, True),
+    makers: dict[str, Callable[[np.ndarray], PointSearch]] = {
+        "Tocsin's grid": lambda points: PointSearch(shipped.index, points, True),
+        "the thesis' grid of 1000 x 1000": lambda points: PointSearch(thesis.index, points, True),
     }
     shipped = shipped_grid(low, high, points)
     thesis = fixed_grid(low, high, points, 1000)

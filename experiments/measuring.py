@@ -34,7 +34,7 @@ class Structure(Protocol):
         ...
 
 
-class Indexed:
+class PointSearch:
     """One of Tocsin's indexes, and the events to search it with."""
 
     def __init__(self, index: Any, points: np.ndarray, is_float: bool):

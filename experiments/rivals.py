@@ -18,8 +18,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.index.constructs.decomposition import too_short
-from tocsin.index.constructs.rectangles import distribute
+from tocsin.index.constructs.decomposition import count_too_short
+from tocsin.index.constructs.rectangles.building import list_by_number
 from tocsin.jit import Float64s, Int32Out, Int32s, Int64Out, Int64s, frozen, kernel
 
 _FANOUT = 16
@@ -191,10 +191,8 @@ class Lists(NamedTuple):
     ids: Int32s
 
 
-def _lists(numbers: np.ndarray, ids: np.ndarray, possible: int) -> Lists:
-    start = np.concatenate([[0], np.cumsum(np.bincount(numbers, minlength=possible))])
-    listed = np.empty(len(ids), np.int32)
-    distribute(numbers, ids.astype(np.int32), start[:-1].copy(), listed)
+def _build_lists(numbers: np.ndarray, ids: np.ndarray, possible: int) -> Lists:
+    start, listed = list_by_number(numbers, ids.astype(np.int32), possible)
     return Lists(frozen(start, np.int32), frozen(listed, np.int32))
 
 
@@ -218,9 +216,9 @@ class Constructs:
             at[rest] += 1 << kind if logarithmic else length
             rest = rest[at[rest] < end[rest]]
         cells = int(max(high.max(), points.max())) + 1
-        self.lists = _lists(np.concatenate(numbers), np.concatenate(ids), cells * self.each)
+        self.lists = _build_lists(np.concatenate(numbers), np.concatenate(ids), cells * self.each)
         self.nbytes = sum(a.nbytes for a in self.lists)
-        self.skip = frozen(np.array(too_short(longest, logarithmic)), np.int64)
+        self.skip = frozen(np.array(count_too_short(longest, logarithmic)), np.int64)
 
     def search(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
         return cover(
@@ -279,7 +277,7 @@ class SegmentTree:
             ids.append(odd)
             a, z = a >> 1, z >> 1
             rest = rest[a[rest] < z[rest]]
-        self.lists = _lists(np.concatenate(numbers), np.concatenate(ids), 2 * self.leaves)
+        self.lists = _build_lists(np.concatenate(numbers), np.concatenate(ids), 2 * self.leaves)
         self.nbytes = sum(array.nbytes for array in self.lists)
 
     def search(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from experiments import drawing
-from experiments.measuring import Indexed, boxes, check_equal, search_times
+from experiments.measuring import PointSearch, boxes, check_equal, search_times
 from experiments.rivals import Constructs, NestedList, SegmentTree
 from experiments.verdicts import Finding, at_least, at_most
-from tocsin.index.constructs.intervals import Intervals
+from tocsin.index.constructs.intervals.index import Intervals
 
 _RANGE = 5000  # the paper's R
 _MOST = 500  # the longest interval
@@ -38,7 +38,7 @@ def search_and_storage(size: str) -> Finding:
             "direct list": Constructs(low, high, points, 1, False),
             "segment tree": SegmentTree(low, high, points),
             "ncls": NestedList(low, high, points),
-            "intervals (Tocsin)": Indexed(shipped, points[None], False),
+            "intervals (Tocsin)": PointSearch(shipped, points[None], False),
         }
         matches = check_equal(structures, s["checked"])
         for name, t in search_times(structures, s["seconds"], {"ncls": s["few"]}).items():

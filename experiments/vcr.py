@@ -7,10 +7,10 @@ import math
 import numpy as np
 
 from experiments import drawing
-from experiments.measuring import Indexed, boxes, check_equal, search_times
+from experiments.measuring import PointSearch, boxes, check_equal, search_times
 from experiments.rivals import ShapelyTree, build_packed_tree, build_rstar_tree
 from experiments.verdicts import Finding, at_least, at_most, near_power
-from tocsin.index.constructs.rectangles import Rectangles
+from tocsin.index.constructs.rectangles.index import Rectangles
 
 _SIZES = {
     "tiny": dict(
@@ -53,8 +53,8 @@ def draw_points(n: int, side: tuple[int, int], hot: float | None) -> np.ndarray:
     return draw_corners(np.random.default_rng(2), n, side, hot)
 
 
-def build_index(low: np.ndarray, high: np.ndarray, points: np.ndarray, **options) -> Indexed:
-    return Indexed(Rectangles.build(*boxes(low, high, False), **options), points, False)
+def build_index(low: np.ndarray, high: np.ndarray, points: np.ndarray, **options) -> PointSearch:
+    return PointSearch(Rectangles.build(*boxes(low, high, False), **options), points, False)
 
 
 # ------------------------------------------------------------ Fig. 6

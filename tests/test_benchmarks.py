@@ -4,6 +4,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from benchmarks import calibrate
+from tocsin.index import unit_costs
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -33,7 +38,47 @@ def test_boolean_matching():
         assert name in output
 
 
+def test_threads():
+    output = output_of("threads")
+    for task in ("W2", "W5", "B, 9,000 events x 1,000 rules: top 5"):
+        assert task in output
+
+
 def test_spark_matching():
     output = output_of("spark_matching")
     assert "identity" in output
     assert "publish one changed rule" in output
+
+
+def test_calibration():
+    output = output_of("calibrate")
+    for name in calibrate.UNITS:
+        assert name in output
+
+
+def test_the_unit_costs_are_as_generated():
+    assert calibrate.FILE.read_text() == calibrate.render_module(calibrate.values_in_use())
+    names = {name for name in vars(unit_costs) if name.isupper()}
+    assert names == set(calibrate.UNITS)
+
+
+@pytest.mark.parametrize(
+    ("measured", "written"), [(20.0, 40.0), (80.0, 40.0), (19.9, 20.0), (123.4, 120.0)]
+)
+def test_a_unit_cost_in_use_stays_unless_it_is_far_off(measured, written):
+    used = calibrate.values_in_use()
+    chosen = calibrate.choose_values(used, used | {"FIND": measured})
+    assert chosen == used | {"FIND": written}
+
+
+def test_a_unit_cost_below_zero_is_not_written():
+    used = calibrate.values_in_use()
+    with pytest.raises(SystemExit, match="FIND came out below zero"):
+        calibrate.choose_values(used, used | {"FIND": -1.0})
+
+
+def test_unit_costs_that_were_written_are_read_again():
+    values = {name: float(i) for i, name in enumerate(calibrate.UNITS)}
+    namespace = {}
+    exec(calibrate.render_module(values), namespace)
+    assert {name: namespace[name] for name in values} == values

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -37,6 +38,23 @@ def test_frozen_arrays_are_read_only_and_leave_theirs_alone():
     assert not view.flags.writeable
     assert array.flags.writeable
     assert np.shares_memory(view, array)
+
+
+class Alike(NamedTuple):
+    first: Int64s
+    second: Int64s
+
+
+@kernel
+def added(arrays: Alike, out: Int64Out) -> None:
+    for i in range(out.shape[0]):
+        out[i] = arrays.first[i] + arrays.second[i]
+
+
+def test_the_arrays_of_a_tuple_may_all_be_of_one_type():
+    out = np.empty(2, np.int64)
+    added(jit.freeze_fields(Alike, first=[1, 2], second=[10, 20]), out)
+    assert out.tolist() == [11, 22]
 
 
 def test_unknown_annotations_are_refused():

@@ -21,7 +21,7 @@ from tocsin.errors import (
 
 if TYPE_CHECKING:
     from tocsin.engine.explain import Explanation
-    from tocsin.engine.plan import Plan
+    from tocsin.engine.report import Plan
     from tocsin.engine.rules import Rules
     from tocsin.engine.store import RuleStore
     from tocsin.engine.version import Rule, Version
@@ -55,7 +55,7 @@ _HOMES = {
     "Counters": "tocsin.model.matches",
     "Explanation": "tocsin.engine.explain",
     "Matches": "tocsin.model.matches",
-    "Plan": "tocsin.engine.plan",
+    "Plan": "tocsin.engine.report",
     "Rule": "tocsin.engine.version",
     "RuleStore": "tocsin.engine.store",
     "Rules": "tocsin.engine.rules",

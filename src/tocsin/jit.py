@@ -224,8 +224,11 @@ def _numba_type(hint: Any) -> Any:
                 getattr(types, extra.dtype), extra.dimensions, "C", readonly=extra.readonly
             )
     if isinstance(hint, type) and issubclass(hint, tuple) and hasattr(hint, "_fields"):
-        fields = typing.get_type_hints(hint, include_extras=True)
-        return types.NamedTuple([_numba_type(fields[name]) for name in hint._fields], hint)
+        hints = typing.get_type_hints(hint, include_extras=True)
+        fields = [_numba_type(hints[name]) for name in hint._fields]
+        if len(set(fields)) == 1:  # Numba has a type of its own for these
+            return types.NamedUniTuple(fields[0], len(fields), hint)
+        return types.NamedTuple(fields, hint)
     raise TypeError(f"a kernel cannot take a parameter annotated {hint!r}")
 
 

@@ -18,6 +18,7 @@ import pytest
 import tocsin
 from tests.cli.commands import run_failing, run_ok, write_rules
 from tocsin.cli.progress import read_latest_tasks
+from tocsin.engine import threads, version
 
 NOON = datetime.datetime(2024, 5, 1, 12, 0, 0, 123456, tzinfo=datetime.UTC)
 TIERS = ["gold", "black", 'a "quoted", text', " padded ", "NA", "007x", "", None]
@@ -266,6 +267,37 @@ def test_small_blocks(files, tmp_path, monkeypatch):
         row | {"at": datetime.datetime.fromisoformat(row["at"])}
         for row in read(tmp_path / "0.jsonl")
     ]
+
+
+@pytest.mark.parametrize("how", [("all",), ("count",), ("top", "--k", "2")])
+def test_threads(files, tmp_path, monkeypatch, how):
+    used = []
+
+    class Recorder(version.ThreadedRun):
+        def __init__(self, run, several):
+            used.append(several)
+            super().__init__(run, several)
+
+    monkeypatch.setattr(version, "ThreadedRun", Recorder)
+    monkeypatch.setattr(threads, "LEAST_EVENTS", 2)
+    monkeypatch.setattr(threads, "_FIRST_RANGE", 10)
+    monkeypatch.setenv("TOCSIN_THREADS", "5")
+    options = ("--rules", files / "store", "--events", files / "events.csv", "--how", *how)
+    outputs = []
+    for number, arguments in enumerate([("--threads", "1"), ("--threads", "3"), ()]):
+        out = tmp_path / f"{number}.csv"
+        run_ok("match", *options, "--out", out, *arguments)
+        outputs.append(out.read_bytes())
+    assert outputs[0] == outputs[1] == outputs[2]
+    assert set(used) == {3, 5}
+
+
+def test_threads_that_are_refused(files, tmp_path):
+    options = ("--rules", files / "store", "--events", files / "events.csv")
+    options = ("match", *options, "--out", tmp_path / "o.csv", "--threads")
+    assert "0 is not in the range x>=1" in run_failing(*options, "0", code=2)
+    assert "'two' is not a valid integer range" in run_failing(*options, "two", code=2)
+    assert "--threads is for one process" in run_failing(*options, "2", "--spark", code=2)
 
 
 def test_nanoseconds(files, tmp_path):

@@ -55,6 +55,7 @@ def test_it_opens(old, verify):
     first = tocsin.Rules.open(path, 1, verify=verify)
     assert list(first.match(EVENTS).sorted()) == FIRST
     assert first.plan().parts[0].index == NAMES[number]
+    assert first.plan().parts[0].why == ("it was chosen" if number == 1 else "it was asked for")
     rules = tocsin.Rules.open(path, verify=verify)
     assert list(rules.match(EVENTS).sorted()) == SECOND
     assert rules.count(EVENTS).tolist() == [1, 4, 2, 0]

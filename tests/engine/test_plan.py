@@ -1,18 +1,23 @@
 """What `auto` chooses, and that it says why."""
 
+from collections import Counter
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import tocsin
 from tests.conformance import boxes as shapes
-from tocsin.engine.plan import built_parts
-from tocsin.index.plane import chosen_axes
+from tocsin.engine.planner import build_parts, cheapest
+from tocsin.index import costs
+from tocsin.index.costs import Cost, Sample
+from tocsin.index.plane import choose_axes
+from tocsin.index.registry import INDEXES
 
 
 def chosen(shape):
     work = shape(np.random.default_rng(1))
-    (part,) = built_parts("auto", work.conjunctions, work.floats)
+    (part,) = build_parts("auto", {}, work.conjunctions, work.floats)
     assert "nanoseconds" in part.why
     return part.index.name
 
@@ -61,7 +66,7 @@ def test_what_all_rules_have_alike_is_no_axis(extra):
     (live,) = rules.snapshot().segments
     (part,) = live.segment.parts
     assert part.index.name == "grid"
-    axes, is_float = chosen_axes(part.conjunctions, rules.schema.floats())
+    axes, is_float = choose_axes(part.conjunctions, rules.schema.floats())
     assert sorted(axes.tolist()) == [1, 3]
     assert is_float.all()
 
@@ -72,9 +77,97 @@ def test_few_rules_are_looked_at_one_by_one():
 
 def test_a_plan_says_why_also_after_it_was_stored(tmp_path):
     rules = squares(400)
-    assert "an event meets about" in str(rules.plan())
+    assert "an event meets fewer than 1 of 400 conjunctions" in str(rules.plan())
     rules.save(tmp_path / "store")
     assert str(tocsin.open(tmp_path / "store").plan()) == str(rules.plan())
+
+
+def test_recent_rules_and_a_delta_say_why_they_lie_apart():
+    rules = squares(9000)
+    rules.add(-1, "x > 0.5")
+    assert [p.role for p in rules.plan().parts] == ["base", "recent"]
+    why = "recent rules are searched exhaustively until the next merge"
+    assert rules.plan().parts[1].why == why
+    assert str(rules.plan()).endswith(f"bytes: {why}")
+    rules.add_many([{"id": -2 - i, "where": rules[i].where} for i in range(1100)])
+    base, delta = rules.plan().parts
+    assert base.why.startswith("an event meets about 1 of 9,000 conjunctions on the two attributes")
+    assert (delta.role, delta.index) == ("delta", "grid")
+    assert delta.why.startswith("added since the last merge; an event meets about 1 of 1,101 ")
+
+
+def test_a_delta_under_an_index_that_was_asked_for():
+    rules = tocsin.Rules({"x": "number"}, index="intervals")
+    low = np.arange(10_000.0)
+    rules.add_many(pa.table({"id": np.arange(10_000), "x_low": low, "x_high": low + 1}))
+    rules.add_many(pa.table({"id": -1 - np.arange(1100), "x_low": low[:1100]}))
+    assert [(p.role, p.index, p.why) for p in rules.plan().parts] == [
+        ("base", "intervals", "it was asked for"),
+        ("delta", "intervals", "added since the last merge; it was asked for"),
+    ]
+
+
+@pytest.mark.parametrize("shape", [shapes.squares, shapes.integers, shapes.one_each])
+@pytest.mark.parametrize("name", INDEXES)
+def test_an_index_that_is_priced_estimates_its_cost(name, shape):
+    work, index = shape(np.random.default_rng(1)), INDEXES[name]
+    sample = Sample(work.conjunctions, work.floats)
+    if not index.priced:
+        with pytest.raises(NotImplementedError):
+            index.cost(sample)
+    elif name == "rectangles" and work.floats.any():
+        assert index.cost(sample) is None
+    else:
+        cost = index.cost(sample)
+        assert cost.nanoseconds > 0
+        assert cost.reason.startswith("an event ")
+
+
+def test_an_index_that_is_cheaper_than_all_others_is_chosen(monkeypatch):
+    class Cheaper(INDEXES["ntree"]):
+        name = "cheaper"
+        priced = True
+
+        @classmethod
+        def cost(cls, sample):
+            return Cost(0.5, "an event knows the way")
+
+    monkeypatch.setitem(INDEXES, "cheaper", Cheaper)
+    work = shapes.squares(np.random.default_rng(1))
+    (part,) = build_parts("auto", {}, work.conjunctions, work.floats)
+    assert (part.index.name, part.why) == ("cheaper", "an event knows the way, under a nanosecond")
+
+
+def test_estimates_share_what_they_derive_from_a_sample(monkeypatch):
+    calls = Counter()
+
+    def counted(name):
+        original = getattr(costs, name)
+
+        def called(*arguments):
+            calls[name] += 1
+            return original(*arguments)
+
+        return called
+
+    for name in ("facts_of", "rank_by_selectivity", "build_boxes"):
+        monkeypatch.setattr(costs, name, counted(name))
+    work = shapes.integers(np.random.default_rng(1))
+    cheapest(Sample(work.conjunctions, work.floats))
+    assert calls == {"facts_of": 1, "rank_by_selectivity": 1, "build_boxes": 1}
+
+
+def test_a_sample_stands_for_all():
+    work = shapes.floats(*shapes.uniform(np.random.default_rng(1), n=50_000), [[0.5], [0.5]])
+    sample, whole = (
+        Sample.draw(work.conjunctions, work.floats),
+        Sample(work.conjunctions, work.floats),
+    )
+    assert 8_000 < sample.conjunctions.size < 8_400
+    assert sample.represented == whole.represented == 50_000
+    assert sample.met == pytest.approx(whole.met, rel=0.05)
+    some = sample.kept(np.arange(sample.conjunctions.size) % 2 == 0)
+    assert some.represented == pytest.approx(25_000, abs=10)
 
 
 def test_a_merge_chooses_anew():
@@ -97,11 +190,11 @@ def test_a_bulk_load_builds_one_index(monkeypatch):
 
     built = []
 
-    def counting(name, conjunctions, floats):
+    def counting(name, options, conjunctions, floats):
         built.append(conjunctions.size)
-        return built_parts(name, conjunctions, floats)
+        return build_parts(name, options, conjunctions, floats)
 
-    monkeypatch.setattr(draft, "built_parts", counting)
+    monkeypatch.setattr(draft, "build_parts", counting)
     squares(3000)
     assert built == [3000]
 
@@ -166,7 +259,10 @@ def test_parts_of_a_delta():
     delta = [p for p in parts if p.role == "delta"]
     assert len(delta) > 1
     assert sum(p.rules for p in delta) == 1200
-    assert {p.why for p in delta} == {"added since the last merge"}
+    for part in delta:
+        assert part.why.startswith("added since the last merge; an event ")
+        assert "one index for all rules would take about" in part.why
+    assert len({p.why for p in delta}) == len(delta)
     assert same_answers(rules, as_exhaustive(rules))
 
 
@@ -243,7 +339,7 @@ def test_weights_of_rules_in_parts():
 )
 def test_rules_of_one_shape_lie_together(shape):
     work = shape(np.random.default_rng(1))
-    assert len(built_parts("auto", work.conjunctions, work.floats)) == 1
+    assert len(build_parts("auto", {}, work.conjunctions, work.floats)) == 1
 
 
 @pytest.mark.parametrize("extra", [" AND f = {flag}", " AND z > 0.5", " AND c = 'DE'"])

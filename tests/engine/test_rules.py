@@ -610,7 +610,7 @@ def test_a_match_within_a_match_has_memory_of_its_own():
     rules.add_many(pa.table({"id": range(2000), "x_low": [float(i) for i in range(2000)]}))
     outer, inner = [{"x": 1500.0}] * 3, [{"x": 3.0}] * 50
     run = rules.snapshot()._run(outer)
-    buffers = run._buffers(kept=True)
+    buffers = run._buffers()
     for _, events in run._rounds(buffers):
         before = [b.out[: b.offsets[events]].copy() for b in buffers]
         assert len(rules.match(inner)) == 200

@@ -23,7 +23,7 @@ import numpy as np
 import pyarrow as pa
 
 import tocsin
-from tocsin.engine import matching
+from tocsin.engine import buffers, matching
 from tocsin.engine.segment_files import _ALIGNMENT
 from tocsin.index.keyed import building
 from tocsin.index.registry import INDEXES
@@ -476,7 +476,7 @@ def run(source, scratch, name, seed):
 def main(stores, scratch):
     resource.setrlimit(resource.RLIMIT_AS, (_MOST_BYTES, _MOST_BYTES))
     # Buffers with room for one event alone: one candidate more than there may be is one too many.
-    matching._ROOM = matching._MOST_KEPT = 0
+    buffers.ROOM = buffers.MOST_KEPT = matching.ROOM = 0
     warnings.simplefilter("ignore", RuntimeWarning)
     for line in sys.stdin:
         seed, name = line.rstrip("\n").split(" ", 1)

@@ -10,9 +10,12 @@ import tocsin
 from tests.conformance import boxes as shapes
 from tocsin.errors import RuleError
 from tocsin.index import posting_lists
-from tocsin.index.constructs import decomposition as constructs
-from tocsin.index.constructs.intervals import Intervals
-from tocsin.index.constructs.rectangles import Rectangles
+from tocsin.index.constructs import decomposition
+from tocsin.index.constructs.interval_lists import decompose_intervals
+from tocsin.index.constructs.intervals.index import Intervals
+from tocsin.index.constructs.lattice import Level, build_levels
+from tocsin.index.constructs.rectangles.building import decompose_boxes
+from tocsin.index.constructs.rectangles.index import Rectangles
 
 LENGTHS = [1, 2, 4, 8, 16]
 
@@ -23,13 +26,13 @@ LENGTHS = [1, 2, 4, 8, 16]
 @pytest.mark.parametrize("longest", LENGTHS)
 def test_numbers_of_intervals_are_consecutive(longest):
     simple = [
-        constructs.simple_number(a, a + length, longest)
+        decomposition.number_simple(a, a + length, longest)
         for a in range(5)
         for length in range(1, longest + 1)
     ]
     assert simple == list(range(5 * longest))
     logarithmic = [
-        constructs.logarithmic_number(a, a + (1 << i), longest)
+        decomposition.number_logarithmic(a, a + (1 << i), longest)
         for a in range(5)
         for i in range(longest.bit_length())
     ]
@@ -37,13 +40,13 @@ def test_numbers_of_intervals_are_consecutive(longest):
 
 
 def test_a_remnant_of_seven_is_four_two_and_one():
-    assert [b - a for a, b in constructs.interval_pieces(0, 23, 16, True)] == [16, 4, 2, 1]
+    assert [b - a for a, b in decomposition.decompose_interval(0, 23, 16, True)] == [16, 4, 2, 1]
 
 
 @given(x=st.integers(0, 50), length=st.integers(0, 90), k=st.integers(0, 5), log=st.booleans())
 def test_pieces_of_an_interval_are_constructs_and_leave_no_gap(x, length, k, log):
     longest = 1 << k
-    pieces = constructs.interval_pieces(x, x + length, longest, log)
+    pieces = decomposition.decompose_interval(x, x + length, longest, log)
     assert [a for a, _ in pieces] == [x, *(b for _, b in pieces)][: len(pieces)]
     assert not pieces or pieces[-1][1] == x + length
     for a, b in pieces:
@@ -54,6 +57,24 @@ def test_pieces_of_an_interval_are_constructs_and_leave_no_gap(x, length, k, log
         assert len(pieces) == -(-length // longest)
 
 
+@given(x=st.integers(1, 50), length=st.integers(0, 90), k=st.integers(0, 5), log=st.booleans())
+def test_the_kernel_decomposes_an_interval_as_the_paper_does(x, length, k, log):
+    longest = 1 << k
+    number = decomposition.number_logarithmic if log else decomposition.number_simple
+    pieces = decomposition.decompose_interval(x, x + length, longest, log)
+    levels = build_levels([Level(0.0, 1.0, 150, longest)], is_float=True, logarithmic=log)
+    level, ids = np.zeros(1, np.int32), np.array([7], np.int32)
+    # What lies between the cells of the interval's ends is decomposed.
+    first, last = np.array([x - 1]), np.array([x + length])
+    counts = np.zeros(levels.constructs[-1], np.int64)
+    decompose_intervals(levels, level, first, last, log, ids, counts, np.empty(0, np.int32))
+    assert np.flatnonzero(counts).tolist() == sorted(number(a, b, longest) for a, b in pieces)
+    assert counts.max() <= 1
+    written = np.zeros(len(pieces), np.int32)
+    decompose_intervals(levels, level, first, last, log, ids, np.cumsum(counts) - counts, written)
+    assert written.tolist() == [7] * len(pieces)
+
+
 @pytest.mark.parametrize("longest", LENGTHS)
 @pytest.mark.parametrize("log", [False, True])
 def test_covers_have_the_papers_size_minimum_and_gaps(longest, log):
@@ -62,13 +83,13 @@ def test_covers_have_the_papers_size_minimum_and_gaps(longest, log):
     between = 2 * longest - 1 if log else longest * (longest + 1) // 2
     on = 2 * longest + k if log else between + longest
     for j in range(longest, longest + 7):
-        cover = constructs.interval_cover(j, longest, log, on_lattice=True)
+        cover = decomposition.cover_point(j, longest, log, on_lattice=True)
         assert len(cover) == on
         least = (j - longest) * each + (k if log else longest - 1)
         assert cover[0] == least, "V_min of section 2.4"
-        assert len(constructs.interval_cover(j, longest, log, on_lattice=False)) == between
+        assert len(decomposition.cover_point(j, longest, log, on_lattice=False)) == between
         gaps = np.diff(cover).tolist()
-        first = constructs.interval_cover(longest, longest, log, on_lattice=True)
+        first = decomposition.cover_point(longest, longest, log, on_lattice=True)
         assert gaps == np.diff(first).tolist(), "identical differences"
 
 
@@ -76,14 +97,14 @@ def test_covers_have_the_papers_size_minimum_and_gaps(longest, log):
 @pytest.mark.parametrize("log", [False, True])
 def test_runs_are_the_cover_between_lattice_points(longest, log):
     each = longest.bit_length() if log else longest
-    skip = constructs.too_short(longest, log)
+    skip = decomposition.count_too_short(longest, log)
     for j in range(longest + 4):
         numbers = [
             number
             for d in range(min(longest, j + 1))
             for number in range((j - d) * each + skip[d], (j - d + 1) * each)
         ]
-        assert sorted(numbers) == constructs.interval_cover(j, longest, log, on_lattice=False)
+        assert sorted(numbers) == decomposition.cover_point(j, longest, log, on_lattice=False)
 
 
 @pytest.mark.parametrize("longest", [None, 1, 4, 16])
@@ -100,7 +121,7 @@ def test_intervals_with_every_option(shape, longest, decomposition):
     shapes.check_equal_to_numpy(index, work)
 
 
-def test_intervals_of_all_lengths_lie_on_several_lattices():
+def test_intervals_of_all_lengths_lie_on_several_levels():
     rng = np.random.default_rng(2)
     side = 10.0 ** rng.uniform(-5, 0, (1, 4000))
     low = rng.random((1, 4000)) - side / 2
@@ -116,7 +137,7 @@ def test_intervals_of_all_lengths_lie_on_several_lattices():
 
 def test_the_nine_constructs_of_the_papers_figure():
     numbers = [
-        constructs.rectangle_number(x, y, 1 << i, 1 << j, 4, 7)
+        decomposition.number_rectangle(x, y, 1 << i, 1 << j, 4, 7)
         for y in range(3)
         for x in range(7)
         for j in range(3)
@@ -126,10 +147,10 @@ def test_the_nine_constructs_of_the_papers_figure():
 
 
 def test_the_papers_box_is_eight_pieces_or_six():
-    simple = constructs.rectangle_pieces(3, 3, 11, 6, 4, overlapped=False)
+    simple = decomposition.decompose_rectangle(3, 3, 11, 6, 4, overlapped=False)
     assert len(simple) == 8
     assert {(w, h) for _, _, w, h in simple} == {(4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (1, 2)}
-    overlapped = constructs.rectangle_pieces(3, 3, 11, 6, 4, overlapped=True)
+    overlapped = decomposition.decompose_rectangle(3, 3, 11, 6, 4, overlapped=True)
     assert len(overlapped) == 6
     assert {(w, h) for _, _, w, h in overlapped} == {(4, 4)}
     assert {x for x, _, _, _ in overlapped} == {3, 7, 10}
@@ -138,13 +159,29 @@ def test_the_papers_box_is_eight_pieces_or_six():
 @given(width=st.integers(1, 40), height=st.integers(1, 40), k=st.integers(0, 4), over=st.booleans())
 def test_pieces_of_a_box_cover_it_and_nothing_else(width, height, k, over):
     times = np.zeros((60, 60), int)
-    for x, y, w, h in constructs.rectangle_pieces(9, 7, width, height, 1 << k, over):
+    for x, y, w, h in decomposition.decompose_rectangle(9, 7, width, height, 1 << k, over):
         times[x : x + w, y : y + h] += 1
     inside = np.zeros_like(times, bool)
     inside[9 : 9 + width, 7 : 7 + height] = True
     assert (times[~inside] == 0).all()
     assert (times[inside] >= 1).all()
     assert over or (times[inside] == 1).all()
+
+
+@given(width=st.integers(1, 40), height=st.integers(1, 40), k=st.integers(0, 4), over=st.booleans())
+def test_the_kernel_decomposes_a_box_as_the_paper_does(width, height, k, over):
+    longest, across = 1 << k, 60
+    pieces = decomposition.decompose_rectangle(9, 7, width, height, longest, over)
+    x, y = (9, 8 + width), (7, 6 + height)  # first and last cell, all of them covered whole
+    spans = np.array([*x, *x, *y, *y])
+    numbers, ids = np.empty(len(pieces), np.int64), np.empty(len(pieces), np.int32)
+    entries, exact = np.zeros(1, np.int64), np.ones(1, np.uint8)
+    decompose_boxes(spans, exact, longest, over, across, entries, numbers, ids)
+    assert numbers.tolist() == [
+        decomposition.number_rectangle(*piece, longest, across) for piece in pieces
+    ]
+    assert entries.tolist() == [len(pieces)]
+    assert ids.tolist() == [0] * len(pieces)
 
 
 def covering(x, y, longest, across, on_x, on_y):
@@ -155,7 +192,7 @@ def covering(x, y, longest, across, on_x, on_y):
         return a <= at and (a + size > at or (on and a + size == at))
 
     return sorted(
-        constructs.rectangle_number(a, b, w, h, longest, across)
+        decomposition.number_rectangle(a, b, w, h, longest, across)
         for b in range(max(y - longest, 0), y + 1)
         for a in range(max(x - longest, 0), x + 1)
         for h in sizes
@@ -168,7 +205,7 @@ def covering(x, y, longest, across, on_x, on_y):
 @pytest.mark.parametrize(("on_x", "on_y"), [(True, True), (True, False), (False, False)])
 def test_covers_have_constant_size_and_identical_gaps(longest, on_x, on_y):
     first = covering(longest, longest, longest, 50, on_x, on_y)
-    assert len(first) == constructs.cover_size(longest, on_x, on_y)
+    assert len(first) == decomposition.count_cover(longest, on_x, on_y)
     for x, y in ((20, 9), (31, 40), (longest + 1, 30)):
         cover = covering(x, y, longest, 50, on_x, on_y)
         assert np.diff(cover).tolist() == np.diff(first).tolist()
@@ -177,7 +214,7 @@ def test_covers_have_constant_size_and_identical_gaps(longest, on_x, on_y):
 @pytest.mark.parametrize("longest", [1, 2, 4, 8])
 def test_runs_are_the_cover_of_a_cell(longest):
     kinds = longest.bit_length()
-    back_x, back_y, first, size = constructs.runs(longest, 50)
+    back_x, back_y, first, size = decomposition.find_cover_runs(longest, 50)
     for x, y in ((20, 9), (0, 0), (1, 30), (30, 2)):
         pivot = kinds * kinds * (x + 50 * y)
         numbers = [
@@ -263,7 +300,7 @@ def test_integers_that_no_float_tells_apart():
 
 
 def test_more_entries_than_offsets_can_count(monkeypatch):
-    monkeypatch.setattr(posting_lists, "_MOST", 50)
+    monkeypatch.setattr(posting_lists, "_MAX_ENTRIES", 50)
     rules = tocsin.Rules({"x": "integer", "y": "integer"}, index="rectangles")
     bands = [f"x BETWEEN {i} AND {i + 20} AND y BETWEEN {i} AND {i + 9}" for i in range(99)]
     with pytest.raises(tocsin.TocsinError, match="split them over several Rules"):

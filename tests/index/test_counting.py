@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tocsin
-from tocsin.index.counting import index as counting
+from tocsin.index.counting import building
 
 
 def rules_and_events():
@@ -23,7 +23,7 @@ def rules_and_events():
 
 @pytest.mark.parametrize("most", [1, 2, 4])
 def test_predicates_beyond_the_counter_are_left_to_accept(monkeypatch, most):
-    monkeypatch.setattr(counting, "_MOST", most)
+    monkeypatch.setattr(building, "MOST_COUNTED", most)
     schema, conditions, events = rules_and_events()
     found = []
     for index in ("counting", "exhaustive"):

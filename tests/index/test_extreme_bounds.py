@@ -30,8 +30,8 @@ from tests.index.extremes import (
 )
 from tests.index.test_in_place import KINDS
 from tocsin.index.accept import accept, accept_ranges
-from tocsin.index.cells.building import _axis
-from tocsin.index.cells.layout import BITS, code
+from tocsin.index.cells.codes import encode_key, fit_axis
+from tocsin.index.cells.layout import BITS
 from tocsin.index.registry import INDEXES
 from tocsin.model.keys import FAR, FAR_INTEGER, EventBatch
 
@@ -169,15 +169,15 @@ def test_codes_ascend_with_keys(kind):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for across in (1, 7, 5000):
-            nodes = _axis(is_float, begin, end, np.full(len(begin), across))
-            assert np.isfinite(nodes[2]).all()
-            assert np.isfinite(nodes[3]).all()
-            for first, last, origin, scale, count, gap in zip(*nodes):
-                node = first, last, origin, scale, gap, count
-                codes = [code(key, is_float, *node) for key in keys]
+            axes = fit_axis(is_float, begin, end, np.full(len(begin), across))
+            assert np.isfinite(axes["origin"]).all()
+            assert np.isfinite(axes["scale"]).all()
+            for values in zip(*axes.values()):
+                axis = dict(zip(axes, values))
+                codes = [encode_key(key, is_float, **axis) for key in keys]
                 assert codes == sorted(codes)
                 assert codes[0] >= 0
-                assert codes[-1] >> BITS < count
+                assert codes[-1] >> BITS < axis["across"]
 
 
 if __name__ == "__main__":

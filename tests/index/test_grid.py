@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from tests.conformance import boxes as shapes
-from tocsin.index.cells.grid import Grid, cell_side, resolution
+from tocsin.index.cells.grid import Grid, choose_resolution, compute_cell_side
+from tocsin.index.cells.layout import CHILD, FULL, HEAD, PARTIAL
 from tocsin.index.cells.ntree import NTree
 
 
@@ -14,31 +15,33 @@ def built(index, shape, **options):
 
 
 def test_the_paper_asks_for_a_thousand_by_a_thousand():
-    assert 1 / cell_side(25_000, 0.01) == pytest.approx(1000)
-    assert resolution(25_000, 0.01, 0.01, np.inf) == (1000, 1000)
+    assert 1 / compute_cell_side(25_000, 0.01) == pytest.approx(1000)
+    assert choose_resolution(25_000, 0.01, 0.01, np.inf) == (1000, 1000)
 
 
 def test_both_cases_of_the_formula_meet_where_they_should():
     m = 10_000
     q = 0.5 / m**0.5
-    assert cell_side(m, q * 1.000001) == pytest.approx(cell_side(m, q * 0.999999), rel=1e-4)
-    assert cell_side(m, 0.0) == pytest.approx(1 / m**0.5)
+    above, below = compute_cell_side(m, q * 1.000001), compute_cell_side(m, q * 0.999999)
+    assert above == pytest.approx(below, rel=1e-4)
+    assert compute_cell_side(m, 0.0) == pytest.approx(1 / m**0.5)
 
 
 def test_a_budget_makes_it_coarser():
-    fine, coarse = resolution(25_000, 0.01, 0.01, np.inf), resolution(25_000, 0.01, 0.01, 300_000)
+    fine = choose_resolution(25_000, 0.01, 0.01, np.inf)
+    coarse = choose_resolution(25_000, 0.01, 0.01, 300_000)
     assert coarse[0] < fine[0]
     assert 25_000 * (0.01 * coarse[0] + 1) * (0.01 * coarse[1] + 1) <= 330_000
 
 
 def test_cells_have_the_shape_of_boxes():
-    nx, ny = resolution(10_000, 0.1, 0.001, 100_000)
+    nx, ny = choose_resolution(10_000, 0.1, 0.001, 100_000)
     assert ny / nx == pytest.approx(100, rel=0.3)
 
 
 def test_a_crowded_cell_has_a_grid_of_its_own():
     index, work = built(Grid, shapes.half_in_a_corner)
-    assert len(index.layout.base) > index.layout.roots[0]
+    assert len(index.layout.first_cell) > index.layout.roots[0]
     shapes.check_equal_to_numpy(index, work)
 
 
@@ -70,12 +73,12 @@ def test_trees_of_every_width(shape, n):
 def test_a_quad_tree_is_deep_where_it_is_crowded():
     index, _ = built(NTree, shapes.half_in_a_corner, fan_out=2)
     assert (index.layout.across == 2).all()
-    assert len(index.layout.base) > 100
+    assert len(index.layout.first_cell) > 100
 
 
 def test_full_lists_stand_in_inner_nodes():
     index, _ = built(NTree, shapes.all_sizes, fan_out=4)
-    heads = index.layout.heads.reshape(-1, 4)[:-1]
-    inner = heads[heads[:, 3] >= 0]
+    heads = index.layout.heads.reshape(-1, HEAD)[:-1]
+    inner = heads[heads[:, CHILD] >= 0]
     assert len(inner)
-    assert (inner[:, 1] > inner[:, 0]).any()
+    assert (inner[:, PARTIAL] > inner[:, FULL]).any()

@@ -7,8 +7,8 @@ from tests.conformance import boxes as shapes
 from tocsin.index.bestar.index import BEStar
 from tocsin.index.cells.grid import Grid
 from tocsin.index.cells.ntree import NTree
-from tocsin.index.constructs.intervals import Intervals
-from tocsin.index.constructs.rectangles import Rectangles
+from tocsin.index.constructs.intervals.index import Intervals
+from tocsin.index.constructs.rectangles.index import Rectangles
 from tocsin.model.keys import EventBatch
 
 KINDS = {

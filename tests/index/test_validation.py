@@ -20,6 +20,7 @@ from tocsin.index.bestar.layout import (
     ROOT,
     SIZE,
 )
+from tocsin.index.cells import layout as cells
 from tocsin.index.keyed import building
 from tocsin.index.keyed.lanes import HEAD, LANES
 from tocsin.index.registry import INDEXES
@@ -74,11 +75,12 @@ def resized(field, by):
 
 
 def all_in_the_first_cell(arrays):
-    """Let the first part list of a grid run over all others."""
-    heads = arrays["heads"].reshape(-1, 4)
+    """Let the first partial list of a grid run over all others."""
+    heads = arrays["heads"].reshape(-1, cells.HEAD)
     size, words = len(arrays["ids"]), len(arrays["words"])
-    heads[0, 1], heads[0, 3] = size - words, -1
-    heads[1:, :2], heads[1:, 2] = size, words
+    heads[0, cells.PARTIAL], heads[0, cells.CHILD] = size - words, -1
+    heads[1:, cells.FULL] = heads[1:, cells.PARTIAL] = size
+    heads[1:, cells.WORDS] = words
 
 
 def all_in_the_first_lists(arrays):
@@ -87,8 +89,8 @@ def all_in_the_first_lists(arrays):
 
 
 def own_child(arrays):
-    heads = arrays["heads"].reshape(-1, 4)
-    heads[np.argmax(heads[:, 3] > 0), 3] = 0
+    heads = arrays["heads"].reshape(-1, cells.HEAD)
+    heads[np.argmax(heads[:, cells.CHILD] > 0), cells.CHILD] = 0
 
 
 def no_free_place(arrays):
@@ -161,34 +163,34 @@ WRONG = [
     ("grid city", put("across", 0, 0), "'across' must be"),
     ("grid city", put("across", 0, 2**40), "'across' must be"),
     ("grid city", put("across", 0, 3), "one after the other"),
-    ("grid city", put("base", 0, 1), "one after the other"),
-    ("grid city", put("base", 1, 2**62), "one after the other"),
+    ("grid city", put("first_cell", 0, 1), "one after the other"),
+    ("grid city", put("first_cell", 1, 2**62), "one after the other"),
     ("grid city", put("roots", 0, 0), "'roots' must be"),
     ("grid city", put("roots", 0, 10**6), "'roots' must be"),
     ("grid city", resized("scale", -1), "'scale' must have"),
-    ("grid", put("settled", 0, 1), "'ids' must be"),
+    ("grid", put("proven", 0, 1), "'ids' must be"),
     ("ntree city", own_child, "must come after"),
     ("intervals bands", put("attribute", 0, 10), "'attribute' must be"),
     ("intervals bands", put("cells", 0, 1), "'cells' must be"),
     ("intervals city", put("cells", 1, 0), "each level must have a cell"),
     ("intervals city", put("constructs", 1, 1), "as many constructs"),
-    ("intervals bands", put("each", 0, 0), "'each' must be"),
-    ("intervals bands", put("each", 0, 2), "as many constructs"),
+    ("intervals bands", put("per_cell", 0, 0), "'per_cell' must be"),
+    ("intervals bands", put("per_cell", 0, 2), "as many constructs"),
     ("intervals bands", put("longest", 0, 2), "'longest' must be"),
     ("intervals bands", put("skip", 0, 2), "'skip' must be"),
     ("intervals bands", put("skip", 0, -1), "'skip' must be"),
     ("intervals bands", put("piece", 1, 10**6), "'piece' must be"),
     ("intervals bands", put("start", 1, -1), "'start' must be"),
     ("intervals bands", put("end_id", 0, 10**6), "'end_id' must be"),
-    ("intervals", put("settled", 0, 1), "_id' must be"),
+    ("intervals", put("proven", 0, 1), "_id' must be"),
     ("intervals bands", resized("inside_low", 1), "'inside_low' must have"),
     ("intervals bands", all_in_the_first_lists, "an event finds"),
     ("intervals bands", resized("first", 7), "1 to 6 levels"),
-    ("counting", put("lattice", -1, 0), "'lattice' must be"),
+    ("counting", put("level", -1, 0), "'level' must be"),
     ("counting", put("cut", 1, -1), "'cut' must be"),
-    ("counting", put("of_null", 0, 10**6), "'of_null' must be"),
+    ("counting", put("nullable", 0, 10**6), "'nullable' must be"),
     ("counting", put("needed", 0, 2**16), "'needed' must be"),
-    ("counting", put("needed", 0, 5), "as many lattices as it needs"),
+    ("counting", put("needed", 0, 5), "as many levels as it needs"),
     ("counting", put("always", 0, 3), "'always' must be"),
     ("counting", put("candidate", 0, 10**6), "'candidate' must be"),
     ("counting", put("constructs", 1, 1), "one cell long"),

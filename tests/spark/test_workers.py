@@ -5,11 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import tocsin
 import tocsin.spark
-from tocsin.spark import matching
+from tocsin.engine import threads, version
+from tocsin.spark import matching, worker
 
 LONG = os.environ.get("TOCSIN_PROFILE") == "long"
 
@@ -64,6 +66,22 @@ def test_sending_rules_needs_spark_4(spark, monkeypatch, tmp_path):
             tocsin.spark.match(spark.range(3), source)
     rules.save(tmp_path / "store")
     assert tocsin.spark.match(spark.range(3), tmp_path / "store").count() == 3
+
+
+def test_workers_match_on_one_thread(tmp_path, monkeypatch):
+    rules = tocsin.Rules({"id": "integer"})
+    rules.add("all", "id >= 0")
+    source = worker.RuleSource(str(tmp_path / "store"), rules.save(tmp_path / "store"), False)
+    events = pa.RecordBatch.from_pydict({"id": range(3)})
+    monkeypatch.setattr(threads, "LEAST_EVENTS", 1)
+    monkeypatch.setattr(version, "ThreadedRun", None)  # raises if it is used
+    monkeypatch.setenv("TOCSIN_THREADS", "4")
+    for how, k in (("all", None), ("count", None), ("top", 2)):
+        options = how, k, ["id"], 1, [], "rows", None, pa.string(), pa.schema([]), False
+        (matches,) = worker.match_batches(source, worker.MatchOptions(*options), [events])
+        assert matches.num_rows == 3
+    with pytest.raises(TypeError):
+        rules.match(events)
 
 
 OLDER = """

@@ -96,11 +96,14 @@ class _Matcher:
         job, rules = self._job, self._rules
         kept = [events.column(name) for name in self._kept]
         if job.how == "count":
-            counts = pa.array(rules.count(events))
+            counts = pa.array(rules.count(events, threads=job.threads))
             tally.add_counts(counts)
             yield self._rows([*kept, counts])
             return
-        matches = rules.match(events) if job.k is None else rules.top(events, job.k)
+        if job.k is None:
+            matches = rules.match(events, threads=job.threads)
+        else:
+            matches = rules.top(events, job.k, threads=job.threads)
         ids = matches.ids().cast(_id_type(rules))
         tally.add_rules(ids)
         added = [ids] if matches.scores is None else [ids, pa.array(matches.scores)]

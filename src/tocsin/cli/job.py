@@ -25,6 +25,7 @@ class Job(NamedTuple):
     keep: list[str] | None
     output: str
     payload: list[str]
+    threads: int | None  # None: the default; not on Spark
 
     @property
     def out_format(self) -> str:

@@ -68,6 +68,11 @@ _BUSIEST = 5  # rules in the summary
     help="Kinds of event columns that should not be inferred: x=number,code=category.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the output file if it exists.")
+@click.option(
+    "--threads",
+    type=click.IntRange(min=1),
+    help="Number of threads. Default: $TOCSIN_THREADS, or one per core.",
+)
 @click.option("--spark", is_flag=True, help="Use a local Spark session with all cores.")
 def match(
     source: Path,
@@ -80,6 +85,7 @@ def match(
     payload: list[str] | None,
     schema: str | None,
     overwrite: bool,
+    threads: int | None,
     spark: bool,
 ) -> None:
     """Find the rules that events satisfy.
@@ -90,6 +96,8 @@ def match(
         raise click.UsageError("--how top and --k go together.")
     if payload and (how == "count" or output == "lists"):
         raise click.UsageError("--payload needs a row per match: --output rows.")
+    if spark and threads is not None:
+        raise click.UsageError("--threads is for one process; --spark uses all cores.")
     _check_out(out, overwrite)
     events_format = detect_format(events)
     _check_rules(source)
@@ -99,7 +107,19 @@ def match(
     from tocsin.model.schema import Schema
 
     declared = read_schema(schema) if schema is not None else Schema({})
-    job = Job(source, events, events_format, declared, out, how, k, keep, output, payload or [])
+    job = Job(
+        rules=source,
+        events=events,
+        format=events_format,
+        declared=declared,
+        out=out,
+        how=how,
+        k=k,
+        keep=keep,
+        output=output,
+        payload=payload or [],
+        threads=threads,
+    )
     if spark:
         from tocsin.cli.on_spark import import_spark, match_files
 

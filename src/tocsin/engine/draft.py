@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.types as t
 
 from tocsin.engine.ids import IdIndex
-from tocsin.engine.plan import built_parts
+from tocsin.engine.planner import build_parts
 from tocsin.engine.segment import (
     Indexed,
     LiveSegment,
@@ -299,13 +299,13 @@ class Draft:
         else:
             roster, conjunctions = survivors(live)
             conjunctions, categories = recode(conjunctions, self.categories, self.schema)
-            segment = Segment(roster, self._built_parts(conjunctions))
+            segment = Segment(roster, self._build_parts(conjunctions))
             base = LiveSegment("base", segment, none_removed(segment))
             self._segments, self._own, self.categories = {"base": base}, set(), categories
         self._before = None  # with the segments that only it has
 
-    def _built_parts(self, conjunctions: Conjunctions) -> list[Indexed]:
-        return built_parts(self.index, self.options, conjunctions, self.schema.floats())
+    def _build_parts(self, conjunctions: Conjunctions) -> list[Indexed]:
+        return build_parts(self.index, self.options, conjunctions, self.schema.floats())
 
     def tune(self, events: Any) -> None:
         """Merge all rules into one base, and let its indexes learn from events."""
@@ -371,7 +371,7 @@ class Draft:
             return [delta, *together] if delta else together
         # A delta can be an eighth of the base, too much to look at one by one.
         roster, conjunctions = survivors([*([delta] if delta else []), *together])
-        segment = Segment(roster, self._built_parts(conjunctions))
+        segment = Segment(roster, self._build_parts(conjunctions))
         return [LiveSegment("delta", segment, none_removed(segment))]
 
     # ------------------------------------------------------------ checks

@@ -19,7 +19,7 @@ import pyarrow.types as t
 
 from tocsin.engine.draft import Draft, NewRule
 from tocsin.engine.explain import Explanation
-from tocsin.engine.plan import Plan
+from tocsin.engine.report import Plan
 from tocsin.engine.store_folder import Origin, StoreFolder
 from tocsin.engine.version import Rule, Version, plain_id
 from tocsin.errors import RuleError, TocsinError, is_unicode
@@ -252,36 +252,45 @@ class Rules:
 
     # ------------------------------------------------------------ match
 
-    def match(self, events: Any) -> Matches:
+    def match(self, events: Any, threads: int | None = None) -> Matches:
         """Return which rules each event satisfies.
 
         `events` is a dict, a list of dicts, or anything that speaks Arrow (pyarrow, pandas,
         polars, duckdb). A column of map type holds sparse attributes by name. A struct or dict
         of `low` and `high` is a range: some value in it must satisfy a predicate.
+
+        Thousands of events are matched by several `threads`, with the same result: by default one
+        for each core that this process may use, or as many as the environment variable
+        `TOCSIN_THREADS` says.
         """
-        return self.snapshot().match(events)
+        return self.snapshot().match(events, threads)
 
     def match_blocks(self, events: Any) -> Iterator[Matches]:
         """Yield the same matches in blocks of events whose memory is reused.
 
-        The fastest way through many matches. A block's arrays are valid until the next one
-        is asked for: copy what you keep.
+        For more matches than fit in memory. A block's arrays are valid until the next one is
+        asked for: copy what you keep. One thread does it all.
         """
         return self.snapshot().match_blocks(events)
 
-    def count(self, events: Any) -> np.ndarray:
-        """Return how many rules each event satisfies, int64[n_events]; no pairs are made."""
-        return self.snapshot().count(events)
+    def count(self, events: Any, threads: int | None = None) -> np.ndarray:
+        """Return how many rules each event satisfies, int64[n_events]; no pairs are made.
 
-    def top(self, events: Any, k: int = 5, weights: Any = None) -> Matches:
+        `threads` are as for `match`.
+        """
+        return self.snapshot().count(events, threads)
+
+    def top(
+        self, events: Any, k: int = 5, weights: Any = None, threads: int | None = None
+    ) -> Matches:
         """Return the k most relevant rules of each event, best first, with their scores.
 
         A rule scores the sum of rule weight x event weight over the attributes that its
         condition tests, the best of its alternatives; weights that are not given are 1, and
         IS NULL adds nothing. Ties go to the rule added first. `weights` are the events': a
-        dict for all of them, or a list with a dict for each.
+        dict for all of them, or a list with a dict for each. `threads` are as for `match`.
         """
-        return self.snapshot().top(events, k, weights)
+        return self.snapshot().top(events, k, weights, threads)
 
     def explain(
         self, event: Any, id: Any, weights: Mapping[str, float] | None = None

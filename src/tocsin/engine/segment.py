@@ -204,7 +204,11 @@ def remove(segment: Segment, removed: Removed, places: np.ndarray, in_place: boo
     tests = removed.tests if removed.size else np.zeros(len(segment.tests), np.int64)
     for part, of_part in zip(segment.parts, numbers[1:], strict=True):
         c = part.conjunctions
-        rows = ranges(c.offsets[of_part], c.offsets[of_part + 1])
+        rows: Any = slice(0, 0)
+        if len(of_part) == 1:
+            rows = slice(int(c.offsets[of_part[0]]), int(c.offsets[of_part[0] + 1]))
+        elif len(of_part):
+            rows = ranges(c.offsets[of_part], c.offsets[of_part + 1])
         tests = tests + np.bincount(c.attribute[rows], minlength=len(tests))
     result = Removed(bits[0], tuple(bits[1:]), tests, removed.size + len(places))
     # Last, since whatever fails before has changed nothing.
@@ -218,7 +222,10 @@ def _sizes(segment: Segment) -> list[int]:
 
 
 def _set_bits(bits: np.ndarray, numbers: np.ndarray) -> None:
-    np.bitwise_or.at(bits, numbers >> 3, (1 << (numbers & 7)).astype(np.uint8))
+    if len(numbers) == 1:
+        bits[numbers[0] >> 3] |= 1 << (int(numbers[0]) & 7)
+    else:
+        np.bitwise_or.at(bits, numbers >> 3, (1 << (numbers & 7)).astype(np.uint8))
 
 
 def _are_set(bits: np.ndarray, count: int) -> np.ndarray:

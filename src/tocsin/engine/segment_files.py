@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.engine.ids import IdIndex
-from tocsin.engine.plan import built_parts
+from tocsin.engine.planner import build_parts
 from tocsin.engine.segment import Indexed, Roster, Segment
 from tocsin.errors import StoreError
 from tocsin.index.registry import INDEXES, known_options
@@ -205,7 +205,7 @@ def _read_part(
         if verify:
             made.validate(len(floats))
         if index is None:
-            return built_parts("auto", {}, made, floats)
+            return build_parts("auto", {}, made, floats)
         if entry["version"] != index.version:
             return [Indexed(index.build(made, floats, **options), why, options)]
         stored = index.from_arrays(made, _named(arrays, f"{number}.index."))

@@ -19,10 +19,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as t
 
+from tocsin.engine.event_weights import read_event_weights
 from tocsin.engine.explain import Explanation, condition_text, explained, single_rule_segment
-from tocsin.engine.matching import Run, event_weights
-from tocsin.engine.plan import Part, Plan
+from tocsin.engine.matching import Run
+from tocsin.engine.report import Plan, report
 from tocsin.engine.segment import LivePart, LiveSegment, Rosters, Segment, none_removed
+from tocsin.engine.threaded_run import ThreadedRun
+from tocsin.engine.threads import threads_for
 from tocsin.errors import EventError, RuleError, UnknownRuleError, is_unicode, near
 from tocsin.model.categories import Categories
 from tocsin.model.events import Events
@@ -109,26 +112,7 @@ class Version:
 
     def plan(self) -> Plan:
         """Return which index holds what, and why; it prints as a sentence each."""
-        parts = []
-        for live in self.segments:
-            several = len(live.parts) > 1
-            for (part, _), counts in zip(live.parts, live.counts(), strict=True):
-                rules, removed, nbytes = counts
-                common = part.common_attributes() if several else []
-                parts.append(
-                    Part(
-                        live.role,
-                        part.index.name,
-                        tuple(map(self.schema.name, common)),
-                        rules,
-                        part.conjunctions.size,
-                        removed,
-                        nbytes,
-                        part.why if live.role == "base" else "added since the last merge",
-                        part.options,
-                    )
-                )
-        return Plan(tuple(parts))
+        return report(self.segments, self.schema)
 
     @property
     def nbytes(self) -> int:
@@ -141,25 +125,28 @@ class Version:
 
     # ------------------------------------------------------------ match
 
-    def match(self, events: Any) -> Matches:
+    def match(self, events: Any, threads: int | None = None) -> Matches:
         """Return which rules each event satisfies; see `Rules.match`."""
-        return self._run(events).match()
+        return self._on_threads(self._run(events), threads).match()
 
     def match_blocks(self, events: Any) -> Iterator[Matches]:
         """Yield the same in blocks whose memory is reused; see `Rules.match_blocks`."""
         return self._run(events).blocks()
 
-    def count(self, events: Any) -> np.ndarray:
+    def count(self, events: Any, threads: int | None = None) -> np.ndarray:
         """Return how many rules each event satisfies; see `Rules.count`."""
-        return self._run(events).count()
+        return self._on_threads(self._run(events), threads).count()
 
-    def top(self, events: Any, k: int = 5, weights: Any = None) -> Matches:
+    def top(
+        self, events: Any, k: int = 5, weights: Any = None, threads: int | None = None
+    ) -> Matches:
         """Return the k most relevant rules of each event; see `Rules.top`."""
         if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
             raise RuleError(f"k must be an integer, 1 or more; got {k!r}")
         run = self._run(events)
         most = max(1, min(int(k), len(self)))
-        return run.top(most, event_weights(weights, len(run.events), self.schema))
+        own_weights = read_event_weights(weights, len(run.events), self.schema)
+        return self._on_threads(run, threads).top(most, own_weights)
 
     def explain(
         self, event: Any, id: Any, weights: Mapping[str, float] | None = None
@@ -168,24 +155,25 @@ class Version:
         alone = single_rule_segment(*self.locate(id))
         live = LiveSegment("base", alone, none_removed(alone))
         rows = {attribute: row for row, attribute in enumerate(alone.attributes)}
-        run = Run(
-            live.parts,
-            Rosters([alone], self.id_type),
-            len(self.schema),
-            Events.read(event, self.schema, rows, self.categories),
-        )
-        if len(run.events) != 1:
-            raise RuleError(f"explain takes one event, got {len(run.events)}")
+        read = Events.read(event, self.schema, rows, self.categories)
+        if len(read) != 1:
+            raise RuleError(f"explain takes one event, got {len(read)}")
         if weights is not None and not isinstance(weights, Mapping):
             raise EventError(f"weights of the event must be a dict, got {weights!r}")
-        of_event = event_weights(weights, 1, self.schema)
+        of_event = read_event_weights(weights, 1, self.schema)
+        run = Run(live.parts, Rosters([alone], self.id_type), len(self.schema), read)
         matched = run.top(1, of_event)
         line = None if weights is None else of_event.common
-        return explained(alone, matched, self.schema, run.events, self.categories, line)
+        return explained(alone, matched, self.schema, read, self.categories, line)
 
     def _run(self, events: Any) -> Run:
         read = Events.read(events, self.schema, self._rows, self.categories)
         return Run(self._parts, self.directory, len(self.schema), read)
+
+    def _on_threads(self, run: Run, threads: int | None) -> Run | ThreadedRun:
+        """Return what matches the events of a run: itself, or several threads if they are many."""
+        several = threads_for(len(run.events), threads)
+        return run if several == 1 else ThreadedRun(run, several)
 
     @functools.cached_property
     def _rows(self) -> dict[int, int]:
@@ -211,6 +199,10 @@ class Version:
             tested = [live.attributes for live in self.segments]
             if tested == [live.attributes for live in before.segments]:
                 self.__dict__["_rows"] = before.__dict__["_rows"]
+        if before is not None and "directory" in before.__dict__ and self.id_type == before.id_type:
+            segments = [live.segment for live in self.segments]
+            if segments == [live.segment for live in before.segments]:
+                self.__dict__["directory"] = before.__dict__["directory"]
         return self
 
 
@@ -240,15 +232,17 @@ def find_many(
         return found
     plain = [plain_id(id) for id in ids]
     usable = [i for i, id in enumerate(plain) if can_be_id(id, id_type)]
-    if not usable:
+    if not usable or not segments:
         return found
     wanted = None
+    if len(usable) > 1:
+        wanted = pa.array([plain[i] for i in usable], segments[0].segment.roster.ids.type)
     for number, live in enumerate(segments):
-        if wanted is None:
-            wanted = pa.array([plain[i] for i in usable], live.segment.roster.ids.type)
-        for i, place in zip(usable, live.segment.ids.find_many(wanted).tolist(), strict=True):
+        index = live.segment.ids
+        places = [index.find(plain[usable[0]])] if wanted is None else index.find_many(wanted)
+        for i, place in zip(usable, places, strict=True):
             if place >= 0 and live.is_alive(place):
-                found[i] = number, place
+                found[i] = number, int(place)
     return found
 
 

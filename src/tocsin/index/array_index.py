@@ -8,7 +8,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from tocsin.index.options import Option, checked_options
+from tocsin.index.costs import Cost, Sample
+from tocsin.index.options import Option, check_options
+from tocsin.index.protocol import Summary
 from tocsin.jit import freeze_fields
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import EventBatch
@@ -25,6 +27,8 @@ class ArrayIndex:
     prunes: ClassVar[bool] = False
     changes_in_place: ClassVar[bool] = False
     learns: ClassVar[bool] = False
+    priced: ClassVar[bool] = False
+    summary: ClassVar[Summary]
     options: ClassVar[Mapping[str, Option]] = {}
     layout_class: ClassVar[type[Any]]
 
@@ -34,9 +38,20 @@ class ArrayIndex:
         self.proven = self.proves_all()
 
     @classmethod
-    def checked(cls, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return all options, given or default; raise if one is unknown or not allowed."""
-        return checked_options(cls.name, cls.options, options)
+    def build(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Self:
+        """Check the options, and lay out conjunctions; see `Index.build`."""
+        chosen = check_options(cls.name, cls.options, options)
+        return cls(conjunctions, cls.build_layout(conjunctions, floats, **chosen))
+
+    @classmethod
+    def build_layout(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Any:
+        """Return the layout of conjunctions, with all options that the class declares."""
+        raise NotImplementedError
+
+    @classmethod
+    def cost(cls, sample: Sample) -> Cost | None:
+        """Estimate what an event would cost; for an index that declares `priced`."""
+        raise NotImplementedError
 
     @abstractmethod
     def proves_all(self) -> bool:

@@ -74,7 +74,7 @@ def flag(meaning: str, default: bool | None) -> Option:
     )
 
 
-def checked_options(
+def check_options(
     index: str, declared: Mapping[str, Option], given: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return all options of an index, given or default; raise if one is unknown or not allowed."""

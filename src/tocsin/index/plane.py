@@ -19,137 +19,164 @@ from tocsin.model.line import HIGHEST, LOWEST, NULL
 
 EXACT_INTEGERS = 2.0**53  # integers below are exact as floats
 
+# Bounds below and above these quantiles may be outliers, where there are enough of them to tell.
+# Chosen: of 200 bounds it is the one at each end.
+_QUANTILES = [0.005, 0.995]
+_MIN_BOUNDS = 200
+
+
+# ------------------------------------------------------------ axes
+
+
+def choose_axes(c: Conjunctions, floats: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the two most selective attributes, -1 for none, and whether each has floats' keys."""
+    return pad_axes(rank_by_selectivity(c, floats)[:2], floats)
+
+
+def pad_axes(attributes: Sequence[int], floats: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return at most two attributes as `choose_axes` does."""
+    axes = np.array([*attributes, -1, -1][:2], np.int32)
+    return axes, np.array([a >= 0 and floats[a] for a in axes], np.uint8)
+
+
+def rank_by_selectivity(
+    c: Conjunctions, floats: np.ndarray, facts: Facts | None = None
+) -> list[int]:
+    """Return the attributes that have bounds, the most selective first.
+
+    The selectivity of an attribute is the sum, over the intervals that conjunctions have on it, of
+    the share of its domain that an interval excludes: the higher, the fewer candidates are left.
+    """
+    facts = facts or facts_of(c)
+    rows = np.flatnonzero(facts.worth != NOTHING)
+    rows = rows[np.argsort(c.attribute[rows], kind="stable")]
+    attributes, first = np.unique(c.attribute[rows], return_index=True)
+    selectivity: list[tuple[float, int]] = []
+    for attribute, group in zip(attributes.tolist(), np.split(rows, first[1:])):
+        low, high = facts.low[group], facts.high[group]
+        share = measure_shares(low, high, bool(floats[attribute])).share
+        selectivity.append((float((1 - share).sum()), attribute))
+    return [attribute for _, attribute in sorted(selectivity, reverse=True)]
+
+
+# ------------------------------------------------------------ boxes
+
 
 class Boxes(NamedTuple):
     """n conjunctions as boxes of keys."""
 
     low: Int64s  # [2 n] the x axis, then the y axis
     high: Int64s  # [2 n]
-    settled: UInt8s  # [n] whether the box is all that the conjunction says
+    exact: UInt8s  # [n] whether the box is all that the conjunction says
     floats: UInt8s  # [2] whether an axis has the keys of floats
 
     @property
     def size(self) -> int:
         """How many boxes there are."""
-        return self.settled.shape[0]
+        return self.exact.shape[0]
 
 
-def chosen_axes(c: Conjunctions, floats: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the two attributes whose intervals leave the fewest candidates, -1 for none, and
-    whether each has the keys of floats.
-    """
-    return padded_axes(by_what_they_rule_out(c, floats)[:2], floats)
-
-
-def padded_axes(attributes: Sequence[int], floats: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return at most two attributes as `chosen_axes` does."""
-    axes = np.array([*attributes, -1, -1][:2], np.int32)
-    return axes, np.array([a >= 0 and floats[a] for a in axes], np.uint8)
-
-
-def by_what_they_rule_out(c: Conjunctions, floats: np.ndarray) -> list[int]:
-    """Return the attributes, first those whose intervals leave the fewest candidates.
-
-    An interval counts by the share of the attribute's domain that it rules out.
-    """
-    facts = facts_of(c)
-    rows = np.flatnonzero(facts.worth != NOTHING)
-    rows = rows[np.argsort(c.attribute[rows], kind="stable")]
-    attributes, first = np.unique(c.attribute[rows], return_index=True)
-    ruled_out: list[tuple[float, int]] = []
-    for attribute, mine in zip(attributes.tolist(), np.split(rows, first[1:])):
-        share = shares(facts.low[mine], facts.high[mine], bool(floats[attribute]))[2]
-        ruled_out.append((float((1 - share).sum()), attribute))
-    return [attribute for _, attribute in sorted(ruled_out, reverse=True)]
-
-
-def boxes_over(c: Conjunctions, axes: np.ndarray, is_float: np.ndarray) -> Boxes:
-    """Return all conjunctions as boxes over two attributes, as `chosen_axes` gives them."""
+def build_boxes(
+    c: Conjunctions, axes: np.ndarray, is_float: np.ndarray, facts: Facts | None = None
+) -> Boxes:
+    """Return all conjunctions as boxes over two attributes, as `choose_axes` gives them."""
     low, high = np.empty(2 * c.size, np.int64), np.empty(2 * c.size, np.int64)
-    settled = np.empty(c.size, np.uint8)
-    bound_boxes(c, facts_of(c), int(axes[0]), int(axes[1]), low, high, settled)
-    return freeze_fields(Boxes, low=low, high=high, settled=settled, floats=is_float)
+    exact = np.empty(c.size, np.uint8)
+    write_boxes(c, facts or facts_of(c), int(axes[0]), int(axes[1]), low, high, exact)
+    return freeze_fields(Boxes, low=low, high=high, exact=exact, floats=is_float)
 
 
 @kernel
-def bound_boxes(
-    c: Conjunctions, f: Facts, x: int, y: int, low: Int64Out, high: Int64Out, settled: UInt8Out
+def write_boxes(
+    c: Conjunctions, f: Facts, x: int, y: int, low: Int64Out, high: Int64Out, exact: UInt8Out
 ) -> None:
     """Write each conjunction's box over the attributes x and y (-1: none)."""
     offsets, attribute, lows, highs, worth = c.offsets, c.attribute, f.low, f.high, f.worth
-    n = settled.shape[0]
+    n = exact.shape[0]
     for i in range(n):
-        settled[i] = 1
+        exact[i] = 1
         for axis in range(2):
             low[axis * n + i], high[axis * n + i] = NULL, HIGHEST
         for row in range(offsets[i], offsets[i + 1]):
             axis = 0 if attribute[row] == x else 1 if attribute[row] == y else -1
             if axis < 0 or worth[row] != EXACT:
-                settled[i] = 0
+                exact[i] = 0
             if axis >= 0 and worth[row] != NOTHING:
                 low[axis * n + i], high[axis * n + i] = lows[row], highs[row]
 
 
-def sides(boxes: Boxes, axis: int) -> tuple[float, float, np.ndarray]:
+# ------------------------------------------------------------ domains
+
+
+class Sides(NamedTuple):
+    """n intervals on one axis, as shares of its domain."""
+
+    begin: float  # of the domain
+    end: float
+    share: np.ndarray  # [n]
+
+
+def measure_sides(boxes: Boxes, axis: int) -> Sides:
     """Return the domain of an axis, and each box's side as a share of it."""
-    mine = slice(axis * boxes.size, (axis + 1) * boxes.size)
-    return shares(boxes.low[mine], boxes.high[mine], bool(boxes.floats[axis]))
+    own = slice(axis * boxes.size, (axis + 1) * boxes.size)
+    return measure_shares(boxes.low[own], boxes.high[own], bool(boxes.floats[axis]))
 
 
-def shares(low: np.ndarray, high: np.ndarray, is_float: bool) -> tuple[float, float, np.ndarray]:
+def measure_shares(low: np.ndarray, high: np.ndarray, is_float: bool) -> Sides:
     """Return the domain of intervals, and of each the share of it; all of it where it is a point.
 
-    So a test that all rules have alike (`active = true`, `z IS NOT NULL`) rules out nothing.
+    So a test that is the same in all rules (`active = true`, `z IS NOT NULL`) is not selective.
     """
-    begin, end = domain(low, high, is_float)
+    begin, end = find_domain(low, high, is_float)
     if end - begin < NARROW:
-        return begin, end, np.ones(len(low))
-    side = np.clip(values(high, is_float), begin, end)
-    side -= np.clip(values(low, is_float), begin, end)
-    one = 0.0 if is_float else 1.0  # of whole numbers an interval has one more than ends are apart
-    return begin, end, (side + one) / (end - begin + one)
+        return Sides(begin, end, np.ones(len(low)))
+    side = np.clip(to_values(high, is_float), begin, end)
+    side -= np.clip(to_values(low, is_float), begin, end)
+    one = 0.0 if is_float else 1.0  # an interval of integers has one more than its ends are apart
+    return Sides(begin, end, (side + one) / (end - begin + one))
 
 
-def values(keys: np.ndarray, is_float: bool) -> np.ndarray:
-    """Return what keys stand for as floats, infinite where an end is open."""
-    if is_float:
-        found = np.where(keys >= 0, keys, NULL - keys).view(np.float64).copy()
-        found[np.isnan(found)] = np.inf
-    else:
-        found = keys.astype(np.float64)
-    found[keys <= LOWEST] = -np.inf
-    found[keys == HIGHEST] = np.inf
-    return found
+def find_domain(low: np.ndarray, high: np.ndarray, is_float: bool) -> tuple[float, float]:
+    """Return where nearly all finite bounds lie, without far outliers; integers for integers."""
+    bounds = np.concatenate([to_values(low, is_float), to_values(high, is_float)])
+    far = FAR if is_float else FAR_INTEGER
+    bounds = np.clip(bounds[np.isfinite(bounds)], -far, far)
+    if not len(bounds):
+        return 0.0, 0.0
+    begin, end = float(bounds.min()), float(bounds.max())
+    if len(bounds) > _MIN_BOUNDS:
+        low_quantile, high_quantile = np.quantile(bounds, _QUANTILES).tolist()
+        spread = high_quantile - low_quantile
+        if spread >= NARROW:
+            begin, end = max(begin, low_quantile - spread), min(end, high_quantile + spread)
+    # Quantiles of integers lie between them, and a cell that is to be one integer may not.
+    return (begin, end) if is_float else (float(np.floor(begin)), float(np.ceil(end)))
 
 
-def scale_of(pieces: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
+def compute_scale(pieces: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
     """Return how many pieces there are to a unit of each domain; 0 if it is too narrow to cut."""
     extent = end - begin
     return np.where(extent < NARROW, 0.0, pieces / np.maximum(extent, NARROW))
 
 
-def keys_of(numbers: np.ndarray, is_float: bool) -> np.ndarray:
+# ------------------------------------------------------------ keys and numbers
+
+
+def to_values(keys: np.ndarray, is_float: bool) -> np.ndarray:
+    """Return the numbers that keys stand for, infinite where an end is open."""
+    if is_float:
+        numbers = np.where(keys >= 0, keys, NULL - keys).view(np.float64).copy()
+        numbers[np.isnan(numbers)] = np.inf
+    else:
+        numbers = keys.astype(np.float64)
+    numbers[keys <= LOWEST] = -np.inf
+    numbers[keys == HIGHEST] = np.inf
+    return numbers
+
+
+def to_keys(numbers: np.ndarray, is_float: bool) -> np.ndarray:
     """Return the keys of finite numbers."""
     if is_float:
         bits = np.asarray(numbers, np.float64).view(np.int64)
         return np.where(bits >= 0, bits, NULL - bits)
     return np.clip(numbers, -FAR_INTEGER, FAR_INTEGER).astype(np.int64)
-
-
-def domain(low: np.ndarray, high: np.ndarray, is_float: bool) -> tuple[float, float]:
-    """Return where nearly all finite ends lie, whole numbers for integers; far outliers are left
-    outside.
-    """
-    ends = np.concatenate([values(low, is_float), values(high, is_float)])
-    far = FAR if is_float else FAR_INTEGER
-    ends = np.clip(ends[np.isfinite(ends)], -far, far)
-    if not len(ends):
-        return 0.0, 0.0
-    begin, end = float(ends.min()), float(ends.max())
-    if len(ends) > 200:
-        near, far = np.quantile(ends, [0.005, 0.995]).tolist()
-        spread = far - near
-        if spread >= NARROW:
-            begin, end = max(begin, near - spread), min(end, far + spread)
-    # Quantiles of whole numbers lie between them, and a cell that is to be one number may not.
-    return (begin, end) if is_float else (float(np.floor(begin)), float(np.ceil(end)))

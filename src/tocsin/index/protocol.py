@@ -6,21 +6,32 @@ number c where the index has proven every predicate of it, and as ~c (negative) 
 conjunction is proposed twice for one event. Negation, OR, removal and ids are no index's business.
 
 What an index can do besides is declared by its class: `supports_ranges`, `counts`, `prunes`
-(then it is a `PruningIndex`), `learns` (a `LearningIndex`) and `changes_in_place` (a
-`ChangingIndex`). What can be varied about it is declared in `options`.
+(then it is a `PruningIndex`), `learns` (a `LearningIndex`), `changes_in_place` (a `ChangingIndex`)
+and `priced`. What can be varied about it is declared in `options`; what documents say of it is its
+`summary`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol, Self
+from typing import Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
+from tocsin.index.costs import Cost, Sample
 from tocsin.index.finish import BestRules, EventWeights
 from tocsin.index.options import Option
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import EventBatch
+
+
+class Summary(NamedTuple):
+    """An index in the tables of documents, a clause each; see `scripts/index_tables.py`."""
+
+    holds: str
+    cost: str  # of an event, about
+    suits: str  # which rules
+    slow_when: str
 
 
 class Index(Protocol):
@@ -33,7 +44,9 @@ class Index(Protocol):
     prunes: ClassVar[bool]  # finds the k best without looking at all that match
     changes_in_place: ClassVar[bool]  # has `insert` and `remove`
     learns: ClassVar[bool]  # has `tuned`
+    priced: ClassVar[bool]  # has `cost`, so that `auto` may choose it
     options: ClassVar[Mapping[str, Option]]  # what can be varied
+    summary: ClassVar[Summary]
     conjunctions: Conjunctions
     proven: bool  # no candidate is ever left for accept to evaluate
 
@@ -42,6 +55,14 @@ class Index(Protocol):
         """Lay out conjunctions; `floats` tells per attribute whether its keys are floats' bits.
 
         Raise a RuleError for an option that the class does not declare, or a value not allowed.
+        """
+        ...
+
+    @classmethod
+    def cost(cls, sample: Sample) -> Cost | None:
+        """Estimate what an event would cost with the sampled conjunctions; None if not suitable.
+
+        Only for an index that declares `priced`.
         """
         ...
 

@@ -9,12 +9,12 @@ from tocsin.errors import RuleError, near
 from tocsin.index.bestar.index import BEStar
 from tocsin.index.cells.grid import Grid
 from tocsin.index.cells.ntree import NTree
-from tocsin.index.constructs.intervals import Intervals
-from tocsin.index.constructs.rectangles import Rectangles
+from tocsin.index.constructs.intervals.index import Intervals
+from tocsin.index.constructs.rectangles.index import Rectangles
 from tocsin.index.counting.index import Counting
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.keyed.index import Keyed
-from tocsin.index.options import checked_options
+from tocsin.index.options import check_options
 from tocsin.index.protocol import Index
 
 INDEXES: dict[str, type[Index]] = {
@@ -42,7 +42,7 @@ def check_index(name: Any, options: Any) -> None:
     if not isinstance(options, Mapping):
         raise RuleError(f"options of an index must be a dict of names and values; got {options!r}")
     if name != "auto":
-        checked_options(name, INDEXES[name].options, options)
+        check_options(name, INDEXES[name].options, options)
     elif options:
         raise RuleError(
             "options need an index by name, since 'auto' may choose any; "

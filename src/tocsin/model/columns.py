@@ -77,11 +77,12 @@ class Coder:
             dictionary = array.dictionary
             places = [None if b is None else (b.address, b.size) for b in dictionary.buffers()]
             key = (dictionary.type, dictionary.offset, len(dictionary), *places)
-            if key not in self._tables:
-                if len(self._tables) == _TABLES:
+            known = self._tables.get(key)  # once: another thread may clear them
+            if known is None:
+                if len(self._tables) >= _TABLES:
                     self._tables.clear()
-                self._tables[key] = dictionary, self._table(dictionary)
-            table = self._tables[key][1]
+                known = self._tables[key] = dictionary, self._table(dictionary)
+            table = known[1]
         if not len(table):
             out[:] = NULL
             return

@@ -10,7 +10,9 @@ column or as the values of a map, in dicts a dict of the two. Both ends belong t
 then holds if some value in the range satisfies it.
 
 Keys are made block by block, so that what is alive at once stays small however
-many events there are.
+many events there are. The keys of an event do not depend on its block, with one exception: in a
+block with a range every event has high ends besides. So threads may read tables without ranges
+in any pieces (`can_split`), and other events as `CodedEvents`.
 """
 
 from __future__ import annotations
@@ -58,6 +60,8 @@ class Events:
         self._coder = Coder(categories)
         self._dicts: Sequence[Mapping[str, Any]] = ()
         self._columns: list[tuple[int, pa.ChunkedArray]] = []
+        self._filled: list[tuple[int, pa.ChunkedArray]] = []  # those that are not all null
+        self._compressed = False  # whether columns become compressed rows
         self._maps: list[tuple[str, pa.ChunkedArray]] = []
         self._size = 0
 
@@ -111,21 +115,37 @@ class Events:
                     f"the events have no column {name!r}, which a rule tests"
                     + (near(name, given) or f"; they have {_some(given)}")
                 )
+        # For all blocks alike, so that no event's keys depend on what else is in its block.
+        self._filled = [(a, c) for a, c in self._columns if c.null_count < len(c)]
+        if len(self._filled) > _MANY and not self._maps:
+            present = sum(len(column) - column.null_count for _, column in self._filled)
+            self._compressed = 4 * present <= len(self._filled) * self._size
 
-    def blocks(self) -> Iterator[Keys]:
-        """Yield the keys of successive events; every event once."""
+    @property
+    def can_split(self) -> bool:
+        """Whether any piece of the events may be read by itself, by any thread.
+
+        Not dicts, which run Python's code, a user's own perhaps, and not events with ranges.
+        """
+        types = [column.type for _, column in self._filled]
+        types += [column.type.item_type for _, column in self._maps]
+        return not self._dicts and not any(map(is_range, types))
+
+    def blocks(self, first: int = 0, stop: int | None = None) -> Iterator[Keys]:
+        """Yield the keys of successive events, of all or from `first` up to `stop`."""
         block = max(256, min(BLOCK, _CELLS // max(1, len(self._columns))))
-        for start in range(0, self._size, block):
-            yield self.keys(start, min(start + block, self._size))
+        end = self._size if stop is None else stop
+        for start in range(first, end, block):
+            yield self.keys(start, min(start + block, end))
 
     def keys(self, start: int, stop: int) -> Keys:
         """Return the keys of the events from `start` up to `stop`."""
         if self._dicts:
             return self._keys_of_dicts(start, stop)
         rows: list[tuple[int, pa.Array]] = []
-        for attribute, column in self._columns:
+        for attribute, column in self._filled:
             array = slice_of(column, start, stop)
-            if array.null_count < len(array):
+            if not self._compressed or array.null_count < len(array):
                 rows.append((attribute, array))
         attributes = np.array([a for a, _ in rows], np.int32)
         columns = np.empty((len(rows), stop - start), np.int64)
@@ -133,12 +153,12 @@ class Events:
         for (attribute, array), out in zip(rows, columns, strict=True):
             named = functools.partial(self._place, attribute, start)
             highs.append(self._write(array, attribute, out, named))
-        keys = dense(columns, attributes, _filled(highs, columns))
+        keys = dense(columns, attributes, _all_highs(highs, columns))
         if self._maps:
             parts = [self._keys_of_map(name, column, start, stop) for name, column in self._maps]
             keys = together(keys, merge_sparse(parts))
-        elif len(rows) > _MANY:
-            keys = _compressed(keys)
+        elif self._compressed:
+            keys = _compress(keys)
         return keys
 
     def _write(
@@ -425,12 +445,11 @@ def slice_of(column: pa.ChunkedArray, start: int, stop: int) -> pa.Array:
     return combined(column.slice(start, stop - start))
 
 
-def _compressed(keys: Keys) -> Keys:
+def _compress(keys: Keys) -> Keys:
+    """Return columns as compressed rows."""
     counts = np.empty(keys.size, np.int64)
     count_present(keys.columns, counts)
     total = int(counts.sum())
-    if total * 4 > keys.columns.size:
-        return keys
     offsets = np.concatenate([[0], np.cumsum(counts)])
     attribute = np.empty(total, np.int64)
     key, high = np.empty(total, np.int64), None
@@ -441,7 +460,7 @@ def _compressed(keys: Keys) -> Keys:
     return sparse(offsets, attribute, key, high)
 
 
-def _filled(highs: list[np.ndarray | None], columns: np.ndarray) -> np.ndarray | None:
+def _all_highs(highs: list[np.ndarray | None], columns: np.ndarray) -> np.ndarray | None:
     """Return the high ends of all columns, which for values are the values."""
     if all(high is None for high in highs):
         return None

@@ -116,6 +116,18 @@ def together(columns: Keys, rows: Keys) -> Keys:
     return made._replace(columns_high=columns.highs[0], key_high=rows.highs[1])
 
 
+def slice_keys(keys: Keys, first: int, stop: int) -> Keys:
+    """Return the keys of the events from `first` up to `stop`; columns are copied, rows shared.
+
+    They have high ends if the others have, whether or not a range is among them.
+    """
+    return keys._replace(
+        columns=frozen(keys.columns[:, first:stop], np.int64),
+        offsets=keys.offsets[first : stop + 1],
+        columns_high=frozen(keys.columns_high[:, first:stop], np.int64),
+    )
+
+
 def key_column(keys: Keys, attribute: int) -> np.ndarray:
     """Return every event's key of one attribute, null where it has none."""
     rows = keys.column_attribute.tolist()

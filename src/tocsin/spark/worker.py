@@ -9,6 +9,9 @@ Live rules may test attributes that the stream has no column for. Their value is
 reported once. A rule must not stop a stream: removing the rule would not help, because the failed
 micro-batch is pinned to the version that has it.
 
+A worker matches on one thread, whatever TOCSIN_THREADS is, because Spark starts as many workers as
+it has cores.
+
 The columns of the result have the planned types. A later version of the rules may have other types.
 They are cast if no value changes; otherwise an error tells what to do. Spark itself would fail
 without naming the cause.
@@ -212,15 +215,15 @@ def _build_result(
 ) -> pa.RecordBatch:
     rows: np.ndarray | None = None
     if options.how == "count":
-        added = {"matches": pa.array(rules.count(attributes))}
+        added = {"matches": pa.array(rules.count(attributes, threads=1))}
     else:
         if options.how == "top":
             weights: Any = options.weights
             if isinstance(weights, str):
                 weights = events.column(weights)
-            matches = rules.top(attributes, options.k or 1, weights=weights)
+            matches = rules.top(attributes, options.k or 1, weights=weights, threads=1)
         else:
-            matches = rules.match(attributes)
+            matches = rules.match(attributes, threads=1)
         added = {"rule": _cast_ids(rules, matches, source, options.id_type)}
         if matches.scores is not None:
             added["score"] = pa.array(matches.scores)

@@ -34,7 +34,8 @@ from tocsin.index.bestar.topk import find_best
 from tocsin.index.bestar.tuning import charge, mark_fallen
 from tocsin.index.bestar.validation import check_tree
 from tocsin.index.finish import BestRules, EventWeights
-from tocsin.index.options import Option, choice, flag, integer, number
+from tocsin.index.options import Option, check_options, choice, flag, integer, number
+from tocsin.index.protocol import Summary
 from tocsin.jit import frozen
 from tocsin.model.conjunctions import Conjunctions, joined
 from tocsin.model.keys import EventBatch
@@ -74,6 +75,12 @@ class BEStar(ArrayIndex):
     prunes = True
     changes_in_place = True
     learns = True
+    summary = Summary(
+        holds="a tree of attributes, and of intervals on them: the BE*-tree as published",
+        cost="a cache miss a bucket on its path, and 1 ns a member of their leaves",
+        suits="research; rules that change in place, used without `Rules`",
+        slow_when="there are many rules: use `keyed`",
+    )
 
     def proves_all(self) -> bool:
         """Tell that leaves are evaluated on the spot."""
@@ -85,7 +92,7 @@ class BEStar(ArrayIndex):
 
         For a tree that has grown by insertions alone (BE*), build it of none and insert.
         """
-        chosen = cls.checked(options)
+        chosen = check_options(cls.name, cls.options, options)
         chosen["splitting"] = _SPLITTING.index(chosen["splitting"])
         numbers = np.array(list(chosen.values()), np.float64)
         index = cls(conjunctions, _empty_tree(conjunctions, numbers))

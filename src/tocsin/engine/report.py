@@ -1,0 +1,84 @@
+"""What `plan()` returns: which index holds what, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tocsin.engine.segment import LiveSegment
+from tocsin.index.costs import counted
+from tocsin.model.schema import Schema
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rules under one index."""
+
+    role: str  # base, delta or recent
+    index: str
+    attributes: tuple[str, ...]  # that most of these rules test, if others lie apart
+    rules: int
+    conjunctions: int
+    removed: int
+    nbytes: int
+    why: str
+    options: Mapping[str, Any]  # of the index, as far as they were set
+
+    def __str__(self) -> str:
+        rules = counted(self.rules, "rule")
+        if self.attributes:
+            rules += f" on {' and '.join(self.attributes)}"
+        if self.removed:
+            rules += f", {self.removed:,} of them removed"
+        index = self.index
+        if self.options:
+            options = ", ".join(f"{name}={value!r}" for name, value in self.options.items())
+            index += f" ({options})"
+        return (
+            f"{self.role}: {index} holds {rules} "
+            f"({counted(self.conjunctions, 'conjunction')}) in {self.nbytes:,} bytes: {self.why}"
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Which index holds what, and why; prints as a sentence each."""
+
+    parts: tuple[Part, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.parts)) or "no rules yet"
+
+    __repr__ = __str__
+
+
+def report(segments: Sequence[LiveSegment], schema: Schema) -> Plan:
+    """Return the plan of a version's segments."""
+    parts = []
+    for live in segments:
+        several = len(live.parts) > 1
+        for (part, _), counts in zip(live.parts, live.counts(), strict=True):
+            rules, removed, nbytes = counts
+            common = part.common_attributes() if several else []
+            parts.append(
+                Part(
+                    live.role,
+                    part.index.name,
+                    tuple(map(schema.name, common)),
+                    rules,
+                    part.conjunctions.size,
+                    removed,
+                    nbytes,
+                    _reason(live.role, part.why),
+                    part.options,
+                )
+            )
+    return Plan(tuple(parts))
+
+
+def _reason(role: str, why: str) -> str:
+    """Say why rules lie where they do; `why` is what was said when their index was built."""
+    if role == "recent":
+        return "recent rules are searched exhaustively until the next merge"
+    return f"added since the last merge; {why}" if role == "delta" else why

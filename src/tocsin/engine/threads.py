@@ -1,0 +1,228 @@
+"""Threads that work on one batch of events, range by range.
+
+Kernels release the GIL, so threads match side by side; what they do in Python, about 50
+microseconds for each range, they do in turn. The caller works too. How large ranges are is
+decided as they are taken, by what the last one cost: long enough for Python's share to be small,
+short enough for skew to be balanced and for Ctrl-C to be quick. They get smaller towards the end.
+
+Helpers are daemon threads that live as long as the process, waiting at one queue. A helper does
+one range, then queues for the next: so batches of several callers share them. A caller who gets
+no help does everything, so nothing here can deadlock: not a match in a signal handler, in a
+finalizer that a helper runs, or when no thread can be started any more. After a fork the
+child has a new queue and new helpers. `concurrent.futures` offers less: a thread interrupted by
+a signal inside its `submit` holds locks that a `submit` in the handler would wait for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import queue
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tocsin.engine.buffers import ROOM
+from tocsin.errors import TocsinError
+
+LEAST_EVENTS = 1 << 13  # of a batch for several threads; fewer may take less than waking a thread
+_FIRST_RANGE = 1 << 12  # events of a range as long as no cost is known
+_LEAST_SECONDS = 0.001  # of a range: 20 times what it costs in Python
+_MOST_SECONDS = 0.05  # of a range: what a user who presses Ctrl-C does not notice
+_RANGES_LEFT = 4  # ranges that each thread is to find among the events that are left
+_PATIENCE = 1.0  # seconds to wait for helpers after KeyboardInterrupt: one may be compiling
+
+VARIABLE = "TOCSIN_THREADS"
+
+Work = Callable[[int, int], int]  # on events from first up to stop; returns pairs written
+
+
+def threads_for(events: int, threads: Any) -> int:
+    """Return on how many threads to match so many events; `threads` is what the user says."""
+    is_small = events < LEAST_EVENTS
+    if is_small and threads is None:
+        return 1  # and nothing else is looked at: a single event takes microseconds
+    wanted = thread_count(threads)
+    return 1 if is_small or _this_thread.is_helper else wanted
+
+
+def thread_count(threads: Any) -> int:
+    """Return how many threads a user wants: so many, or as the environment says, or all cores."""
+    if threads is None:
+        given = os.environ.get(VARIABLE, "").strip()
+        if not given:
+            return available_cores()
+        if not (given.isascii() and given.isdigit() and int(given)):
+            raise TocsinError(
+                f"the environment variable {VARIABLE} must be an integer, 1 or more; got {given!r}"
+            )
+        return int(given)
+    if not isinstance(threads, int | np.integer) or isinstance(threads, bool) or threads < 1:
+        raise TocsinError(
+            f"threads must be an integer, 1 or more, or None for all cores; got {threads!r}"
+        )
+    return int(threads)
+
+
+def available_cores() -> int:
+    """Return how many cores this process may use."""
+    if hasattr(os, "process_cpu_count"):  # since Python 3.13
+        return os.process_cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+# ------------------------------------------------------------ helpers
+
+
+class _Helpers:
+    """The threads of this process that help callers."""
+
+    def __init__(self) -> None:
+        # Its `put` may be interrupted by a signal whose handler puts something there, too.
+        self._tasks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self.size = 0
+        self._growing = False
+
+    def submit(self, task: Callable[[], None]) -> None:
+        """Have a task done by the next helper that is free."""
+        self._tasks.put(task)
+
+    def grow_to(self, size: int) -> None:
+        """Start helpers until there are so many, if that is possible."""
+        if self._growing:  # by another thread, or by what a signal handler has interrupted
+            return
+        self._growing = True
+        try:
+            while self.size < size:
+                threading.Thread(target=self._work, name="tocsin-helper", daemon=True).start()
+                self.size += 1
+        except RuntimeError:
+            pass  # the system allows no more threads, or the interpreter is about to exit
+        finally:
+            self._growing = False
+
+    def _work(self) -> None:
+        _this_thread.is_helper = True
+        while True:
+            self._tasks.get()()  # kept in no variable, since it holds a match's result
+
+
+class _ThisThread(threading.local):
+    is_helper = False  # if it is, it gets no help itself
+
+
+_this_thread = _ThisThread()
+_helpers = _Helpers()
+
+
+def _forget_helpers() -> None:
+    global _helpers
+    _helpers = _Helpers()
+    _this_thread.is_helper = False
+
+
+os.register_at_fork(after_in_child=_forget_helpers)
+
+
+# ------------------------------------------------------------ ranges
+
+
+def work_in_ranges(events: int, threads: int, work: Work) -> None:
+    """Call `work(first, stop)` for ranges that cover so many events, on several threads.
+
+    Ranges begin in order, and may end in any. What the first of those that fail raises is raised
+    here, as it would be on one thread. Then, as after KeyboardInterrupt, no range begins any
+    more, and those that have begun come to an end before this returns.
+    """
+    _Batch(events, threads, work).run()
+
+
+class _Batch:
+    def __init__(self, events: int, threads: int, work: Work):
+        self._events = events
+        self._threads = threads
+        self._work = work
+        self._next = 0  # the first event that no thread has begun with
+        self._helped = 0  # ranges that helpers are working on
+        self._errors: dict[int, BaseException] = {}  # by the first event of the range
+        # No Condition: it is written in Python, where KeyboardInterrupt can leave it locked.
+        self._lock = threading.Lock()
+        self._ended: queue.SimpleQueue[None] = queue.SimpleQueue()  # a token for each range
+        # Of the range that ended last: an earlier one may have waited for compilation.
+        self._seconds_each = 0.0  # of an event
+        self._pairs_each = 0.0
+
+    def run(self) -> None:
+        try:
+            self._call_helpers()
+            while self._work_on_next():
+                pass
+            self._wait()
+        except BaseException:
+            self._stop()
+            with contextlib.suppress(queue.Empty):
+                self._wait(_PATIENCE)
+            raise
+        if self._errors:
+            raise self._errors[min(self._errors)]
+
+    def _call_helpers(self) -> None:
+        helpers = min(self._threads, -(-self._events // _FIRST_RANGE)) - 1
+        _helpers.grow_to(helpers)
+        for _ in range(min(helpers, _helpers.size)):
+            _helpers.submit(self._help)
+
+    def _help(self) -> None:
+        if self._work_on_next(helping=True):
+            _helpers.submit(self._help)
+
+    def _stop(self) -> None:
+        """Let no further range begin."""
+        with self._lock:
+            self._next = self._events
+
+    def _wait(self, seconds: float | None = None) -> None:
+        """Wait for helpers to end what they have begun, for each range so many seconds."""
+        while self._helped:
+            self._ended.get(timeout=seconds)
+
+    def _work_on_next(self, helping: bool = False) -> bool:
+        """Work on the next range; return whether there was one."""
+        with self._lock:
+            first = self._next
+            if first >= self._events:
+                return False
+            self._next = stop = min(self._events, first + self._range_size())
+            # Not the caller's own: KeyboardInterrupt can come before it would be subtracted.
+            self._helped += helping
+        try:
+            begun = time.perf_counter()
+            pairs = self._work(first, stop)
+            self._seconds_each = (time.perf_counter() - begun) / (stop - first)
+            self._pairs_each = pairs / (stop - first)
+        except BaseException as error:
+            if not (helping or isinstance(error, Exception)):
+                raise  # KeyboardInterrupt, whatever else has failed
+            self._errors[first] = error
+            self._stop()
+        finally:
+            if helping:
+                with self._lock:
+                    self._helped -= 1
+                self._ended.put(None)
+        return True
+
+    def _range_size(self) -> int:
+        if not self._seconds_each:
+            return _FIRST_RANGE
+        size = (self._events - self._next) / (_RANGES_LEFT * self._threads)
+        size = max(size, _LEAST_SECONDS / self._seconds_each)
+        size = min(size, _MOST_SECONDS / self._seconds_each)
+        if self._pairs_each:
+            size = min(size, ROOM / self._pairs_each)  # what a buffer holds
+        return max(1, int(size))

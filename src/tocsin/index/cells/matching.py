@@ -1,0 +1,224 @@
+"""Matching: an event's cells, their full lists, and what their partial lists let through.
+
+Kernels here take the fields of a layout into variables of their own before they loop: a field that
+is read within branches costs two atomic reference counts each time (5 times slower in all).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tocsin.index.cells.codes import LOW_BITS, TOP_BITS, encode_key, pack_event
+from tocsin.index.cells.layout import BITS, CHILD, FULL, HEAD, PARTIAL, WORDS, Cells
+from tocsin.jit import Int32Out, Int64Out, Int64s, kernel, prefetch, step
+from tocsin.model.conjunctions import Conjunctions
+
+# Events whose cells are computed and prefetched together. Chosen: by the time the last is computed
+# the first head has arrived, and cells and words of all stay in the fastest cache.
+_TOGETHER = 64
+# How many slots ahead lists are prefetched. Chosen: about as many partial lists as are tested
+# during one cache miss.
+_AHEAD = 4
+
+# Unsigned, to be added to unsigned numbers: an index that may be negative costs a comparison each
+# time.
+_PARTIAL, _WORDS, _CHILD = np.uint64(PARTIAL), np.uint64(WORDS), np.uint64(CHILD)
+_HEAD = np.uint64(HEAD)
+
+
+@step
+def find_cell(
+    node, key_x, key_y, float_x, float_y,
+    low_key, high_key, origin, scale, gap, across, first_cell,
+):  # fmt: skip
+    """Return the cell of a node in which an event is, and the event's word there."""
+    a, b = 2 * node, 2 * node + 1
+    x = encode_key(key_x, float_x, low_key[a], high_key[a], origin[a], scale[a], gap[a], across[a])
+    y = encode_key(key_y, float_y, low_key[b], high_key[b], origin[b], scale[b], gap[b], across[b])
+    return first_cell[node] + (x >> BITS) * across[b] + (y >> BITS), pack_event(x, y)
+
+
+@kernel
+def propose(
+    g: Cells,
+    c: Conjunctions,
+    keys_x: Int64s,
+    keys_y: Int64s,
+    first: int,
+    stop: int,
+    offsets: Int64Out,
+    out: Int32Out,
+) -> int:
+    """Write candidates event by event while there is room for all conjunctions.
+
+    A *slot* is an event in one root. `top` is its cell in the root; `cells` its cell in the child
+    of that, or the same again if there is none; `event_words` its word in the latter.
+    """
+    float_x, float_y, roots = g.floats[0], g.floats[1], g.roots[0]
+    low_key, high_key, origin, scale, gap = g.low_key, g.high_key, g.origin, g.scale, g.gap
+    across, first_cell, heads, ids, words = g.across, g.first_cell, g.heads, g.ids, g.words
+    rows, attribute, low, high, axis_x = c.offsets, c.attribute, c.low, c.high, g.attribute[0]
+    top = np.empty(_TOGETHER * roots, np.int64)
+    event_words = np.empty(_TOGETHER * roots, np.uint64)
+    has_children = first_cell.shape[0] > roots
+    cells = np.empty(_TOGETHER * roots, np.int64) if has_children else top
+    n = np.uint64(offsets[0])
+    room = out.shape[0] - c.rule.shape[0]
+    event = first
+    while event < stop and np.int64(n) <= room:
+        together = min(_TOGETHER, stop - event)
+        for i in range(together):
+            key_x, key_y = keys_x[event + i], keys_y[event + i]
+            for root in range(roots):
+                slot = i * roots + root
+                top[slot], event_words[slot] = find_cell(
+                    np.int64(root), key_x, key_y, float_x, float_y,
+                    low_key, high_key, origin, scale, gap, across, first_cell,
+                )  # fmt: skip
+                prefetch(heads, HEAD * top[slot])
+        for i in range(together if has_children else 0):
+            for root in range(roots):
+                slot = i * roots + root
+                cells[slot] = top[slot]
+                child = np.int64(heads[_HEAD * np.uint64(top[slot]) + _CHILD])
+                if child >= 0:
+                    cells[slot], event_words[slot] = find_cell(
+                        child, keys_x[event + i], keys_y[event + i], float_x, float_y,
+                        low_key, high_key, origin, scale, gap, across, first_cell,
+                    )  # fmt: skip
+                    prefetch(heads, HEAD * cells[slot])
+                    head = _HEAD * np.uint64(top[slot])
+                    if heads[head] == heads[head + _PARTIAL]:  # no full list: skip this cell below
+                        top[slot] = cells[slot]
+        tied = False
+        for i in range(together):
+            if np.int64(n) > room:
+                break
+            start, ties = n, np.uint64(0)
+            for root in range(roots):
+                slot = i * roots + root
+                if slot + _AHEAD < together * roots:
+                    ahead = _HEAD * np.uint64(cells[slot + _AHEAD])
+                    prefetch(ids, np.int64(heads[ahead + _PARTIAL]))
+                    prefetch(words, np.int64(heads[ahead + _WORDS]))
+                cell, event_word = top[slot], event_words[slot]
+                while True:
+                    head = _HEAD * np.uint64(cell)
+                    full, partial = np.uint64(heads[head]), np.uint64(heads[head + _PARTIAL])
+                    if partial > full:
+                        for j in range(partial - full):
+                            out[n + j] = ids[full + j]
+                        n += partial - full
+                    child = np.int64(heads[head + _CHILD])
+                    if child < 0:
+                        break
+                    if cell == top[slot] and cell != cells[slot]:
+                        cell = cells[slot]
+                    else:
+                        cell, event_word = find_cell(
+                            child, keys_x[event], keys_y[event], float_x, float_y,
+                            low_key, high_key, origin, scale, gap, across, first_cell,
+                        )  # fmt: skip
+                word = np.uint64(heads[head + _WORDS])
+                size = np.uint64(heads[head + _HEAD]) - partial
+                for j in range(size):
+                    difference = event_word - words[word + j]
+                    # Always written, counted if it hits: cheaper than a branch.
+                    out[n] = ids[partial + j]
+                    n += np.uint64(difference & TOP_BITS == TOP_BITS)
+                    ties |= difference ^ (difference - LOW_BITS)
+            if ties & TOP_BITS != 0:
+                n, tied = start, True
+                break
+            event += 1
+            offsets[event - first] = n
+        if tied:
+            # Some codes are equal. That is rare, and has a loop of its own, since the one above is
+            # a quarter slower with it inside: the event once more, and the keys decide.
+            key_x, key_y = keys_x[event], keys_y[event]
+            for root in range(roots):
+                node = np.int64(root)
+                while node >= 0:
+                    cell, event_word = find_cell(
+                        node, key_x, key_y, float_x, float_y,
+                        low_key, high_key, origin, scale, gap, across, first_cell,
+                    )  # fmt: skip
+                    begin, tested = heads[HEAD * cell + FULL], heads[HEAD * cell + PARTIAL]
+                    for j in range(begin, tested):
+                        out[n] = ids[j]
+                        n += np.uint64(1)
+                    node = np.int64(heads[HEAD * cell + CHILD])
+                shift = heads[HEAD * cell + WORDS] - tested
+                for j in range(tested, heads[HEAD * cell + HEAD]):
+                    difference = event_word - words[j + shift]
+                    id_, hit = ids[j], difference & TOP_BITS == TOP_BITS
+                    if hit and id_ >= 0 and (difference - LOW_BITS) & TOP_BITS != TOP_BITS:
+                        for row in range(rows[id_], rows[id_ + 1]):
+                            key = key_x if attribute[row] == axis_x else key_y
+                            hit &= low[row] <= key <= high[row]
+                    out[n] = id_
+                    n += np.uint64(hit)
+            event += 1
+            offsets[event - first] = n
+    return event
+
+
+@kernel
+def tally(
+    g: Cells, c: Conjunctions, keys_x: Int64s, keys_y: Int64s, first: int, counts: Int64Out
+) -> None:
+    """Add to each event's count the conjunctions that hold; only if all boxes prove theirs."""
+    float_x, float_y, roots = g.floats[0], g.floats[1], g.roots[0]
+    low_key, high_key, origin, scale, gap = g.low_key, g.high_key, g.origin, g.scale, g.gap
+    across, first_cell, heads, ids, words = g.across, g.first_cell, g.heads, g.ids, g.words
+    rows, attribute, low, high, axis_x = c.offsets, c.attribute, c.low, c.high, g.attribute[0]
+    cells = np.empty(_TOGETHER * roots, np.int64)
+    event_words = np.empty(_TOGETHER * roots, np.uint64)
+    for begin in range(0, counts.shape[0], _TOGETHER):
+        together = min(_TOGETHER, counts.shape[0] - begin)
+        for i in range(together):
+            for root in range(roots):
+                slot = i * roots + root
+                cells[slot], event_words[slot] = find_cell(
+                    np.int64(root), keys_x[first + begin + i], keys_y[first + begin + i], float_x,
+                    float_y, low_key, high_key, origin, scale, gap, across, first_cell,
+                )  # fmt: skip
+                prefetch(heads, HEAD * cells[slot])
+        for i in range(together):
+            key_x, key_y = keys_x[first + begin + i], keys_y[first + begin + i]
+            total = np.int64(0)
+            for root in range(roots):
+                slot = i * roots + root
+                if slot + _AHEAD < together * roots:
+                    prefetch(words, np.int64(heads[HEAD * cells[slot + _AHEAD] + WORDS]))
+                cell, event_word = cells[slot], event_words[slot]
+                while True:
+                    head = HEAD * cell
+                    partial = np.uint64(heads[head + PARTIAL])
+                    total += np.int64(partial) - heads[head + FULL]
+                    child = np.int64(heads[head + CHILD])
+                    if child < 0:
+                        break
+                    cell, event_word = find_cell(
+                        child, key_x, key_y, float_x, float_y,
+                        low_key, high_key, origin, scale, gap, across, first_cell,
+                    )  # fmt: skip
+                word = np.uint64(heads[head + WORDS])
+                size = np.uint64(heads[head + HEAD]) - partial
+                hits = sure = np.int64(0)
+                for j in range(size):
+                    difference = event_word - words[word + j]
+                    hits += np.int64(difference & TOP_BITS == TOP_BITS)
+                    sure += np.int64((difference - LOW_BITS) & TOP_BITS == TOP_BITS)
+                total += sure
+                if hits != sure:
+                    for j in range(size):
+                        difference = event_word - words[word + j]
+                        hit = difference & TOP_BITS == TOP_BITS
+                        if hit and (difference - LOW_BITS) & TOP_BITS != TOP_BITS:
+                            id_ = ids[partial + j]
+                            for row in range(rows[id_], rows[id_ + 1]):
+                                key = key_x if attribute[row] == axis_x else key_y
+                                hit &= low[row] <= key <= high[row]
+                            total += hit
+            counts[begin + i] += total

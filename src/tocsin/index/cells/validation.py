@@ -1,0 +1,78 @@
+"""What matching relies on in stored cells, and `CellIndex.validate` checks."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tocsin.index.cells.layout import CHILD, FULL, HEAD, PARTIAL, WORDS, Cells
+from tocsin.jit import kernel
+from tocsin.model.validation import (
+    check_lengths,
+    check_numbers,
+    check_offsets,
+    check_within,
+    require,
+)
+
+
+def check_cells(g: Cells, size: int, attributes: int) -> None:
+    """Raise unless nodes have cells, and cells have lists, no longer than `size` conjunctions.
+
+    How keys become codes does not matter: codes are clamped to a node's cells.
+    """
+    nodes, cells = len(g.first_cell), len(g.heads) // HEAD - 1
+    check_lengths(g, 2, "attribute", "floats")
+    check_lengths(g, 1, "proven", "roots")
+    check_lengths(g, 2 * nodes, "low_key", "high_key", "origin", "scale", "across", "gap")
+    check_lengths(g, HEAD * (cells + 1), "heads")
+    check_within("attribute", g.attribute, -1, attributes)
+    check_within("roots", g.roots, 1, nodes + 1)
+    check_within("across", g.across, 1, cells + 1)
+    across_x, across_y = g.across[0::2], g.across[1::2]
+    require(
+        bool((across_x <= cells // across_y).all())
+        and g.first_cell[0] == 0
+        and np.array_equal(np.diff(g.first_cell, append=cells), across_x * across_y),
+        f"the nodes must have the {cells:,} cells one after the other",
+    )
+    heads = g.heads.reshape(-1, HEAD)
+    full, partial, words = heads[:, FULL], heads[:, PARTIAL], heads[:, WORDS]
+    check_offsets("heads", heads[:, FULL : PARTIAL + 1].reshape(-1), 2 * cells + 1, len(g.ids))
+    check_offsets("heads", words, cells, len(g.words))
+    require(
+        np.array_equal(np.diff(words), full[1:] - partial[:-1]),
+        "each entry of a partial list must have a word",
+    )
+    check_numbers("ids", g.ids, size, proven=bool(g.proven.all()))
+    most = find_most_candidates(g)
+    require(most >= 0, "a node below a cell must come after the cell's own")
+    require(
+        most <= size, f"an event finds {most:,} candidates, and there are {size:,} conjunctions"
+    )
+
+
+@kernel
+def find_most_candidates(g: Cells) -> int:
+    """Return how many candidates an event can find at most, in lists that are in range.
+
+    Counted from the last node to the first, so a child must come after its parent; -1 if one does
+    not. A box is in one root, and in one list on an event's path there: so cells that were built
+    never give more candidates than there are conjunctions.
+    """
+    across, first_cell, heads, roots = g.across, g.first_cell, g.heads, g.roots[0]
+    nodes = first_cell.shape[0]
+    most = np.zeros(nodes, np.int64)
+    for node in range(nodes - 1, -1, -1):
+        end = first_cell[node] + across[2 * node] * across[2 * node + 1]
+        for cell in range(first_cell[node], end):
+            head = HEAD * cell
+            child = np.int64(heads[head + CHILD])
+            found = np.int64(heads[head + PARTIAL]) - heads[head + FULL]
+            if child < 0:
+                found += np.int64(heads[head + HEAD]) - heads[head + PARTIAL]
+            elif node < child < nodes:
+                found += most[child]
+            else:
+                return -1
+            most[node] = max(most[node], found)
+    return most[:roots].sum()
