@@ -1,15 +1,15 @@
-"""The unit costs that indexes are chosen by, measured on this machine.
+"""Measure the unit costs, from which the planner estimates the cost of an event.
 
     python -m benchmarks.calibrate [--size tiny|full] [--write]
 
-An index estimates what an event costs as so many times each unit cost (`Index.cost`). Here an index
-is timed for each unit cost, over rules whose estimate is mostly that one; often also over rules
-that differ in little else, and the difference counts. The unit costs are those that make all of
-these estimates come true: as many equations as unknowns.
+An index estimates the cost of an event as a sum of multiples of unit costs (`Index.cost`). For each
+unit cost, an index is timed with rules whose estimate is mostly that unit cost, often in comparison
+with rules that differ in little else. The unit costs are the solution of a system of linear
+equations in which all estimates are equal to the measured times.
 
-One thread, one core; times are the best of several, all in turn. `--write` rewrites
-src/tocsin/index/unit_costs.py: a value in use stays unless the measured one is more than 2 times
-off. `tiny` only shows that it runs; its figures mean nothing.
+One thread on one core; times are the best of several repetitions, taking turns. `--write` rewrites
+src/tocsin/index/unit_costs.py; values in use stay unless the measured ones are more than 2 times
+off. `tiny` only shows that the benchmark runs; its figures mean nothing.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ import numpy as np
 import pyarrow as pa
 
 import tocsin
-from benchmarks.asking import Asked
+from benchmarks.index_search import IndexSearch
 from benchmarks.tables import Section, show
-from benchmarks.timing import Runner, alone, in_turn, timed
+from benchmarks.timing import Runner, run_in_turns, time_call, use_one_core
 from tocsin import jit
 from tocsin.engine.segment import Indexed, LiveSegment, Segment, none_removed
 from tocsin.index import unit_costs
@@ -39,12 +39,11 @@ from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.protocol import Index
 from tocsin.jit import freeze_fields
 from tocsin.model.conjunctions import Conjunctions, select
-from tocsin.model.keys import dense_keys
 
 FILE = Path(unit_costs.__file__)
 SIZES = {"tiny": (2_000, 200), "full": (100_000, 20_000)}  # rules, events
-AGREE = 2.0  # times: a value in use stays if the measured one is no further off
-PARTS = 8
+AGREE = 2.0  # values that differ by at most this factor agree; chosen
+PARTS = 8  # of a segment; chosen
 
 UNITS = {
     "LOOK": "exhaustive search: to compare one conjunction",
@@ -70,7 +69,7 @@ plans are the same on every machine.
 
 
 class Boxes(NamedTuple):
-    """Conjunctions that are boxes, and events that are points of the same domain."""
+    """Conjunctions that are boxes, and events that are points in the same domain."""
 
     conjunctions: Conjunctions
     points: np.ndarray  # [attributes, events] keys
@@ -78,9 +77,9 @@ class Boxes(NamedTuple):
 
 
 def boxes(n: int, events: int, *sides: float, cells: int = 0) -> Boxes:
-    """Return n boxes of these sides, anywhere in the unit square or cube.
+    """Return n random boxes with these sides in the unit square or cube.
 
-    With `cells`, bounds and points are whole numbers below that instead.
+    With `cells`, bounds and points are whole numbers below it instead.
     """
     rng = np.random.default_rng(len(sides))
     side = np.array(sides)[:, None]
@@ -105,11 +104,11 @@ def boxes(n: int, events: int, *sides: float, cells: int = 0) -> Boxes:
     return Boxes(boxes, points, np.full(len(sides), 0 if cells else 1, np.uint8))
 
 
-# ------------------------------------------------------------ what an estimate is made of
+# ------------------------------------------------------------ estimates
 
 
 @contextmanager
-def changed(name: str, value: float) -> Iterator[None]:
+def change_unit_cost(name: str, value: float) -> Iterator[None]:
     before = getattr(unit_costs, name)
     setattr(unit_costs, name, value)
     try:
@@ -119,43 +118,43 @@ def changed(name: str, value: float) -> Iterator[None]:
 
 
 def multiples(index: type[Index], sample: Sample) -> dict[str, float]:
-    """Return how many of each unit cost an index estimates; estimates are sums of these."""
-    found = {}
+    """Return the multiple of each unit cost in the estimate of an index."""
+    times = {}
     cost = index.cost(sample)
     assert cost is not None
     for name in UNITS:
         value = getattr(unit_costs, name)
-        with changed(name, 2 * value):
+        with change_unit_cost(name, 2 * value):
             more = index.cost(sample)
         assert more is not None
-        found[name] = (more.nanoseconds - cost.nanoseconds) / value
-    return found
+        times[name] = (more.nanoseconds - cost.nanoseconds) / value
+    return times
 
 
-# ------------------------------------------------------------ what is timed
+# ------------------------------------------------------------ timings
 
 
 class Timing:
-    """Nanoseconds an event, and how many of each unit cost they are estimated to be."""
+    """The nanoseconds per event, and the multiple of each unit cost in their estimate."""
 
     def __init__(self, name: str, call: Callable[[], Any], events: int, times: dict[str, float]):
-        self.runner, self.events, self.times = Runner(name, lambda: timed(call)), events, times
+        self.runner, self.events, self.times = Runner(name, lambda: time_call(call)), events, times
 
     @property
     def nanoseconds(self) -> float:
         return self.runner.seconds / self.events * 1e9
 
 
-def asking(index: type[Index], work: Boxes) -> Timing:
-    """Time an index asked with all events."""
+def time_search(index: type[Index], work: Boxes) -> Timing:
+    """Return the timing of an index with all events."""
     keys = dense_keys(work.points, np.arange(len(work.points)))
-    asked = Asked(index.build(work.conjunctions, work.floats), keys, len(work.floats))
+    search = IndexSearch(index.build(work.conjunctions, work.floats), keys, len(work.floats))
     times = multiples(index, Sample(work.conjunctions, work.floats))
-    return Timing(index.name, lambda: asked.match(asked.events), asked.events, times)
+    return Timing(index.name, lambda: search.match(search.events), search.events, times)
 
 
-def matching(parts: int, events: int) -> Timing:
-    """Time some dozen rules, of which an event matches a few, in one part or in several."""
+def time_parts(parts: int, events: int) -> Timing:
+    """Return the timing of a few dozen rules, of which an event matches some, in several parts."""
     rng = np.random.default_rng(parts)
     low = rng.random(8 * PARTS)
     rules = tocsin.Rules({"x": "number"}, index="exhaustive")
@@ -171,7 +170,7 @@ def matching(parts: int, events: int) -> Timing:
 
 
 class Measurement(NamedTuple):
-    """A timing, or how much longer it takes than another; most of it is one unit cost."""
+    """A timing, or its difference to another one; most of it is one unit cost."""
 
     timing: Timing
     without: Timing | None = None
@@ -182,75 +181,75 @@ class Measurement(NamedTuple):
 
     @property
     def times(self) -> list[float]:
-        less = self.without.times if self.without else {}
-        return [self.timing.times.get(name, 0) - less.get(name, 0) for name in UNITS]
+        subtracted = self.without.times if self.without else {}
+        return [self.timing.times.get(name, 0) - subtracted.get(name, 0) for name in UNITS]
 
 
-def measurements(rules: int, events: int) -> dict[str, Measurement]:
-    """Return what to measure for each unit cost."""
+def plan_measurements(rules: int, events: int) -> dict[str, Measurement]:
+    """Return the measurement for each unit cost."""
     few = max(events // 20, 10)  # for exhaustive search
-    apart = asking(Exhaustive, boxes(rules, few, 1e-7, 1e-7))
-    sparse, crowded = (asking(Grid, boxes(rules, events, side, side)) for side in (1e-3, 0.02))
-    narrow, wide = (asking(Intervals, boxes(rules, events, side)) for side in (1e-4, 0.02))
+    apart = time_search(Exhaustive, boxes(rules, few, 1e-7, 1e-7))
+    sparse, crowded = (time_search(Grid, boxes(rules, events, side, side)) for side in (1e-3, 0.02))
+    narrow, wide = (time_search(Intervals, boxes(rules, events, side)) for side in (1e-4, 0.02))
     small, large = (
-        asking(Rectangles, boxes(rules, events, side, side, cells=300)) for side in (0.01, 0.1)
+        time_search(Rectangles, boxes(rules, events, side, side, cells=300)) for side in (0.01, 0.1)
     )
     return {
         "LOOK": Measurement(apart),
-        "LOOK_TWICE": Measurement(asking(Exhaustive, boxes(rules, few, 0.1, 0.1)), apart),
+        "LOOK_TWICE": Measurement(time_search(Exhaustive, boxes(rules, few, 0.1, 0.1)), apart),
         "FIND": Measurement(sparse),
         "TEST": Measurement(crowded, sparse),
         "COPY": Measurement(wide, narrow),
         "RUN": Measurement(large, small),
-        "ACCEPT": Measurement(asking(Intervals, boxes(rules, events, 1e-3, 0.5))),
-        "PART": Measurement(matching(PARTS, events), matching(1, events)),
+        "ACCEPT": Measurement(time_search(Intervals, boxes(rules, events, 1e-3, 0.5))),
+        "PART": Measurement(time_parts(PARTS, events), time_parts(1, events)),
     }
 
 
-def measured(rules: int, events: int) -> dict[str, float]:
-    """Return all unit costs: those that make all estimates come true."""
-    found = measurements(rules, events)
-    timings = [t for m in found.values() for t in (m.timing, m.without) if t is not None]
-    in_turn(list({id(timing): timing.runner for timing in timings}.values()), 20)
-    times, nanoseconds = zip(*((m.times, m.nanoseconds) for m in found.values()))
+def measure(rules: int, events: int) -> dict[str, float]:
+    """Return the unit costs with which all estimates are equal to the measured times."""
+    measurements = plan_measurements(rules, events).values()
+    timings = [t for m in measurements for t in (m.timing, m.without) if t is not None]
+    run_in_turns(list({id(timing): timing.runner for timing in timings}.values()), 20)
+    times, nanoseconds = zip(*((m.times, m.nanoseconds) for m in measurements))
     return dict(zip(UNITS, np.linalg.solve(times, nanoseconds).tolist()))
 
 
-# ------------------------------------------------------------ what is kept
+# ------------------------------------------------------------ values in use
 
 
-def in_use() -> dict[str, float]:
+def values_in_use() -> dict[str, float]:
     return {name: getattr(unit_costs, name) for name in UNITS}
 
 
-def agrees(used: float, found: float) -> bool:
-    return used / AGREE <= found <= used * AGREE
+def agrees(used: float, measured: float) -> bool:
+    return used / AGREE <= measured <= used * AGREE
 
 
-def to_write(used: dict[str, float], found: dict[str, float]) -> dict[str, float]:
-    """Return the values in use, or what was measured where that differs much."""
-    if lost := [name for name, value in found.items() if value <= 0]:
-        raise SystemExit(f"{', '.join(lost)} came out below zero: is the machine busy? Run again.")
+def choose_values(used: dict[str, float], measured: dict[str, float]) -> dict[str, float]:
+    """Return the values in use, or the measured ones where they do not agree."""
+    if bad := [name for name, value in measured.items() if value <= 0]:
+        raise SystemExit(f"{', '.join(bad)} came out below zero: is the machine busy? Run again.")
     return {
-        name: value if agrees(value, found[name]) else float(f"{found[name]:.2g}")
+        name: value if agrees(value, measured[name]) else float(f"{measured[name]:.2g}")
         for name, value in used.items()
     }
 
 
-def text_of(values: dict[str, float]) -> str:
-    """Return the module that has these values."""
-    lines = [f"{name} = {values[name]!r}  # {words}" for name, words in UNITS.items()]
+def render_module(values: dict[str, float]) -> str:
+    """Return the source of the module with these values."""
+    lines = [f"{name} = {values[name]!r}  # {meaning}" for name, meaning in UNITS.items()]
     return "\n".join([HEAD, *lines, ""])
 
 
-def table(found: dict[str, float]) -> Section:
-    """Return the values in use beside those measured."""
+def compare(measured: dict[str, float]) -> Section:
+    """Return a table of the values in use and the measured ones."""
     headings = ("unit cost", "nanoseconds", "in use", "measured", "times", "agree")
     section = Section("Unit costs", *headings)
-    for name, used in in_use().items():
-        value = found[name]
+    for name, used in values_in_use().items():
+        value = measured[name]
         cells = f"{used:g}", f"{value:.2g}", f"{value / used:.2f}", agrees(used, value)
-        section.row(name, UNITS[name], *cells)
+        section.add_row(name, UNITS[name], *cells)
     return section
 
 
@@ -260,14 +259,14 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", help=f"rewrite {FILE.name}")
     arguments = parser.parse_args()
     if arguments.write and arguments.size != "full":
-        parser.error("what is measured at this size means nothing, and is not written")
-    alone()
+        parser.error("values measured at this size mean nothing and are not written")
+    use_one_core()
     tocsin.Rules({"x": "number"})  # imports all kernels
     jit.compile_all()
-    found = measured(*SIZES[arguments.size])
-    show(f"Unit costs of events, size {arguments.size}", [table(found)])
+    measured = measure(*SIZES[arguments.size])
+    show(f"Unit costs of events, size {arguments.size}", [compare(measured)])
     if arguments.write:
-        FILE.write_text(text_of(to_write(in_use(), found)))
+        FILE.write_text(render_module(choose_values(values_in_use(), measured)))
 
 
 if __name__ == "__main__":

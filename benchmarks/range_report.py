@@ -1,4 +1,4 @@
-"""The tables of the range benchmark: on the console, and as Markdown."""
+"""The tables of the range benchmark, on the console and as Markdown."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.range_workloads import Workload
-from benchmarks.tables import Section, milli, show, write
+from benchmarks.tables import Section, format_time, show, write
 
 
 class Document:
@@ -43,60 +43,67 @@ class Document:
             "build", "bytes per box", "time per event", "relative to the first",
         )  # fmt: skip
 
-    def workload(self, workload: Workload, build: float, rules, pairs, mine, peers) -> None:
-        """Add a workload: our runners (match, blocks, counts and perhaps pairs), and the peers'."""
+    def add_workload(
+        self, workload: Workload, build: float, rules, pairs, own_runners, peers
+    ) -> None:
+        """Add a workload; Tocsin's runners are match, blocks, counts and perhaps pairs."""
         name = workload.name
-        match, blocks, counts = mine[:3]
-        whole = milli(mine[3].seconds) if len(mine) > 3 else "not measured: too large"
-        best = nearest([p for p in peers if not p.counts])
+        match, blocks, counts, *with_events = own_runners
+        pairs_time = (
+            format_time(with_events[0].seconds) if with_events else "not measured: too large"
+        )
+        best = find_fastest([p for p in peers if not p.counts])
         ratio = best.seconds / match.seconds if best else 0.0
         index = " and ".join(part.index for part in rules.plan().parts)
-        self.summary.row(
+        self.summary.add_row(
             name, f"{pairs:,}", f"{build:.3f} s", f"{rules.nbytes / workload.rules:.0f}", index,
-            milli(match.seconds), described(best), f"{ratio:.1f} x",
+            format_time(match.seconds), describe(best), f"{ratio:.1f} x",
             f"at least {workload.target:g} x", ratio >= workload.target,
         )  # fmt: skip
         faster = [match.seconds / each.seconds for each in (blocks, counts)]
-        counting = nearest([p for p in peers if p.counts])
-        self.reuse.row(
-            name, milli(match.seconds), whole, milli(blocks.seconds), f"{faster[0]:.1f} x",
-            milli(counts.seconds), f"{faster[1]:.1f} x",
-            f"at least {workload.reused:g} x" if workload.reused else "",
-            min(faster) >= workload.reused if workload.reused else None,
-            described(counting), f"{counting.seconds / counts.seconds:.1f} x" if counting else "",
+        counting = find_fastest([p for p in peers if p.counts])
+        self.reuse.add_row(
+            name, format_time(match.seconds), pairs_time, format_time(blocks.seconds),
+            f"{faster[0]:.1f} x",
+            format_time(counts.seconds), f"{faster[1]:.1f} x",
+            f"at least {workload.reuse_target:g} x" if workload.reuse_target else "",
+            min(faster) >= workload.reuse_target if workload.reuse_target else None,
+            describe(counting), f"{counting.seconds / counts.seconds:.1f} x" if counting else "",
         )  # fmt: skip
         section = Section(
-            f"{name}: {workload.words}", "library", "index over the rules", "preparing the points",
-            "join", "total", "relative to Tocsin", "remark",
+            f"{name}: {workload.description}", "library", "index over the rules",
+            "preparing the points", "join", "total", "relative to Tocsin", "remark",
         )  # fmt: skip
-        for runner in mine:
-            section.row(f"tocsin {runner.name}", f"{build:.3f} s" if runner is match else "", "",
-                        "", milli(runner.seconds), "", "")  # fmt: skip
+        for runner in own_runners:
+            section.add_row(
+                f"tocsin {runner.name}", f"{build:.3f} s" if runner is match else "", "", "",
+                format_time(runner.seconds), "", "",
+            )  # fmt: skip
         for p in peers:
             ours = counts if p.counts else match
-            known = p.seconds < float("inf")
-            steps = [milli(t) if known and not p.estimated else "" for t in p.taken]
+            is_known = p.seconds < float("inf")
+            steps = [format_time(t) if is_known and not p.is_estimated else "" for t in p.best]
             if p.counts or not (p.peer and p.peer.first_step):
                 steps[0] = ""
             remarks = (
                 [*p.remarks, "written by hand, not a library"] if p.by_hand else list(p.remarks)
             )
             if steps[0]:
-                remarks.insert(0, f"{milli(p.taken[1])} without {p.peer.first_step}")
-            section.row(
+                remarks.insert(0, f"{format_time(p.best[1])} without {p.peer.first_step}")
+            section.add_row(
                 p.name, f"{p.build:.3f} s" if p.build else "", *steps,
-                milli(p.seconds) if known else "", f"{p.seconds / ours.seconds:.1f} x"
-                if known else "", "; ".join(remarks),
+                format_time(p.seconds) if is_known else "", f"{p.seconds / ours.seconds:.1f} x"
+                if is_known else "", "; ".join(remarks),
             )  # fmt: skip
         self.peers.append(section)
 
     @property
     def sections(self) -> list[Section]:
-        all_of_them = [
+        sections = [
             self.summary, self.reuse, self.regret, self.targets, self.growth, self.memory,
             *self.peers,
         ]  # fmt: skip
-        return [section for section in all_of_them if section.rows]
+        return [section for section in sections if section.rows]
 
     def show(self) -> None:
         show(f"Range matching, size {self.size}", self.sections)
@@ -123,14 +130,14 @@ class Document:
         write(path, head, self.sections)
 
 
-def nearest(peers: list[Any]) -> Any:
-    """Return the fastest that was measured; or that was estimated, if none was."""
-    real = [p for p in peers if not p.by_hand and p.seconds < float("inf")]
-    return min(real, key=lambda p: (p.estimated, p.seconds), default=None)
+def find_fastest(peers: list[Any]) -> Any:
+    """Return the fastest measured peer, or the fastest estimated one if none was measured."""
+    libraries = [p for p in peers if not p.by_hand and p.seconds < float("inf")]
+    return min(libraries, key=lambda p: (p.is_estimated, p.seconds), default=None)
 
 
-def described(runner: Any) -> str:
+def describe(runner: Any) -> str:
     if runner is None:
         return "none"
     name = runner.name.removesuffix(": counts")
-    return f"{name} {milli(runner.seconds)}" + (", estimated" if runner.estimated else "")
+    return f"{name} {format_time(runner.seconds)}" + (", estimated" if runner.is_estimated else "")

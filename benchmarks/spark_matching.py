@@ -25,25 +25,26 @@ SIZES = {"tiny": (20_000, 100, 2_000), "full": (10_000_000, 1_000, 1_000_000)}
 
 
 def identity(batches):
-    """Yield the kept column and one of the shape of a match."""
+    """Yield the kept column and a column of the type of ids."""
     for batch in batches:
         rules = pa.array(np.zeros(batch.num_rows, np.int64))
         yield pa.RecordBatch.from_arrays([batch.column(0), rules], ["event", "rule"])
 
 
-def seconds(frame) -> float:
+def time_write(frame) -> float:
     start = time.perf_counter()
     frame.write.format("noop").mode("overwrite").save()
     return time.perf_counter() - start
 
 
 def check(frame, rules, low, side) -> None:
-    """Compare the matches of a few events with NumPy's."""
+    """Compare the matches of a few events with those of NumPy."""
     table = frame.toArrow()
     x, y = table["x"].to_numpy()[:, None], table["y"].to_numpy()[:, None]
     inside = (low[0] <= x) & (x <= low[0] + side) & (low[1] <= y) & (y <= low[1] + side)
-    events, found = np.nonzero(inside)
-    expected = set(zip(table["event"].to_numpy()[events].tolist(), found.tolist(), strict=True))
+    events, inside_rules = np.nonzero(inside)
+    event_ids = table["event"].to_numpy()[events]
+    expected = set(zip(event_ids.tolist(), inside_rules.tolist(), strict=True))
     ours = tocsin.spark.match(frame, rules, keep=["event"]).toArrow()
     pairs = zip(ours["event"].to_pylist(), ours["rule"].to_pylist(), strict=True)
     assert expected
@@ -53,7 +54,7 @@ def check(frame, rules, low, side) -> None:
 def measure_matching(report: Report, events: int, rules_count: int, repetitions: int) -> None:
     spark = tocsin.spark.session(cores=2)
     rng = np.random.default_rng(3)
-    side = (1 / rules_count) ** 0.5  # squares that cover the domain once: a match an event
+    side = (1 / rules_count) ** 0.5  # squares that cover the domain once: one match per event
     low = rng.random((2, rules_count)) * (1 - side)
     rules = tocsin.Rules({"x": "number", "y": "number"})
     rules.add_many(
@@ -74,10 +75,10 @@ def measure_matching(report: Report, events: int, rules_count: int, repetitions:
     best = [float("inf")] * 2
     for _ in range(repetitions):
         for i, plan in enumerate((ours, peer)):
-            best[i] = min(best[i], seconds(plan))
-    what = f"{events:,} events x {rules_count:,} rules, {rate:.2f} matches per event"
-    report.against(what, best[0], best[1], "identity")
-    report.share("  speed relative to the identity", best[1] / best[0], 0.8)
+            best[i] = min(best[i], time_write(plan))
+    task = f"{events:,} events x {rules_count:,} rules, {rate:.2f} matches per event"
+    report.add_comparison(task, best[0], best[1], "identity")
+    report.add_share("  speed relative to the identity", best[1] / best[0], 0.8)
     spark.stop()
 
 
@@ -91,13 +92,13 @@ def measure_publishing(report: Report, rules_count: int) -> None:
         rules.save(path)
         store = tocsin.RuleStore(path)
         store.replace("rule-0", "x > 0.5")
-        took = []
+        seconds = []
         for i in range(1, 10):
             start = time.perf_counter()
             store.replace(f"rule-{i}", "x > 0.5 AND y < 0.5")
-            took.append(time.perf_counter() - start)
-    what = f"publish one changed rule of {rules_count:,} (median)"
-    report.target(what, float(np.median(took)), 0.05, "s")
+            seconds.append(time.perf_counter() - start)
+    task = f"publish one changed rule of {rules_count:,} (median)"
+    report.add_target(task, float(np.median(seconds)), 0.05, "s")
 
 
 def main() -> None:

@@ -43,7 +43,7 @@ REPETITIONS = 5
 
 
 def best(*calls: Callable[[], Any], repetitions: int = REPETITIONS) -> list[float]:
-    """Return the least seconds of each call, the calls taken in turn."""
+    """Return the least seconds of each call; the calls take turns."""
     seconds = [float("inf")] * len(calls)
     for _ in range(repetitions):
         for i, call in enumerate(calls):
@@ -86,7 +86,7 @@ def text_rules(n: int, rng: np.random.Generator) -> pa.Table:
 
 
 def sparse_rules(n: int, rng: np.random.Generator) -> pa.Table:
-    """Rules of 8 predicates over 400 attributes, ranges a tenth of the domain."""
+    """Return rules of 8 predicates over 400 attributes; ranges are a tenth of the domain."""
     start = rng.integers(0, 400, n)
     attribute = ((start[:, None] + np.arange(8) * 37) % 400).astype(np.int32).ravel()
     low = rng.random(8 * n)
@@ -100,7 +100,7 @@ def sparse_rules(n: int, rng: np.random.Generator) -> pa.Table:
 
 
 def numpy_blocks(low, high, events, rows, fold) -> list[Any]:
-    """The best blocked NumPy we could write: no temporaries, tiles that stay in cache."""
+    """Apply `fold` to blocks of matches; the fastest NumPy we know: no temporaries, small tiles."""
     n = low[0].shape[0]
     mask, other = np.empty((rows, n), bool), np.empty((rows, n), bool)
     out = []
@@ -120,8 +120,8 @@ def numpy_blocks(low, high, events, rows, fold) -> list[Any]:
 
 
 def numpy_count(low, high, events, rows=16) -> np.ndarray:
-    counted = numpy_blocks(low, high, events, rows, lambda m, _: np.count_nonzero(m, axis=1))
-    return np.concatenate(counted)
+    counts = numpy_blocks(low, high, events, rows, lambda m, _: np.count_nonzero(m, axis=1))
+    return np.concatenate(counts)
 
 
 def numpy_match(low, high, events, rows=16) -> tuple[np.ndarray, np.ndarray]:
@@ -130,8 +130,8 @@ def numpy_match(low, high, events, rows=16) -> tuple[np.ndarray, np.ndarray]:
     def pairs(mask, start):
         return divmod(np.flatnonzero(mask) + start * n, n)
 
-    found = numpy_blocks(low, high, events, rows, pairs)
-    return np.concatenate([e for e, _ in found]), np.concatenate([r for _, r in found])
+    blocks = numpy_blocks(low, high, events, rows, pairs)
+    return np.concatenate([e for e, _ in blocks]), np.concatenate([r for _, r in blocks])
 
 
 # ------------------------------------------------------------ measurements
@@ -142,17 +142,17 @@ class Report:
         self.title, self.source, self.size = title, source, size
         self.rows: list[tuple[str, str, str, str]] = []
 
-    def against(self, what: str, ours: float, peer: float, name: str) -> None:
+    def add_comparison(self, task: str, ours: float, peer: float, name: str) -> None:
         ratio = f"{peer / ours:.1f} x"
-        self.rows.append((what, f"{ours * 1e3:,.1f} ms", f"{name} {peer * 1e3:,.1f} ms", ratio))
+        self.rows.append((task, f"{ours * 1e3:,.1f} ms", f"{name} {peer * 1e3:,.1f} ms", ratio))
 
-    def target(self, what: str, ours: float, target: float, unit: str) -> None:
+    def add_target(self, task: str, ours: float, target: float, unit: str) -> None:
         row = f"{ours:,.3g} {unit}", f"target {target:g} {unit}", f"{target / ours:.1f} x"
-        self.rows.append((what, *row))
+        self.rows.append((task, *row))
 
-    def share(self, what: str, ours: float, target: float) -> None:
+    def add_share(self, task: str, ours: float, target: float) -> None:
         row = f"{ours:.0%}", f"target at least {target:.0%}", f"{ours / target:.1f} x"
-        self.rows.append((what, *row))
+        self.rows.append((task, *row))
 
     def show(self) -> None:
         table = Table(title=f"{self.title}, size {self.size}")
@@ -186,7 +186,7 @@ def measure_import(report: Report) -> None:
         float(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout)
         for _ in range(REPETITIONS)
     ]
-    report.target("import tocsin", min(seconds), 0.3, "s")
+    report.add_target("import tocsin", min(seconds), 0.3, "s")
 
 
 def measure_loading(report: Report, size: dict[str, int], rng: np.random.Generator) -> None:
@@ -197,34 +197,33 @@ def measure_loading(report: Report, size: dict[str, int], rng: np.random.Generat
         ("texts", "conditions of 20 shapes, as text", text_rules, schema, 10.0),
         ("sparse", "sparse rules with 8 predicates, in long form", sparse_rules, kinds, 10.0),
     ]
-    for name, what, make, attributes, target in cases:
+    for name, task, make, attributes, target in cases:
         table = make(size[name], rng)
-        held = []
+        last = []
 
-        def load(attributes=attributes, table=table, held=held):
-            held[:] = [tocsin.Rules(attributes)]
-            held[0].add_many(table)
+        def load(attributes=attributes, table=table, last=last):
+            last[:] = [tocsin.Rules(attributes)]
+            last[0].add_many(table)
 
         (seconds,) = best(load, repetitions=3)
-        report.target(f"{size[name]:,} {what}", seconds, target, "s")
+        report.add_target(f"{size[name]:,} {task}", seconds, target, "s")
         if name == "boxes":
-            bytes_each = held[0].nbytes / size[name]
-            what = "  memory without ids and texts, index chosen automatically"
-            report.target(what, bytes_each, 150, "bytes/rule")
+            bytes_each = last[0].nbytes / size[name]
+            task = "  memory without ids and texts, index chosen automatically"
+            report.add_target(task, bytes_each, 150, "bytes/rule")
             plain = tocsin.Rules(attributes, index="exhaustive")
             plain.add_many(table)
             bytes_each = plain.nbytes / size[name]
-            report.target('  the same, index="exhaustive"', bytes_each, 100, "bytes/rule")
+            report.add_target('  the same, index="exhaustive"', bytes_each, 100, "bytes/rule")
 
 
 def measure_keys(report: Report, n: int, rng: np.random.Generator) -> None:
-    from tocsin.model.columns import write_number_keys
 
     values, out = rng.normal(size=n), np.empty(n, np.int64)
     (reused,) = best(lambda: write_number_keys(values, out))
     (fresh,) = best(lambda: write_number_keys(values, np.empty(n, np.int64)))
-    report.target(f"convert {n:,} numbers to keys, new memory", fresh, 0.1, "s")
-    report.target("  the same, reused memory", reused, 0.1, "s")
+    report.add_target(f"convert {n:,} numbers to keys, new memory", fresh, 0.1, "s")
+    report.add_target("  the same, reused memory", reused, 0.1, "s")
 
 
 def measure_exhaustive(report: Report, n: int, rng: np.random.Generator) -> None:
@@ -243,24 +242,24 @@ def measure_exhaustive(report: Report, n: int, rng: np.random.Generator) -> None
     assert np.array_equal(ours[0], peer_events)
     assert np.array_equal(ours[1], peer_rules)
     assert np.array_equal(rules.count(arrow, threads=1), numpy_count(low, high, events))
-    # The peer gets its best tile.
+    # NumPy uses its best tile size.
     tiles = (4, 8, 16, 32, 64)
-    what = f"{n:,} rules x {n:,} events, two attributes"
+    task = f"{n:,} rules x {n:,} events, two attributes"
     counts = best(
         lambda: rules.count(arrow, threads=1),
         *[lambda r=r: numpy_count(low, high, events, r) for r in tiles],
     )
-    report.against(f"count, {what}", counts[0], min(counts[1:]), "blocked NumPy")
+    report.add_comparison(f"count, {task}", counts[0], min(counts[1:]), "blocked NumPy")
     pairs = best(
         lambda: rules.match(arrow, threads=1),
         *[lambda r=r: numpy_match(low, high, events, r) for r in tiles],
     )
-    report.against(f"match, {what}", pairs[0], min(pairs[1:]), "blocked NumPy")
+    report.add_comparison(f"match, {task}", pairs[0], min(pairs[1:]), "blocked NumPy")
 
 
 def measure_sparse(report: Report, n: int, rng: np.random.Generator) -> None:
-    """Rules of 8 and events of 15 out of 400 attributes, against comparing all 400."""
-    events_count = max(50, n // 20)  # the dense peer is slow: fewer events, the same per event
+    """Measure rules of 8 and events of 15 out of 400 attributes; NumPy compares all 400."""
+    events_count = max(50, n // 20)  # fewer events, because the dense peer is slow
     table = sparse_rules(n, rng)
     rules = tocsin.Rules(dict.fromkeys(NAMES, "number"), index="exhaustive")
     rules.add_many(table)
@@ -269,31 +268,31 @@ def measure_sparse(report: Report, n: int, rng: np.random.Generator) -> None:
     rule = table["id"].to_numpy()
     low[attribute, rule] = table["low"].to_numpy()
     high[attribute, rule] = table["high"].to_numpy()
-    # An event mentions what a rule asks for, so that some match, and 7 attributes more.
+    # An event has the attributes of a rule, so that some match, and 7 more.
     dense = np.full((400, events_count), np.nan)
     maps = []
     for e in range(events_count):
         source = e % n
-        mine = attribute[source * 8 : source * 8 + 8]
-        dense[mine, e] = low[mine, source] + 0.05
+        tested = attribute[source * 8 : source * 8 + 8]
+        dense[tested, e] = low[tested, source] + 0.05
         dense[rng.choice(400, 7, replace=False), e] = rng.random(7)
         present = np.flatnonzero(~np.isnan(dense[:, e]))
         maps.append([(NAMES[i], dense[i, e]) for i in present])
     arrow = pa.table({"attributes": pa.array(maps, pa.map_(pa.string(), pa.float64()))})
 
-    # Missing is -infinity: within the bounds (-infinity, infinity) of what a rule does not
-    # test, and below those of what it does.
-    seen = list(np.where(np.isnan(dense), -np.inf, dense))
+    # Missing values are -infinity: inside the bounds (-infinity, infinity) of attributes that a
+    # rule does not test, and outside the bounds of those that it tests.
+    values = list(np.where(np.isnan(dense), -np.inf, dense))
     lows, highs = list(low), list(high)
 
-    assert np.array_equal(rules.count(arrow, threads=1), numpy_count(lows, highs, seen))
+    assert np.array_equal(rules.count(arrow, threads=1), numpy_count(lows, highs, values))
     ours, *peer = best(
         lambda: rules.count(arrow, threads=1),
-        *[lambda r=r: numpy_count(lows, highs, seen, r) for r in (4, 16, 64)],
+        *[lambda r=r: numpy_count(lows, highs, values, r) for r in (4, 16, 64)],
         repetitions=3,
     )
-    what = f"count, {n:,} sparse rules x {events_count:,} events, 8 of 400 attributes"
-    report.against(what, ours, min(peer), "dense NumPy")
+    task = f"count, {n:,} sparse rules x {events_count:,} events, 8 of 400 attributes"
+    report.add_comparison(task, ours, min(peer), "dense NumPy")
 
 
 def main() -> None:

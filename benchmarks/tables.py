@@ -1,4 +1,4 @@
-"""Tables of benchmarks, on the console and as Markdown."""
+"""Tables of results, on the console and as Markdown."""
 
 from __future__ import annotations
 
@@ -10,27 +10,28 @@ from rich.console import Console
 from rich.table import Table
 
 
-def milli(seconds: float) -> str:
+def format_time(seconds: float) -> str:
     return f"{seconds * 1e3:,.1f} ms" if seconds < 10 else f"{seconds:,.1f} s"
 
 
 class Section:
-    """A table under a title; the last cell of a row may be whether its target is met."""
+    """A table with a title; the last cell of a row may tell whether its target is met."""
 
     def __init__(self, title: str, *headings: str, note: str = ""):
         self.title, self.headings, self.note = title, headings, note
         self.rows: list[tuple[str, ...]] = []
 
-    def row(self, *cells: Any) -> None:
-        words = {True: "yes", False: "**no**", None: ""}
-        self.rows.append(tuple(c if isinstance(c, str) else words[c] for c in cells))
+    def add_row(self, *cells: Any) -> None:
+        texts = {True: "yes", False: "**no**", None: ""}
+        self.rows.append(tuple(c if isinstance(c, str) else texts[c] for c in cells))
         assert len(cells) == len(self.headings)
 
-    def at_most(self, what: str, ours: float, target: float, unit: str) -> None:
-        self.row(what, f"{ours:,.3g} {unit}", f"at most {target:g}", bool(ours <= target))
+    def add_limit(self, task: str, value: float, target: float, unit: str) -> None:
+        """Add a row for a value that must be at most `target`."""
+        self.add_row(task, f"{value:,.3g} {unit}", f"at most {target:g}", bool(value <= target))
 
-    def plain(self, what: str, ours: str) -> None:
-        self.row(what, ours, "", None)
+    def add_value(self, task: str, value: str) -> None:
+        self.add_row(task, value, "", None)
 
     def show(self, console: Console) -> None:
         table = Table(title=self.title, title_justify="left")
@@ -40,7 +41,7 @@ class Section:
             table.add_row(*(cell.replace("*", "") for cell in row))
         console.print(table)
 
-    def lines(self) -> list[str]:
+    def to_markdown(self) -> list[str]:
         head = ["", f"## {self.title}", ""] + ([self.note, ""] if self.note else [])
         ruler = "|---|" + "---:|" * (len(self.headings) - 1)
         rows = (" | ".join(cell.strip() for cell in row) for row in self.rows)
@@ -55,7 +56,7 @@ def show(title: str, sections: Sequence[Section]) -> None:
 
 
 def write(path: Path, head: Sequence[str], sections: Sequence[Section]) -> None:
-    """Write tables; of an earlier document with the same head what these do not have stays."""
+    """Write tables; rows of an earlier document with the same head stay unless measured again."""
     merged = {section.title: section for section in read(path, head)}
     for section in sections:
         new = Section(section.title, *section.headings, note=section.note)
@@ -67,24 +68,24 @@ def write(path: Path, head: Sequence[str], sections: Sequence[Section]) -> None:
         merged[section.title] = new
     titles = [section.title for section in sections]
     if not set(merged) <= set(titles):
-        titles = list(merged)  # some were not measured: where they all stand stays
-    lines = [line for title in titles for line in merged[title].lines()]
+        titles = list(merged)  # some were not measured: keep the order of the document
+    lines = [line for title in titles for line in merged[title].to_markdown()]
     path.write_text("\n".join([*head, *lines]) + "\n")
 
 
 def read(path: Path, head: Sequence[str]) -> list[Section]:
-    """Return the tables of a document that `write` has written under this head."""
+    """Return the tables of a document that `write` wrote with this head."""
     if not path.exists():
         return []
     above, *parts = path.read_text().split("\n\n## ")
     if above != "\n".join(head):
         return []
-    found: list[Section] = []
+    sections: list[Section] = []
     for part in parts:
         title, *lines = part.split("\n")
         cells = (line[1:-1].split(" | ") for line in lines if line.startswith("| "))
         rows = [tuple(cell.strip() for cell in row) for row in cells]
         notes = [line for line in lines if line and not line.startswith("|")]
-        found.append(Section(title, *rows[0], note="\n".join(notes)))
-        found[-1].rows = rows[1:]
-    return found
+        sections.append(Section(title, *rows[0], note="\n".join(notes)))
+        sections[-1].rows = rows[1:]
+    return sections

@@ -2,9 +2,9 @@
 
     python -m benchmarks.threads [--size tiny|full] [--only W2,W5,B] [--out FILE]
 
-The workloads are those of `benchmarks.range_workloads` and `benchmarks.boolean_workloads`. Both
-take turns; what they find is compared, with its order. `tiny` only shows that it runs; its figures
-mean nothing.
+The workloads are those of `benchmarks.range_workloads` and `benchmarks.boolean_workloads`. One and
+two threads take turns; their results are compared, including the order. `tiny` only shows that the
+benchmark runs; its figures mean nothing.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ import numpy as np
 import tocsin
 from benchmarks.boolean_workloads import World, family
 from benchmarks.range_workloads import WORKLOADS, point_table
-from benchmarks.tables import Section, milli, show, write
-from benchmarks.timing import say, timed, touch, versions
+from benchmarks.tables import Section, format_time, show, write
+from benchmarks.timing import log, package_versions, time_call, touch_memory
 from tocsin import jit
 
 THREADS = 2
-TARGET = 1.7
+TARGET = 1.7  # speed-up with two threads
 REPETITIONS = 5
 SIZES: dict[str, dict[str, tuple[int, int]]] = {  # events, rules
     "tiny": {"W2": (10_000, 500), "W5": (10_000, 1_000), "B": (9_000, 1_000)},
@@ -36,31 +36,32 @@ SIZES: dict[str, dict[str, tuple[int, int]]] = {  # events, rules
 }
 
 
-def measure(section: Section, what: str, ask: Callable[[int], Any], room: int = 0) -> None:
-    """Time `ask(threads)` in turn; `room` are the bytes of a result."""
-    check(what, ask(1), ask(THREADS))
-    took: dict[int, list[float]] = {1: [], THREADS: []}
+def measure(section: Section, task: str, run: Callable[[int], Any], room: int = 0) -> None:
+    """Time `run(threads)`, taking turns; `room` is the size of a result in bytes."""
+    check(task, run(1), run(THREADS))
+    times: dict[int, list[float]] = {1: [], THREADS: []}
     for _ in range(REPETITIONS):
-        for threads, seconds in took.items():
-            touch(room)
-            seconds.append(timed(lambda threads=threads: ask(threads))[1])
-    each = [one / several for one, several in zip(*took.values(), strict=True)]
-    one, several = (median(seconds) for seconds in took.values())
-    section.row(
-        what, milli(one), milli(several), f"{one / several:.2f} x",
-        f"{min(each):.2f} to {max(each):.2f}", f"at least {TARGET} x", one / several >= TARGET,
+        for threads, seconds in times.items():
+            touch_memory(room)
+            seconds.append(time_call(lambda threads=threads: run(threads))[1])
+    ratios = [one / several for one, several in zip(*times.values(), strict=True)]
+    one, several = (median(seconds) for seconds in times.values())
+    section.add_row(
+        task, format_time(one), format_time(several), f"{one / several:.2f} x",
+        f"{min(ratios):.2f} to {max(ratios):.2f}", f"at least {TARGET} x", one / several >= TARGET,
     )  # fmt: skip
 
 
-def check(what: str, one: Any, several: Any) -> None:
+def check(task: str, one: Any, several: Any) -> None:
+    """Raise unless two results are equal, including their order."""
     if isinstance(one, np.ndarray):
-        assert np.array_equal(one, several), what
+        assert np.array_equal(one, several), task
         return
-    assert np.array_equal(one.offsets, several.offsets), what
-    assert np.array_equal(one.rules, several.rules), what
+    assert np.array_equal(one.offsets, several.offsets), task
+    assert np.array_equal(one.rules, several.rules), task
     if one.scores is not None:
-        assert np.array_equal(one.scores, several.scores), what
-    assert one.counters == several.counters, what
+        assert np.array_equal(one.scores, several.scores), task
+    assert one.counters == several.counters, task
 
 
 def measure_ranges(section: Section, name: str, events: int, rules_count: int) -> None:
@@ -68,13 +69,12 @@ def measure_ranges(section: Section, name: str, events: int, rules_count: int) -
     rules = tocsin.Rules(workload.schema)
     rules.add_many(workload.rule_table())
     points = point_table(workload.points)
-    what = f"{name}, {events:,} events x {rules_count:,} rules"
-    counts = lambda threads: rules.count(points, threads=threads)  # noqa: E731
-    pairs = int(counts(1).sum())
-    measure(section, f"{what}: count", counts, 8 * events)
-    if pairs < 1 << 28:  # W5 has thousands of matches an event
+    task = f"{name}, {events:,} events x {rules_count:,} rules"
+    pairs = int(rules.count(points).sum())
+    measure(section, f"{task}: count", lambda t: rules.count(points, threads=t), 8 * events)
+    if pairs < 1 << 28:  # W5 has thousands of matches per event
         room = 8 * events + 4 * pairs
-        measure(section, f"{what}: match", lambda t: rules.match(points, threads=t), room)
+        measure(section, f"{task}: match", lambda t: rules.match(points, threads=t), room)
 
 
 def measure_boolean(section: Section, name: str, events: int, rules_count: int) -> None:
@@ -82,17 +82,17 @@ def measure_boolean(section: Section, name: str, events: int, rules_count: int) 
     rules = tocsin.Rules(world.schema)
     rules.add_many(world.rule_table(world.rules(rules_count, weighted=True)))
     table = world.event_table(world.events(events))
-    what = f"{name}, {events:,} events x {rules_count:,} rules"
+    task = f"{name}, {events:,} events x {rules_count:,} rules"
     room = 4 * int(rules.count(table).sum())
-    measure(section, f"{what}: match", lambda t: rules.match(table, threads=t), room)
-    measure(section, f"{what}: top 5", lambda t: rules.top(table, 5, threads=t))
+    measure(section, f"{task}: match", lambda t: rules.match(table, threads=t), room)
+    measure(section, f"{task}: top 5", lambda t: rules.top(table, 5, threads=t))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=SIZES, default="full")
     parser.add_argument("--out", type=Path, help="also write the table as Markdown")
-    parser.add_argument("--only", help="some of W2, W5 and B, with commas between")
+    parser.add_argument("--only", help="comma-separated: W2, W5, B")
     arguments = parser.parse_args()
     sizes = SIZES[arguments.size]
     tocsin.Rules({"x": "number"})  # imports all kernels
@@ -102,7 +102,7 @@ def main() -> None:
         "target", "met",
     )  # fmt: skip
     for name in arguments.only.split(",") if arguments.only else sizes:
-        say(name)
+        log(name)
         (measure_ranges if name in WORKLOADS else measure_boolean)(section, name, *sizes[name])
         gc.collect()
     show(f"Threads, size {arguments.size}", [section])
@@ -117,7 +117,7 @@ def main() -> None:
             "matches, their order and the counters are the same.",
             "",
             f"Size {arguments.size}; {platform.machine()}, {len(os.sched_getaffinity(0))} cores,",
-            f"Python {platform.python_version()}, {versions('numpy numba pyarrow')}.",
+            f"Python {platform.python_version()}, {package_versions('numpy numba pyarrow')}.",
         ]
         write(arguments.out, head, [section])
 

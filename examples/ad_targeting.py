@@ -41,18 +41,18 @@ CAMPAIGNS = [
 ]
 
 VISITOR = {"credit_score": 732, "visits": 17, "age": 27}
-# How much each counts for this visitor; the paper's has no region.
-HOW_MUCH = {"credit_score": 0.2, "visits": 0.2, "age": 0.6, "region": 0.1}
+# The visitor's weights; the example in the paper has no region.
+WEIGHTS = {"credit_score": 0.2, "visits": 0.2, "age": 0.6, "region": 0.1}
 
 
-def background(n: int) -> list[dict]:
-    """Return n random campaigns, each for a narrow group in one region; always the same ones."""
+def random_campaigns(n: int) -> list[dict]:
+    """Return n random campaigns, each for a small group in one region; they are seeded."""
     rng = random.Random(1)
-    made = []
+    campaigns = []
     for number in range(n):
         score, age = rng.randrange(300, 850), rng.randrange(18, 90)
         weights = {name: round(0.4 * rng.random(), 2) for name in ("credit_score", "age", "region")}
-        made.append(
+        campaigns.append(
             {
                 "id": f"campaign {number}",
                 "where": f"credit_score BETWEEN {score} AND {score + 40} AND "
@@ -60,19 +60,19 @@ def background(n: int) -> list[dict]:
                 "weights": weights,
             }
         )
-    return made
+    return campaigns
 
 
 def main(campaigns: int = 100_000) -> None:
     """Add the campaigns, find the three best and explain the result."""
     rules = tocsin.Rules(SCHEMA)
     start = time.perf_counter()
-    rules.add_many(CAMPAIGNS + background(campaigns - len(CAMPAIGNS)))
+    rules.add_many(CAMPAIGNS + random_campaigns(campaigns - len(CAMPAIGNS)))
     print(f"{len(rules):,} campaigns in {time.perf_counter() - start:.1f} s")
     print(rules.plan())
 
-    visitor, weights = VISITOR | {"region": "r7"}, HOW_MUCH
-    best = rules.top(visitor, k=3, weights=weights)
+    visitor = VISITOR | {"region": "r7"}
+    best = rules.top(visitor, k=3, weights=WEIGHTS)
     print(f"\n{visitor}\n")
     for row in best.to_arrow().to_pylist():
         print(f"  {row['score']:.3f}  {row['rule']}")
@@ -80,10 +80,10 @@ def main(campaigns: int = 100_000) -> None:
     first, second = best.to_arrow()["rule"].to_pylist()[:2]
     print(f"\nWhy {second!r} lost to {first!r}:\n")
     for name in (first, second):
-        print(rules.explain(visitor, name, weights))
+        print(rules.explain(visitor, name, WEIGHTS))
 
     print("\nAnd one that does not match at all:\n")
-    print(rules.explain(visitor, "mortgage", weights))
+    print(rules.explain(visitor, "mortgage", WEIGHTS))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import time
 import tocsin.spark
 
 
-def city(spark, events: int, fences: int):
+def generate_city(spark, events: int, fences: int):
     """Return events (event, x, y) and fences (id, x_low, x_high, y_low, y_high) in [0, 1]^2."""
     side = "0.002 + 0.018 * rand(3)"
     points = spark.range(events, numPartitions=8).selectExpr(
@@ -33,34 +33,34 @@ def city(spark, events: int, fences: int):
 INSIDE = "x BETWEEN x_low AND x_high AND y BETWEEN y_low AND y_high"
 
 
-def as_sql(points, boxes):
+def join_on_condition(points, boxes):
     """Join on the condition itself."""
     from pyspark.sql.functions import broadcast, expr
 
     return points.join(broadcast(boxes), expr(INSIDE)).select("event", "id")
 
 
-def binned(points, boxes, bins: int):
+def join_on_bins(points, boxes, bins: int):
     """Join on squares, then filter by the condition."""
     from pyspark.sql.functions import broadcast, expr
 
     squares = boxes.selectExpr(
         "*", f"explode(sequence(int(x_low * {bins}), int(x_high * {bins}))) AS i"
     ).selectExpr("*", f"explode(sequence(int(y_low * {bins}), int(y_high * {bins}))) AS j")
-    placed = points.selectExpr("*", f"int(x * {bins}) AS i", f"int(y * {bins}) AS j")
-    joined = placed.join(broadcast(squares), ["i", "j"])
+    binned_points = points.selectExpr("*", f"int(x * {bins}) AS i", f"int(y * {bins}) AS j")
+    joined = binned_points.join(broadcast(squares), ["i", "j"])
     return joined.where(expr(INSIDE)).select("event", "id")
 
 
-def with_tocsin(points, boxes):
+def match_with_tocsin(points, boxes):
     """Match the points with the boxes."""
     return tocsin.spark.match(points, boxes, keep=["event"])
 
 
-def timed(make) -> tuple[float, int]:
+def run(make_frame) -> tuple[float, int]:
     """Return the seconds for planning and running, and the number of pairs."""
     start = time.perf_counter()
-    pairs = make().count()
+    pairs = make_frame().count()
     return time.perf_counter() - start, pairs
 
 
@@ -71,20 +71,21 @@ def main() -> None:
     parser.add_argument("--fences", type=int, default=5_000)
     arguments = parser.parse_args()
     spark = tocsin.spark.session()
-    points, boxes = city(spark, arguments.events, arguments.fences)
+    points, boxes = generate_city(spark, arguments.events, arguments.fences)
     few = points.limit(1000)
-    ways = {"a join on the condition": lambda p: as_sql(p, boxes)}
+    ways = {"a join on the condition": lambda p: join_on_condition(p, boxes)}
     for bins in (30, 60, 120):
-        ways[f"a join on {bins} x {bins} squares"] = lambda p, bins=bins: binned(p, boxes, bins)
-    ways["tocsin.spark.match"] = lambda p: with_tocsin(p, boxes)
+        name = f"a join on {bins} x {bins} squares"
+        ways[name] = lambda p, bins=bins: join_on_bins(p, boxes, bins)
+    ways["tocsin.spark.match"] = lambda p: match_with_tocsin(p, boxes)
     print(f"{arguments.events:,} events, {arguments.fences:,} fences")
-    found = set()
-    for name, make in ways.items():
-        timed(lambda make=make: make(few))  # Spark's own warming up is not the point
-        seconds, pairs = timed(lambda make=make: make(points))
-        found.add(pairs)
+    counts = set()
+    for name, join in ways.items():
+        run(lambda join=join: join(few))  # warm up Spark
+        seconds, pairs = run(lambda join=join: join(points))
+        counts.add(pairs)
         print(f"  {name:<28} {seconds:7.1f} s   {pairs:,} pairs", flush=True)
-    assert len(found) == 1, "the three must agree"
+    assert len(counts) == 1, "all ways must find the same number of pairs"
 
 
 if __name__ == "__main__":

@@ -1,1 +1,1 @@
-"""The papers' own figures, measured again: one module a paper, one command for all."""
+"""The papers' figures, measured again: one module per paper, one command for all."""

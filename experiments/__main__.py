@@ -2,8 +2,8 @@
 
 python -m experiments [--size tiny|full] [--only NAME] [--out FOLDER]
 
-`tiny` only shows that the experiments run, and writes to build/ unless told otherwise; its verdicts
-mean nothing.
+`tiny` only shows that the experiments run, and writes to build/ by default; its verdicts mean
+nothing.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--size", choices=("tiny", "full"), default="full")
     parser.add_argument("--only", choices=FIGURES, action="append")
     parser.add_argument("--out", type=Path, help="docs, or build for a tiny size")
-    asked = parser.parse_args(arguments)
-    out = asked.out or Path("docs" if asked.size == "full" else "build")
+    options = parser.parse_args(arguments)
+    out = options.out or Path("docs" if options.size == "full" else "build")
     folder = out / "experiments"
     folder.mkdir(parents=True, exist_ok=True)
-    kept = folder / "findings.json"
-    records = json.loads(kept.read_text()) if kept.exists() else {}
-    for name in asked.only or FIGURES:
+    findings = folder / "findings.json"
+    records = json.loads(findings.read_text()) if findings.exists() else {}
+    for name in options.only or FIGURES:
         start = time.perf_counter()
-        finding = FIGURES[name](asked.size)
+        finding = FIGURES[name](options.size)
         finding.picture.savefig(folder / f"{name}.png")
         drawing.plt.close(finding.picture)
-        records[name] = {**finding.record(), "size": asked.size}
+        records[name] = {**finding.record(), "size": options.size}
         print(f"{time.perf_counter() - start:6.1f} s  {name}: {finding.line}", flush=True)
     records = {name: records[name] for name in FIGURES if name in records}
-    kept.write_text(json.dumps(records, indent=1) + "\n")
-    (out / "experiments.md").write_text(page(records))
+    findings.write_text(json.dumps(records, indent=1) + "\n")
+    (out / "experiments.md").write_text(render_page(records))
 
 
-def page(records: dict[str, dict[str, Any]]) -> str:
-    """Return the page."""
+def render_page(records: dict[str, dict[str, Any]]) -> str:
+    """Return the page as Markdown."""
     lines = [
         "# The papers' figures, measured again",
         "",

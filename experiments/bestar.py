@@ -1,8 +1,7 @@
-"""The BE*-tree against what its paper compares it with: Sadoghi, Jacobsen, section VII.
+"""The figures of the BE*-tree's paper: Sadoghi, Jacobsen, section VII.
 
 Workloads are those of `benchmarks.boolean_workloads`, with the settings of Table III at a smaller
-size. SCAN tests every rule in turn; Tocsin's exhaustive index, which skips whole blocks, is beside
-it. The k-index is `experiments.kindex`; the BE-tree is the BE*-tree with rigid cuts.
+size. The structures are in `experiments.bestar_sweeps`.
 
 The paper's DBLP data is not available. Two text-like workloads replace it. A word is an attribute
 (of 677, as the paper's first letters; Zipf) and a value (of 26^3). It has three forms that are
@@ -18,15 +17,27 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.asking import Asked, check_same, grown
 from benchmarks.boolean_workloads import Setting, World, family
+from benchmarks.index_search import IndexSearch, build_by_insertion
 from experiments import drawing
-from experiments.kindex import KIndex
-from experiments.measuring import Structure, best, check_equal, search_times
+from experiments.bestar_sweeps import (
+    BE,
+    BULK,
+    KEYED,
+    KINDEX,
+    SCAN,
+    STAR,
+    Series,
+    check_averages,
+    describe_own_indexes,
+    draw_series,
+    reached,
+    saved,
+    sweep,
+)
+from experiments.measuring import best, check_equal, search_times
 from experiments.verdicts import Check, Finding, at_least, at_most
 from tocsin.index.registry import INDEXES
-from tocsin.model.conjunctions import Conjunctions
-from tocsin.model.keys import EventBatch
 
 _SIZES: dict[str, dict[str, Any]] = {
     "tiny": dict(
@@ -47,10 +58,6 @@ _SIZES: dict[str, dict[str, Any]] = {
     ),
 }  # fmt: skip
 
-_SCAN, _KINDEX, _BE, _BULK, _STAR, _KEYED, _EXHAUSTIVE = (
-    "SCAN", "k-index", "BE-tree", "BE*-tree, bulk", "BE*-tree", "keyed (Tocsin)",
-    "exhaustive (Tocsin)",
-)  # fmt: skip
 _TEXTS = {
     "author": Setting(
         dimensions=677, cardinality=26**3, clusters=26, cluster_size=3, zipf=1.0, width=(2, 3),
@@ -62,142 +69,15 @@ _TEXTS = {
     ),
 }  # fmt: skip
 _CASES = {"uniform": family("A", False), "Zipf": family("A", True), **_TEXTS}
-_PAIRS = 200_000  # so many are found by all events together, roughly: the more, the fewer events
 _HOW = (
     "A percentage is the share of time saved; the check passes if at least half of the paper's "
     "percentage is reached. Events are keys, memory is reused, and results are compared."
 )
 
 
-# ------------------------------------------------------------ what is asked
-
-
-class Scan:
-    """The paper's SCAN: each rule in turn, until one of its predicates fails."""
-
-    proven = False
-    nbytes = 0
-
-    def __init__(self, conjunctions: Conjunctions):
-        self.conjunctions = conjunctions
-        self.all = ~np.arange(conjunctions.size, dtype=np.int32)
-
-    def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
-        """Propose everything; see `Index.candidates`."""
-        n, begin = len(self.all), int(offsets[0])
-        events = min(batch.size, (len(out) - begin) // n)
-        out[begin : begin + events * n] = np.tile(self.all, events)
-        offsets[1 : events + 1] = begin + n * np.arange(1, events + 1)
-        return batch.first + events
-
-
-def structures(world: World, c: Conjunctions, events: int) -> dict[str, Any]:
-    """Return all rivals over the same rules, to be asked with the same events."""
-    keys, width = world.events(events), len(world.floats)
-    indexes = {
-        _SCAN: Scan(c),
-        _EXHAUSTIVE: INDEXES["exhaustive"].build(c, world.floats),
-        _BE: grown(c, world.floats, rigid=True),
-        _BULK: INDEXES["bestar"].build(c, world.floats),
-        _STAR: grown(c, world.floats),
-    }
-    if "keyed" in INDEXES:
-        indexes[_KEYED] = INDEXES["keyed"].build(c, world.floats)
-    made = {name: Asked(index, keys, width) for name, index in indexes.items()}
-    return {_SCAN: made.pop(_SCAN), _KINDEX: KIndex(c, keys, width), **made}
-
-
-def match_times(made: dict[str, Structure], s: dict[str, Any]) -> dict[str, float]:
-    """Return microseconds an event, of all that hold; those found are compared."""
-    check_equal(made, s["checked"])
-    times = search_times(made, s["seconds"], {_SCAN: s["few"]}, least=3)
-    return {name: 1e6 * t for name, t in times.items()}
-
-
-def top_times(made: dict[str, Any], s: dict[str, Any]) -> dict[str, float]:
-    """Return microseconds an event, of the k best; those found are compared."""
-    asked = {
-        f"{name}, top-{k}": (made[name], k)
-        for name, k in ((_KINDEX, 1), (_STAR, 1), (_STAR, 5), (_KEYED, 1), (_KEYED, 5))
-        if name in made
-    }
-    for name, (structure, k) in asked.items():
-        checked = min(s["checked"], structure.events)
-        check_same(name, structure.best(k, checked), made[_EXHAUSTIVE].scan(k, checked))
-    events = made[_SCAN].events
-    calls = [lambda a=a, k=k: a.best(k, events) for a, k in asked.values()]
-    spent = best(calls, s["seconds"] * len(calls), least=3)
-    return {name: 1e6 * t / events for name, t in zip(asked, spent, strict=True)}
-
-
-Series = dict[str, list[float]]
-
-
-def sweep(
-    settings: list[Setting], s: dict[str, Any], counts: list[int] | None = None, top: bool = False
-) -> Series:
-    """Return the times of all structures along settings; with `top` those of the k best too."""
-    series: Series = {}
-    for i, setting in enumerate(settings):
-        world = World(setting)
-        n = counts[i] if counts else s["rules"]
-        events = max(s["few"], min(s["events"], round(_PAIRS / (n * setting.match))))
-        made = structures(world, world.rules(n, weighted=top), events)
-        times = match_times(made, s) | (top_times(made, s) if top else {})
-        for name, t in times.items():
-            series.setdefault(name, []).append(t)
-    return series
-
-
-def saved(series: Series, ours: str, theirs: str) -> list[float]:
-    """Return the percentages of time that one saves over the other, point by point."""
-    return [100 * (1 - a / b) for a, b in zip(series[ours], series[theirs], strict=True)]
-
-
-def mean(values: list[float]) -> float:
-    return sum(values) / len(values)
-
-
-def reached(says: str, ours: float, paper: float) -> Check:
-    """Return whether a percentage of the paper's is reached, by half."""
-    return at_least(f"{says} (in the paper {paper:g}%)", ours, paper / 2, "%")
-
-
-def beside(series: Series) -> str:
-    """Say how fast our own indexes are; the paper has none of them."""
-    said = ""
-    for name in (_KEYED, _EXHAUSTIVE):
-        if name in series:
-            ratio = mean([a / b for a, b in zip(series[_STAR], series[name], strict=True)])
-            said += f" Zipf: {name} is {ratio:.2g} times as fast as the BE*-tree."
-    return said
-
-
-def over_all(series: dict[str, Series]) -> tuple[list[tuple[str, float, float]], list[Check]]:
-    """Return the claims of the whole evaluation (VII-C, workload distribution), and checks."""
-    rows = []
-    for rival, papers in ((_KINDEX, (60, 90)), (_BE, (35, 65))):
-        for case, paper in zip(series, papers, strict=True):
-            ours = mean(saved(series[case], _STAR, rival))
-            rows.append((f"{case}: over the {rival}", float(paper), ours))
-    checks = [
-        reached(f"{name}, the BE*-tree saves on average", ours, paper) for name, paper, ours in rows
-    ]
-    return rows, checks
-
-
-def pictured(
-    title: str,
-    x: tuple[str, list[float]],
-    series: dict[str, Series],
-    rows: list[tuple[str, float, float]],
-    ticks: list[str] | None = None,
-) -> Any:
-    picture, axes = drawing.panels(len(series) + 1, title)
-    for ax, (case, lines) in zip(axes, series.items()):
-        drawing.lines(ax, case, x, "microseconds per event", lines, ticks=ticks)
-    drawing.pairs(axes[-1], "time saved, %: the paper's figure and ours", rows)
-    return picture
+def describe_setting(s: dict[str, Any], series: Series) -> str:
+    own_indexes = describe_own_indexes(series)
+    return f"{s['rules']:,} rules; other settings as in Table III. {_HOW}{own_indexes}"
 
 
 # ------------------------------------------------------------ Fig. 6
@@ -210,9 +90,9 @@ def cardinality(size: str) -> Finding:
         case: sweep([replace(_CASES[case], cardinality=x) for x in xs], s)
         for case in ("uniform", "Zipf")
     }
-    rows, checks = over_all(series)
+    rows, checks = check_averages(series)
     for case, paper in (("uniform", 1.29), ("Zipf", 1.36)):
-        star, rigid = series[case][_STAR], series[case][_BE]
+        star, rigid = series[case][STAR], series[case][BE]
         checks += [
             at_most(
                 f"{case}: the BE*-tree remains almost unaffected (slowest over fastest)",
@@ -225,7 +105,7 @@ def cardinality(size: str) -> Finding:
                 1.1,
             ),
         ]
-        rest = [min(series[case][n][i] for n in (_SCAN, _KINDEX, _BE)) for i in range(len(xs))]
+        rest = [min(series[case][n][i] for n in (SCAN, KINDEX, BE)) for i in range(len(xs))]
         gain = max(100 * (1 - a / b) for a, b in zip(star, rest, strict=True))
         rows.append((f"{case}: over the next best, most", 65.0, gain))
     checks.append(reached("over the next best it saves up to", max(r[2] for r in rows[-2:]), 65))
@@ -238,9 +118,9 @@ def cardinality(size: str) -> Finding:
         "1.36 (Zipf) times slower. The BE*-tree remains almost unaffected and saves up to 65% over "
         "the next best. On average it saves 60% and 90% over the k-index, and 35% and 65% over the "
         "BE-tree.",
-        f"{s['rules']:,} rules; other settings as in Table III. {_HOW}{beside(series['Zipf'])}",
+        describe_setting(s, series["Zipf"]),
         checks,
-        pictured(title, ("values in a dimension", xs), series, rows),
+        draw_series(title, ("values in a dimension", xs), series, rows),
     )
 
 
@@ -251,7 +131,7 @@ def dimensions(size: str) -> Finding:
         case: sweep([replace(_CASES[case], dimensions=x) for x in xs], s)
         for case in ("uniform", "Zipf")
     }
-    rows, checks = over_all(series)
+    rows, checks = check_averages(series)
     title = "How many dimensions are there? (BE*-tree, Fig. 6c, d)"
     return Finding(
         "bestar-dimensions",
@@ -259,9 +139,9 @@ def dimensions(size: str) -> Finding:
         "BE*-tree, Fig. 6c, d",
         "From 50 to 1,400 dimensions, the BE*-tree saves on average 60% (uniform) and 90% (Zipf) "
         "over the k-index, and 35% and 65% over the BE-tree.",
-        f"{s['rules']:,} rules; other settings as in Table III. {_HOW}{beside(series['Zipf'])}",
+        describe_setting(s, series["Zipf"]),
         checks,
-        pictured(title, ("dimensions", xs), series, rows),
+        draw_series(title, ("dimensions", xs), series, rows),
     )
 
 
@@ -270,19 +150,19 @@ def dimensions(size: str) -> Finding:
 
 def clusters(size: str) -> Finding:
     s = _SIZES[size]
-    some = s["clusters"]
+    counts = s["clusters"]
     series = {
-        case: sweep([replace(_CASES[case], clusters=x) for x in [*some, 0]], s)
+        case: sweep([replace(_CASES[case], clusters=x) for x in [*counts, 0]], s)
         for case in ("uniform", "Zipf")
     }
-    gain = saved(series["Zipf"], _STAR, _BE)
+    gain = saved(series["Zipf"], STAR, BE)
     rows = [
         ("Zipf: over the BE-tree, clusters, most", 77.0, max(gain[:-1])),
         ("Zipf: over the BE-tree, no clusters", 65.0, gain[-1]),
     ]
-    index = series["Zipf"][_KINDEX]
+    index = series["Zipf"][KINDEX]
     title = "How many clusters has a dimension? (BE*-tree, Fig. 7a, b)"
-    xs = [float(x) for x in [*some, 2 * some[-1]]]
+    xs = [float(x) for x in [*counts, 2 * counts[-1]]]
     return Finding(
         "bestar-clusters",
         "Clusters in a dimension",
@@ -290,7 +170,7 @@ def clusters(size: str) -> Finding:
         "From no clusters to two, the k-index becomes 20.84 times slower (Zipf). The BE*-tree "
         "saves up to 77% over the BE-tree if values are clustered and up to 65% if they are not. "
         "It is always the fastest.",
-        f"{s['rules']:,} rules; other settings as in Table III. {_HOW}{beside(series['Zipf'])}",
+        describe_setting(s, series["Zipf"]),
         [
             at_least(
                 "Zipf: the k-index slows down from no clusters to two (in the paper 20.84 times)",
@@ -301,8 +181,8 @@ def clusters(size: str) -> Finding:
             reached("Zipf: without clusters, it saves over the BE-tree", rows[1][2], 65),
             fastest(series),
         ],
-        pictured(
-            title, ("clusters", xs), series, rows, [*(f"{x}" for x in some), "none"]
+        draw_series(
+            title, ("clusters", xs), series, rows, [*(f"{x}" for x in counts), "none"]
         ),
     )  # fmt: skip
 
@@ -314,8 +194,8 @@ def cluster_size(size: str) -> Finding:
         case: sweep([replace(_CASES[case], cluster_size=x) for x in xs], s)
         for case in ("uniform", "Zipf")
     }
-    rows, checks = over_all(series)
-    index = series["Zipf"][_KINDEX]
+    rows, checks = check_averages(series)
+    index = series["Zipf"][KINDEX]
     title = "How large is a cluster? (BE*-tree, Fig. 7c, d)"
     return Finding(
         "bestar-cluster-size",
@@ -323,7 +203,7 @@ def cluster_size(size: str) -> Finding:
         "BE*-tree, Fig. 7c, d",
         "From clusters of 800 values to clusters of 25, the k-index becomes 17.44 times slower "
         "(Zipf). The BE*-tree is always the fastest.",
-        f"{s['rules']:,} rules; other settings as in Table III. {_HOW}{beside(series['Zipf'])}",
+        describe_setting(s, series["Zipf"]),
         [
             at_least(
                 "Zipf: the k-index slows down from 800 to 25 (in the paper 17.44 times)",
@@ -333,16 +213,16 @@ def cluster_size(size: str) -> Finding:
             fastest(series),
             *checks,
         ],
-        pictured(title, ("values in a cluster", xs), series, rows),
+        draw_series(title, ("values in a cluster", xs), series, rows),
     )
 
 
 def fastest(series: dict[str, Series]) -> Check:
-    """Return whether the BE*-tree is the fastest of the paper's structures everywhere."""
+    """Check that the BE*-tree is the fastest of the paper's structures everywhere."""
     worst = max(
-        star / min(lines[n][i] for n in (_SCAN, _KINDEX, _BE))
+        star / min(lines[n][i] for n in (SCAN, KINDEX, BE))
         for lines in series.values()
-        for i, star in enumerate(lines[_STAR])
+        for i, star in enumerate(lines[STAR])
     )
     return at_most("the BE*-tree is always the fastest (its time over the next best)", worst, 1)
 
@@ -351,9 +231,9 @@ def fastest(series: dict[str, Series]) -> Check:
 
 
 def _top_lines(series: Series) -> Series:
-    """Return what the paper draws, and ours."""
-    names = (_KINDEX, f"{_KINDEX}, top-1", _STAR, f"{_STAR}, top-1", f"{_STAR}, top-5",
-             _KEYED, f"{_KEYED}, top-1", f"{_KEYED}, top-5")  # fmt: skip
+    """Return the lines that the paper draws, and those of Tocsin's index."""
+    names = (KINDEX, f"{KINDEX}, top-1", STAR, f"{STAR}, top-1", f"{STAR}, top-5",
+             KEYED, f"{KEYED}, top-1", f"{KEYED}, top-5")  # fmt: skip
     return {name: series[name] for name in names if name in series}
 
 
@@ -366,10 +246,10 @@ def top_size(size: str) -> Finding:
     }
     rows, checks = [], []
     for case, paper, flat in zip(_CASES, (23, 77, 72, 71), (1.3, 6.2, 3.5, 8.5)):
-        ours = max(saved(series[case], f"{_STAR}, top-1", _STAR))
+        ours = max(saved(series[case], f"{STAR}, top-1", STAR))
         rows.append((f"{case}: BE*-tree, top-1", float(paper), ours))
         checks.append(reached(f"{case}: top-1 saves in the BE*-tree up to", ours, paper))
-        ours = max(saved(series[case], f"{_KINDEX}, top-1", _KINDEX))
+        ours = max(saved(series[case], f"{KINDEX}, top-1", KINDEX))
         rows.append((f"{case}: k-index, top-1", flat, ours))
         says = f"{case}: top-1 saves in the k-index no more than"
         checks.append(at_most(f"{says} (in the paper {flat:g}%)", ours, 20, "%"))
@@ -387,7 +267,7 @@ def top_size(size: str) -> Finding:
         "3.5% and 8.5%, because its bound is flat.",
         "0.1% of the rules match. Weights by inverse frequency, with an error in the formula "
         "corrected. Text-like workloads replace DBLP. "
-        f"{_HOW}{beside(series['Zipf'])}",
+        f"{_HOW}{describe_own_indexes(series['Zipf'])}",
         checks,
         picture,
     )
@@ -402,17 +282,17 @@ def top_match(size: str) -> Finding:
     }
     checks = []
     for case, lines in series.items():
-        times = {name: lines[f"{name}, top-1"] for name in (_KINDEX, _STAR)}
-        slower = max(a / b for a, b in zip(times[_STAR], times[_KINDEX], strict=True))
+        times = {name: lines[f"{name}, top-1"] for name in (KINDEX, STAR)}
+        slower = max(a / b for a, b in zip(times[STAR], times[KINDEX], strict=True))
         growth = {name: t[-1] / t[0] for name, t in times.items()}
         checks += [
             at_most(f"{case}: top-1 is faster in the BE*-tree than in the k-index (its time over "
                     "the k-index's, at worst)", slower, 1),
             at_most(f"{case}: the BE*-tree scales better (its growth over the k-index's)",
-                    growth[_STAR] / growth[_KINDEX], 1),
+                    growth[STAR] / growth[KINDEX], 1),
         ]  # fmt: skip
     rows = [
-        (f"{case}: BE*-tree, top-1", paper, max(saved(series[case], f"{_STAR}, top-1", _STAR)))
+        (f"{case}: BE*-tree, top-1", paper, max(saved(series[case], f"{STAR}, top-1", STAR)))
         for case, paper in (("uniform", 23.0), ("Zipf", 77.0))
     ]
     title = "The best of how many that match? (BE*-tree, Fig. 9)"
@@ -424,9 +304,9 @@ def top_match(size: str) -> Finding:
         "As more rules match, both take longer. The BE*-tree scales better and continues to "
         "outperform the k-index.",
         f"{s['rules']:,} rules, of which {xs[0]:.2%} to {xs[-1]:.0%} match. The percentages in "
-        f"the picture are those of Fig. 8. {_HOW}{beside(series['Zipf'])}",
+        f"the picture are those of Fig. 8. {_HOW}{describe_own_indexes(series['Zipf'])}",
         checks,
-        pictured(
+        draw_series(
             title, ("share of rules that match", xs), drawn, rows, [f"{100 * x:g}%" for x in xs]
         ),
     )  # fmt: skip
@@ -444,12 +324,15 @@ def leaf_capacity(size: str) -> Finding:
     for name, (share, paper) in shares.items():
         world = World(replace(_CASES["uniform"], match=share))
         c, keys = world.rules(s["capacity_rules"]), world.events(s["events"])
-        made = {
-            str(a): Asked(grown(c, world.floats, leaf_capacity=a), keys, len(world.floats))
-            for a in capacities
+        trees = {
+            str(capacity): build_by_insertion(c, world.floats, leaf_capacity=capacity)
+            for capacity in capacities
         }
-        check_equal(made, s["checked"])
-        times = [1e6 * t for t in search_times(made, s["seconds"], least=3).values()]
+        searches = {
+            name: IndexSearch(tree, keys, len(world.floats)) for name, tree in trees.items()
+        }
+        check_equal(searches, s["checked"])
+        times = [1e6 * t for t in search_times(searches, s["seconds"], least=3).values()]
         series[name] = times
         checks.append(
             at_most(
@@ -476,14 +359,14 @@ def leaf_capacity(size: str) -> Finding:
 def construction(size: str) -> Finding:
     s = _SIZES[size]
     papers = {"uniform": 2.30, "Zipf": 2.45, "author": 4.98, "title": 2.83}
-    whole = {"uniform": 1_000_000, "Zipf": 1_000_000, "author": 760_000, "title": 250_000}
+    paper_sizes = {"uniform": 1_000_000, "Zipf": 1_000_000, "author": 760_000, "title": 250_000}
     ways: dict[str, Callable[..., Any]] = {
-        _STAR: grown,
-        _BULK: INDEXES["bestar"].build,
-        _BE: partial(grown, rigid=True),
+        STAR: build_by_insertion,
+        BULK: INDEXES["bestar"].build,
+        BE: partial(build_by_insertion, rigid=True),
     }
     if "keyed" in INDEXES:
-        ways[_KEYED] = INDEXES["keyed"].build
+        ways[KEYED] = INDEXES["keyed"].build
     series: Series = {name: [] for name in ("the paper", *ways)}
     checks = []
     for way in ways.values():  # compile
@@ -493,15 +376,15 @@ def construction(size: str) -> Finding:
         world = World(setting)
         c = world.rules(n)
         calls = [partial(way, c, world.floats) for way in ways.values()]
-        spent = best(calls, 0.0, rounds=1)
-        for name, seconds in zip(ways, spent, strict=True):
+        times = best(calls, 0.0, rounds=1)
+        for name, seconds in zip(ways, times, strict=True):
             series[name].append(1e6 * seconds / n)
-        series["the paper"].append(1e6 * papers[case] / whole[case])
+        series["the paper"].append(1e6 * papers[case] / paper_sizes[case])
         checks.append(
             at_most(
-                f"{case}: {whole[case]:,} rules inserted one by one in less than 5 s (in "
+                f"{case}: {paper_sizes[case]:,} rules inserted one by one in less than 5 s (in "
                 f"the paper {papers[case]:g})",
-                spent[0] * whole[case] / n,
+                times[0] * paper_sizes[case] / n,
                 5,
                 " s",
             )

@@ -1,6 +1,7 @@
-"""One look for all pictures: a colour for each structure, labels beside lines, no legends.
+"""The style of all pictures: a colour per structure, and labels next to lines instead of legends.
 
-Colours are Okabe and Ito's, which the colour-blind tell apart; markers differ besides.
+The colours are those of Okabe and Ito, which colour-blind people can distinguish; markers also
+differ.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 _BLUE, _ORANGE, _GREEN, _RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 _PURPLE, _SKY, _BLACK, _GREY = "#CC79A7", "#56B4E9", "#222222", "#8A8A8A"
 
-LOOKS = {  # name: colour, marker, line
+STYLES = {  # name: colour, marker, line
     "W = 20": (_BLUE, "o", "-"),
     "W = 40": (_RED, "s", "-"),
     "VCR, L = 16": (_BLUE, "o", "-"),
@@ -105,10 +106,10 @@ def lines(
     zero: bool = False,
     ticks: list[str] | None = None,
 ) -> None:
-    """Draw one line a structure, with its name at its end; `ticks` are other words for the x."""
+    """Draw a line per structure, with its name at its end; `ticks` are labels of the x values."""
     x_label, xs = x
     for name, values in series.items():
-        colour, marker, style = LOOKS[name]
+        colour, marker, style = STYLES[name]
         axes.plot(xs[: len(values)], values, color=colour, marker=marker, linestyle=style)
     axes.set_title(title)
     axes.set_xlabel(x_label)
@@ -122,20 +123,20 @@ def lines(
     else:
         axes.set_yscale("log")
         _log_ticks(axes)
-    _name_ends(axes, xs, series)
+    _label_ends(axes, xs, series)
 
 
 def bars(
     axes: Any, title: str, groups: list[str], y_label: str, series: dict[str, list[float]]
 ) -> None:
-    """Draw groups of bars on a logarithmic scale, names over the first group's bars."""
+    """Draw groups of bars on a logarithmic scale, with their names and values."""
     names = list(series)
     width = 0.84 / len(names)
-    known = [v for values in series.values() for v in values if np.isfinite(v)]
+    finite = [v for values in series.values() for v in values if np.isfinite(v)]
     for i, name in enumerate(names):
         at = np.arange(len(groups)) + (i - (len(names) - 1) / 2) * width
-        colour = LOOKS[name][0]
-        hatch = "///" if LOOKS[name][2] == "--" else None
+        colour = STYLES[name][0]
+        hatch = "///" if STYLES[name][2] == "--" else None
         axes.bar(at, series[name], width * 0.92, color=colour, hatch=hatch, edgecolor="white")
         for x, value in zip(at, series[name], strict=True):
             if np.isfinite(value):
@@ -146,7 +147,7 @@ def bars(
     axes.set_title(title)
     axes.set_ylabel(y_label)
     axes.set_yscale("log")
-    low, high = min(known), max(known)
+    low, high = min(finite), max(finite)
     bottom = low / 2
     axes.set_ylim(bottom, high * (high / bottom) ** 0.55)
     axes.set_xticks(range(len(groups)), groups)
@@ -155,7 +156,7 @@ def bars(
 
 
 def pairs(axes: Any, title: str, rows: list[tuple[str, float, float]]) -> None:
-    """Draw for each row two bars, the paper's number over ours, and write both."""
+    """Draw two bars per row, the paper's number and ours, with their values."""
     colours = _GREY, _BLUE
     for i, (_, *numbers) in enumerate(rows):
         for j, (who, value, colour) in enumerate(zip(("paper", "ours"), numbers, colours)):
@@ -173,7 +174,7 @@ def pairs(axes: Any, title: str, rows: list[tuple[str, float, float]]) -> None:
 
 
 def point(axes: Any, x: float, y: float, name: str) -> None:
-    """Mark one more point."""
+    """Mark a point."""
     axes.plot([x], [y], color=_RED, marker="*", markersize=13, linestyle="none")
     axes.annotate(
         name, (x, y), xytext=(9, -9), textcoords="offset points", ha="left", va="top",
@@ -182,17 +183,17 @@ def point(axes: Any, x: float, y: float, name: str) -> None:
 
 
 def short(value: float) -> str:
-    """Return a number in few signs."""
-    for unit, sign in ((1e6, "M"), (1e3, "k")):
+    """Return a number with few characters."""
+    for unit, suffix in ((1e6, "M"), (1e3, "k")):
         if abs(value) >= unit:
-            return f"{value / unit:.3g}{sign}"
+            return f"{value / unit:.3g}{suffix}"
     return f"{value:.2g}" if abs(value) < 10 else f"{value:.3g}"
 
 
 def _log_ticks(axes: Any) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: short(v)))
     low, high = axes.get_ylim()
-    if high / low < 30:  # too few powers of ten to read from
+    if high / low < 30:  # too few powers of ten for ticks
         ticks = [m * 10.0**e for e in range(-9, 10) for m in (1, 2, 5)]
         axes.set_yticks([t for t in ticks if low <= t <= high])
         axes.set_ylim(low, high)
@@ -200,23 +201,24 @@ def _log_ticks(axes: Any) -> None:
     axes.yaxis.set_minor_locator(NullLocator())
 
 
-def _name_ends(axes: Any, xs: list[float], series: dict[str, list[float]]) -> None:
-    """Write names at the ends of lines, moved apart where they would overlap."""
+def _label_ends(axes: Any, xs: list[float], series: dict[str, list[float]]) -> None:
+    """Write names at the ends of lines, moved apart if they overlap."""
     transform = axes.transData
     ends = sorted((transform.transform((xs[0], v[-1]))[1], name) for name, v in series.items())
     least = 13.0 * axes.figure.dpi / 72
-    for place, (height, name) in zip(_apart([e[0] for e in ends], least), ends, strict=True):
+    heights = _move_apart([e[0] for e in ends], least)
+    for moved, (height, name) in zip(heights, ends, strict=True):
         values = series[name]
         axes.annotate(
-            name, (xs[len(values) - 1], values[-1]), xytext=(9, (place - height) * 72
+            name, (xs[len(values) - 1], values[-1]), xytext=(9, (moved - height) * 72
             / axes.figure.dpi), textcoords="offset points", va="center", fontsize=9,
-            color=LOOKS[name][0], fontweight="bold", annotation_clip=False,
+            color=STYLES[name][0], fontweight="bold", annotation_clip=False,
         )  # fmt: skip
 
 
-def _apart(heights: list[float], least: float) -> list[float]:
-    """Return ascending heights, moved as little as can be until they are `least` apart."""
-    pools: list[list[float]] = []  # sum and number of those that move together
+def _move_apart(heights: list[float], least: float) -> list[float]:
+    """Return ascending heights, moved as little as possible until they are `least` apart."""
+    pools: list[list[float]] = []  # sum and number of heights that move together
     for i, height in enumerate(heights):
         pools.append([height - i * least, 1])
         while len(pools) > 1 and pools[-2][0] / pools[-2][1] > pools[-1][0] / pools[-1][1]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from experiments import drawing
-from experiments.measuring import Indexed, boxes, check_equal, search_times
-from experiments.rivals import ShapelyTree, grown, packed
+from experiments.measuring import PointSearch, boxes, check_equal, search_times
+from experiments.rivals import ShapelyTree, build_packed_tree, build_rstar_tree
 from experiments.verdicts import Finding, at_least, at_most
 from tocsin.index.cells.codes import Domains
 from tocsin.index.cells.grid import Grid, GridBuilder
@@ -41,27 +41,27 @@ _RIVALS = (
 
 # ------------------------------------------------------------ the thesis' data
 
-Places = tuple[np.ndarray, np.ndarray, np.ndarray]  # low, high, points
+Data = tuple[np.ndarray, np.ndarray, np.ndarray]  # low, high, points
 
 
-def uniform(rng: np.random.Generator, objects: int, queries: int, sides: np.ndarray) -> Places:
+def uniform(rng: np.random.Generator, objects: int, queries: int, sides: np.ndarray) -> Data:
     low = rng.random((2, queries))
     return low, low + sides, rng.random((2, objects))
 
 
-def skewed(rng: np.random.Generator, objects: int, queries: int, sides: np.ndarray) -> Places:
+def skewed(rng: np.random.Generator, objects: int, queries: int, sides: np.ndarray) -> Data:
     centres = rng.random((2, 5))
     low = centres[:, rng.integers(0, 5, queries)] + rng.normal(0, 0.1, (2, queries)) - sides / 2
     points = centres[:, rng.integers(0, 5, objects)] + rng.normal(0, 0.05, (2, objects))
     return low, low + sides, points
 
 
-def hyper_skewed(rng: np.random.Generator, objects: int, queries: int, sides: np.ndarray) -> Places:
+def hyper_skewed(rng: np.random.Generator, objects: int, queries: int, sides: np.ndarray) -> Data:
     sides = sides.copy()
     low, points = rng.random((2, queries)), rng.random((2, objects))
-    # In no order, so that both halves are among the first.
-    for places, n in ((low, queries), (points, objects)):
-        places[:, rng.permutation(n) < n // 2] *= 0.001
+    # In random order, so that the first ones are from both halves.
+    for corners, n in ((low, queries), (points, objects)):
+        corners[:, rng.permutation(n) < n // 2] *= 0.001
     sides[:, (low < 0.001).all(axis=0)] *= 0.001
     return low, low + sides, points
 
@@ -69,19 +69,19 @@ def hyper_skewed(rng: np.random.Generator, objects: int, queries: int, sides: np
 _SHAPES = {"uniform": uniform, "skewed": skewed, "hyper-skewed": hyper_skewed}
 
 
-def sides_of(queries: int, elongated: bool) -> np.ndarray:
+def query_sides(queries: int, elongated: bool) -> np.ndarray:
     if not elongated:
         return np.full((2, queries), 0.01)
     return np.where(np.arange(queries) % 2, [[0.1], [0.001]], [[0.001], [0.1]])
 
 
 class FixedGridBuilder(GridBuilder):
-    """One tier of n x n cells over the unit square, as the thesis has it."""
+    """Builds one tier of n x n cells over the unit square, as in the thesis."""
 
     tiers = 1
 
-    def __init__(self, made, across: int):
-        super().__init__(made)
+    def __init__(self, boxes, across: int):
+        super().__init__(boxes)
         self.across = across
 
     def choose_roots(self):
@@ -94,37 +94,37 @@ class FixedGridBuilder(GridBuilder):
 AXES = np.arange(2, dtype=np.int32)
 
 
-def fixed_grid(low: np.ndarray, high: np.ndarray, points: np.ndarray, across: int) -> Indexed:
-    made, floats = boxes(low, high, True)
-    cells = FixedGridBuilder(build_boxes(made, AXES, floats), across).build(AXES)
-    return Indexed(Grid(made, cells), points, True)
+def fixed_grid(low: np.ndarray, high: np.ndarray, points: np.ndarray, across: int) -> PointSearch:
+    c, floats = boxes(low, high, True)
+    cells = FixedGridBuilder(build_boxes(c, AXES, floats), across).build(AXES)
+    return PointSearch(Grid(c, cells), points, True)
 
 
-def shipped_grid(low: np.ndarray, high: np.ndarray, points: np.ndarray) -> Indexed:
-    return Indexed(Grid.build(*boxes(low, high, True)), points, True)
+def shipped_grid(low: np.ndarray, high: np.ndarray, points: np.ndarray) -> PointSearch:
+    return PointSearch(Grid.build(*boxes(low, high, True)), points, True)
 
 
 class DeepTreeBuilder(NTreeBuilder):
-    """A tree of as many tiers as skew may need."""
+    """Builds a tree with enough tiers for skewed data."""
 
     tiers = 24
 
 
-def tuned_tree(low: np.ndarray, high: np.ndarray, points: np.ndarray, n: int) -> Indexed:
-    """Return the tree whose leaves hold as many boxes as is fastest.
+def tuned_tree(low: np.ndarray, high: np.ndarray, points: np.ndarray, n: int) -> PointSearch:
+    """Return the tree with the fastest leaf capacity.
 
-    A leaf that can hold too few is split in vain where boxes overlap, and how few that is depends
-    on the data: no one number would be fair to the trees.
+    If boxes overlap, leaves with a small capacity are split in vain. The best capacity depends on
+    the data, so a fixed one would be unfair to trees.
     """
-    made, floats = boxes(low, high, True)
-    flat = build_boxes(made, AXES, floats)
-    tried = {}
+    c, floats = boxes(low, high, True)
+    flat = build_boxes(c, AXES, floats)
+    trees = {}
     for capacity, room in ((8, 1), (32, 4), (128, 4)) if n < 8 else ((64, 1), (128, 4)):
         builder = DeepTreeBuilder(flat, n, capacity)
         builder.bytes_left *= room
-        tried[str(capacity)] = Indexed(NTree(made, builder.build(AXES)), points, True)
-    times = search_times(tried, 0.0, dict.fromkeys(tried, 5000))
-    return tried[min(times, key=times.__getitem__)]
+        trees[str(capacity)] = PointSearch(NTree(c, builder.build(AXES)), points, True)
+    times = search_times(trees, 0.0, dict.fromkeys(trees, 5000))
+    return trees[min(times, key=times.__getitem__)]
 
 
 # ------------------------------------------------------------ Figs. 3.6 to 3.12
@@ -132,84 +132,87 @@ def tuned_tree(low: np.ndarray, high: np.ndarray, points: np.ndarray, n: int) ->
 
 @dataclass
 class Case:
-    """Objects against queries of one distribution."""
+    """Measurements for objects and queries of one distribution."""
 
-    seconds: dict[str, float]  # a cycle
+    seconds: dict[str, float]  # per cycle
     nbytes: dict[str, int]
-    met: float
+    matches: float  # per object
 
 
 @functools.cache
-def cases(size: str, elongated: bool) -> dict[str, list[Case]]:
-    """Measure all distributions, each with the numbers of objects and queries."""
+def measure_cases(size: str, elongated: bool) -> dict[str, list[Case]]:
+    """Measure all distributions, each with all numbers of objects and queries."""
     s = SIZES[size]
-    found: dict[str, list[Case]] = {}
+    cases: dict[str, list[Case]] = {}
     for shape, make in _SHAPES.items():
         for objects, queries in s["pairs"]:
             rng = np.random.default_rng(4)
-            low, high, points = make(rng, objects, queries, sides_of(queries, elongated))
+            low, high, points = make(rng, objects, queries, query_sides(queries, elongated))
             few = points[:, : s["few"]]
-            made = {
+            structures = {
                 "grid": shipped_grid(low, high, points),
                 "32-tree": tuned_tree(low, high, points, 32),
                 "quad-tree": tuned_tree(low, high, points, 2),
-                "R*-tree": grown(low, high, few),
-                "packed R-tree": packed(low, high, few),
+                "R*-tree": build_rstar_tree(low, high, few),
+                "packed R-tree": build_packed_tree(low, high, few),
                 "shapely": ShapelyTree(low, high, few),
             }
-            if shape != "hyper-skewed":  # the thesis does not show it there: too slow
-                made[_THESIS_GRID] = fixed_grid(low, high, points, 1000)
-            met = check_equal(made, s["checked"])
-            times = search_times(made, s["seconds"])
-            found.setdefault(shape, []).append(
+            if shape != "hyper-skewed":  # too slow, and not in the thesis
+                structures[_THESIS_GRID] = fixed_grid(low, high, points, 1000)
+            matches = check_equal(structures, s["checked"])
+            times = search_times(structures, s["seconds"])
+            cases.setdefault(shape, []).append(
                 Case(
                     {name: t * objects for name, t in times.items()},
-                    {name: m.nbytes for name, m in made.items()},
-                    met,
+                    {name: structure.nbytes for name, structure in structures.items()},
+                    matches,
                 )
             )
-    return found
+    return cases
 
 
-def bars_of_cycles(title: str, found: dict[str, list[Case]], names: tuple[str, ...], size: str):
+def draw_cycles(title: str, cases: dict[str, list[Case]], names: tuple[str, ...], size: str):
     picture, axes = drawing.panels(3, title, 4.6)
     groups = [
         f"{drawing.short(o)} objects,\n{drawing.short(q)} queries" for o, q in SIZES[size]["pairs"]
     ]
-    for ax, (shape, several) in zip(axes, found.items()):
+    for ax, (shape, measured) in zip(axes, cases.items()):
         series = {
-            name: [1000 * c.seconds.get(name, np.nan) for c in several]
+            name: [1000 * c.seconds.get(name, np.nan) for c in measured]
             for name in names
-            if name in several[0].seconds
+            if name in measured[0].seconds
         }
         drawing.bars(ax, shape, groups, "milliseconds per cycle", series)
     return picture
 
 
-def of(case: Case, name: str) -> float:
-    """Return the seconds of a cycle; "the grid" is the better of both."""
+def cycle_seconds(case: Case, name: str) -> float:
+    """Return the seconds of a cycle; "grid" is the faster of both grids."""
     if name == "grid":
         return min(case.seconds["grid"], case.seconds.get(_THESIS_GRID, np.inf))
     return case.seconds[name]
 
 
-def ratios(found: dict[str, list[Case]], slow: tuple[str, ...], fast: str) -> dict[str, list]:
-    """Return by how much the fastest of `slow` is slower than `fast`, in each case."""
+def ratios(cases: dict[str, list[Case]], slow: tuple[str, ...], fast: str) -> dict[str, list]:
+    """Return the time of the fastest of `slow` over the time of `fast`, in each case."""
     return {
-        shape: [min(of(c, name) for name in slow) / of(c, fast) for c in several]
-        for shape, several in found.items()
+        shape: [
+            min(cycle_seconds(case, name) for name in slow) / cycle_seconds(case, fast)
+            for case in measured
+        ]
+        for shape, measured in cases.items()
     }
 
 
-def _least(of: dict[str, list[float]]) -> float:
-    return min(min(values) for values in of.values())
+def _least(ratios: dict[str, list[float]]) -> float:
+    return min(min(values) for values in ratios.values())
 
 
 def squares(size: str) -> Finding:
-    found = cases(size, False)
+    cases = measure_cases(size, False)
     names = ("grid", _THESIS_GRID, "quad-tree", *_TREES)
-    quad = ratios(found, ("R*-tree",), "quad-tree")
-    last = found["hyper-skewed"][-1].seconds
+    quad = ratios(cases, ("R*-tree",), "quad-tree")
+    last = cases["hyper-skewed"][-1].seconds
     return Finding(
         "grid-squares",
         "Grid, quad-tree and R-trees",
@@ -221,12 +224,12 @@ def squares(size: str) -> Finding:
         [
             at_least(
                 "the grid beats every R-tree in every case",
-                _least(ratios(found, _TREES, "grid")),
+                _least(ratios(cases, _TREES, "grid")),
                 1.5,
             ),
             at_least(
                 "the grid beats the quad-tree in every case",
-                _least(ratios(found, ("quad-tree",), "grid")),
+                _least(ratios(cases, ("quad-tree",), "grid")),
                 1.2,
             ),
             at_least(
@@ -246,12 +249,12 @@ def squares(size: str) -> Finding:
                 1,
             ),
         ],
-        bars_of_cycles("Which index for the queries? (thesis, 3.6-3.7)", found, names, size),
+        draw_cycles("Which index for the queries? (thesis, 3.6-3.7)", cases, names, size),
     )
 
 
 def tree_of_32(size: str) -> Finding:
-    found = cases(size, False)
+    cases = measure_cases(size, False)
     names = ("grid", "32-tree", "quad-tree", "R*-tree")
     return Finding(
         "grid-32-tree",
@@ -263,44 +266,44 @@ def tree_of_32(size: str) -> Finding:
         [
             at_least(
                 "the 32-tree is faster than the R*-tree in every case",
-                _least(ratios(found, ("R*-tree",), "32-tree")),
+                _least(ratios(cases, ("R*-tree",), "32-tree")),
                 1,
             ),
             at_least(
                 "the grid is faster than the 32-tree in every case",
-                _least(ratios(found, ("32-tree",), "grid")),
+                _least(ratios(cases, ("32-tree",), "grid")),
                 1,
             ),
             at_least(
                 "hyper-skewed: the 32-tree is faster than the quad-tree",
-                min(ratios(found, ("quad-tree",), "32-tree")["hyper-skewed"]),
+                min(ratios(cases, ("quad-tree",), "32-tree")["hyper-skewed"]),
                 1,
             ),
         ],
-        bars_of_cycles("A tree that zooms faster (thesis, 3.8-3.9)", found, names, size),
+        draw_cycles("A tree that zooms faster (thesis, 3.8-3.9)", cases, names, size),
     )
 
 
 def memory(size: str) -> Finding:
-    found = cases(size, False)
+    cases = measure_cases(size, False)
     names = ("grid", _THESIS_GRID, "32-tree", "quad-tree", "R*-tree")
     relative: dict[str, list[float]] = {name: [] for name in names}
     agree = []
     queries = SIZES[size]["pairs"][-1][1]
-    for several in found.values():
-        case = several[-1]
+    for measured in cases.values():
+        case = measured[-1]
         for name in names:
-            # An R-tree's leaves hold the queries' bounds; the others look them up where codes tie.
-            apart = 0 if name == "R*-tree" else 32 * queries
-            here = (case.nbytes.get(name, np.nan) + apart) / case.nbytes["packed R-tree"]
-            relative[name].append(here)
+            # The leaves of an R-tree have the bounds of queries; the other indexes need them, too.
+            bounds = 0 if name == "R*-tree" else 32 * queries
+            nbytes = case.nbytes.get(name, np.nan) + bounds
+            relative[name].append(nbytes / case.nbytes["packed R-tree"])
         order = sorted((n for n in names if n in case.seconds), key=case.seconds.__getitem__)
         pairs = [(a, b) for i, a in enumerate(order) for b in order[i + 1 :]]
         agree.append(np.mean([relative[a][-1] >= relative[b][-1] for a, b in pairs]))
     picture, (ax,) = drawing.panels(1, "Memory relative to an R-tree (thesis, 3.10)", 4.6)
     picture.set_figwidth(9)
     title = f"{queries:,} queries; a packed R-tree is 1"
-    drawing.bars(ax, title, list(found), "times the memory of a packed R-tree", relative)
+    drawing.bars(ax, title, list(cases), "times the memory of a packed R-tree", relative)
     return Finding(
         "grid-memory",
         "Memory",
@@ -341,16 +344,16 @@ def memory(size: str) -> Finding:
 
 
 def elongated(size: str) -> Finding:
-    found, square = cases(size, True), cases(size, False)
+    cases, square = measure_cases(size, True), measure_cases(size, False)
     names = ("grid", _THESIS_GRID, "32-tree", "quad-tree", *_TREES)
     others = ("32-tree", "quad-tree", *_TREES)
 
     def slower(name: str, shape: str) -> list[float]:
-        both = zip(found[shape], square[shape], strict=True)
-        return [of(long, name) / of(short, name) for long, short in both]
+        both = zip(cases[shape], square[shape], strict=True)
+        return [cycle_seconds(long, name) / cycle_seconds(short, name) for long, short in both]
 
-    gains = ratios(found, ("R*-tree",), "grid"), ratios(square, ("R*-tree",), "grid")
-    greater = [a / b for shape in found for a, b in zip(gains[0][shape], gains[1][shape])]
+    gains = ratios(cases, ("R*-tree",), "grid"), ratios(square, ("R*-tree",), "grid")
+    greater = [a / b for shape in cases for a, b in zip(gains[0][shape], gains[1][shape])]
     return Finding(
         "grid-elongated",
         "Elongated queries",
@@ -363,7 +366,7 @@ def elongated(size: str) -> Finding:
         [
             at_least(
                 "the grid beats every other index in every case",
-                _least(ratios(found, others, "grid")),
+                _least(ratios(cases, others, "grid")),
                 1.2,
             ),
             at_most(
@@ -382,7 +385,7 @@ def elongated(size: str) -> Finding:
                 1,
             ),
         ],
-        bars_of_cycles("Long and thin queries (thesis, 3.11-3.12)", found, names, size),
+        draw_cycles("Long and thin queries (thesis, 3.11-3.12)", cases, names, size),
     )
 
 
@@ -393,14 +396,14 @@ def grid_size(size: str) -> Finding:
     s = SIZES[size]
     objects, queries = s["pairs"][-1]
     rng = np.random.default_rng(4)
-    low, high, points = uniform(rng, objects, queries, sides_of(queries, False))
-    made = {str(n): fixed_grid(low, high, points, n) for n in s["across"]}
-    made["chosen"] = shipped_grid(low, high, points)
-    check_equal(made, s["checked"])
-    times = {name: 1000 * t * objects for name, t in search_times(made, s["seconds"]).items()}
-    nbytes = {name: m.nbytes / 1e6 for name, m in made.items()}
+    low, high, points = uniform(rng, objects, queries, query_sides(queries, False))
+    grids = {str(n): fixed_grid(low, high, points, n) for n in s["across"]}
+    grids["chosen"] = shipped_grid(low, high, points)
+    check_equal(grids, s["checked"])
+    times = {name: 1000 * t * objects for name, t in search_times(grids, s["seconds"]).items()}
+    nbytes = {name: grid.nbytes / 1e6 for name, grid in grids.items()}
     picture, axes = drawing.panels(2, "How many cells? (thesis, 3.13a)")
-    ours = int(made["chosen"].index.layout.across[0])
+    ours = int(grids["chosen"].index.layout.across[0])
     for ax, title, label, values in (
         (axes[0], f"{objects:,} objects, {queries:,} queries", "milliseconds per cycle", times),
         (axes[1], "memory", "megabytes", nbytes),
@@ -409,7 +412,7 @@ def grid_size(size: str) -> Finding:
         x = ("cells across the domain, n", s["across"])
         drawing.lines(ax, title, x, label, series, zero=values is times)
         drawing.point(ax, ours, values["chosen"], f"Tocsin's choice: {ours}")
-    few, asked, many = (times[str(n)] for n in (s["across"][0], s["across"][-2], s["across"][-1]))
+    few, formula, many = (times[str(n)] for n in (s["across"][0], s["across"][-2], s["across"][-1]))
     return Finding(
         "grid-size",
         "The grid's size",
@@ -418,11 +421,11 @@ def grid_size(size: str) -> Finding:
         "further gain at 2000 x 2000 is minor.",
         f"{objects:,} objects, {queries:,} queries of side 0.01, uniform; one tier of n x n cells.",
         [
-            at_least("100 to 1000 cells across: a substantial gain", few / asked, 2),
-            at_most("1000 to 2000 cells across: a minor gain", asked / many, 1.25),
+            at_least("100 to 1000 cells across: a substantial gain", few / formula, 2),
+            at_most("1000 to 2000 cells across: a minor gain", formula / many, 1.25),
             at_most(
                 "no grid is much faster than the formula's",
-                asked / min(times[str(n)] for n in s["across"]),
+                formula / min(times[str(n)] for n in s["across"]),
                 1.25,
             ),
         ],

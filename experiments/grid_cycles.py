@@ -10,13 +10,13 @@ import pyarrow as pa
 
 import tocsin
 from experiments import drawing
-from experiments.grid import SIZES, fixed_grid, shipped_grid, sides_of, uniform
-from experiments.measuring import Indexed, best, check_equal, search_times
+from experiments.grid import SIZES, fixed_grid, query_sides, shipped_grid, uniform
+from experiments.measuring import PointSearch, best, check_equal, search_times
 from experiments.verdicts import Check, Finding, at_least, at_most
 
 
 def z_order(points: np.ndarray) -> np.ndarray:
-    """Return the order of points along the Z-curve, 16 bits an axis."""
+    """Return the order of points along the Z-curve, with 16 bits per axis."""
     codes = np.zeros(points.shape[1], np.uint32)
     for axis in (0, 1):
         bits = np.clip(points[axis] * 65536, 0, 65535).astype(np.uint32)
@@ -30,15 +30,15 @@ def z_sort(size: str) -> Finding:
     s = SIZES[size]
     objects, queries = s["pairs"][-1]
     rng = np.random.default_rng(4)
-    low, high, points = uniform(rng, objects, queries, sides_of(queries, False))
+    low, high, points = uniform(rng, objects, queries, query_sides(queries, False))
     speed = rng.normal(0, 0.0005, points.shape)
     start = time.perf_counter()
     order = z_order(points)
-    moved, rates = points[:, order], speed[:, order]
+    sorted_points, sorted_speed = points[:, order], speed[:, order]
     cost = time.perf_counter() - start
-    makers: dict[str, Callable[[np.ndarray], Indexed]] = {
-        "Tocsin's grid": lambda at: Indexed(shipped.index, at, True),
-        "the thesis' grid of 1000 x 1000": lambda at: Indexed(thesis.index, at, True),
+    makers: dict[str, Callable[[np.ndarray], PointSearch]] = {
+        "Tocsin's grid": lambda points: PointSearch(shipped.index, points, True),
+        "the thesis' grid of 1000 x 1000": lambda points: PointSearch(thesis.index, points, True),
     }
     shipped = shipped_grid(low, high, points)
     thesis = fixed_grid(low, high, points, 1000)
@@ -48,12 +48,12 @@ def z_sort(size: str) -> Finding:
     series: dict[str, dict[str, list[float]]] = {name: {} for name in makers}
     for cycle in cycles:
         for name, make in makers.items():
-            asked = {
+            structures = {
                 "unsorted": make(np.abs(points + cycle * speed)),
-                "Z-sorted": make(np.abs(moved + cycle * rates)),
+                "Z-sorted": make(np.abs(sorted_points + cycle * sorted_speed)),
             }
-            for each, t in search_times(asked, 2 * s["seconds"]).items():
-                series[name].setdefault(each, []).append(1000 * t * objects)
+            for order_name, t in search_times(structures, 2 * s["seconds"]).items():
+                series[name].setdefault(order_name, []).append(1000 * t * objects)
     picture, axes = drawing.panels(2, "Objects in Z-order of where they were (thesis, 3.13b)")
     for ax, (name, lines) in zip(axes, series.items()):
         x = ("cycles since the objects were sorted", cycles)
@@ -62,7 +62,7 @@ def z_sort(size: str) -> Finding:
     for name, lines in series.items():
         both = list(zip(lines["unsorted"], lines["Z-sorted"], strict=True))
         saved = 1e-3 * float(np.mean([a - b for a, b in both]))
-        pays = cost / saved if saved > 0 else float("inf")
+        paid_after = cost / saved if saved > 0 else float("inf")
         checks += [
             at_least(f"{name}: ideally sorted objects are faster", both[0][0] / both[0][1], 1.5),
             at_least(
@@ -71,7 +71,7 @@ def z_sort(size: str) -> Finding:
                 0.5,
                 "",
             ),
-            at_most(f"{name}: cycles after which sorting has paid for itself", pays, 25, ""),
+            at_most(f"{name}: cycles after which sorting has paid for itself", paid_after, 25, ""),
         ]
     return Finding(
         "grid-z-sort",
@@ -91,7 +91,7 @@ def z_sort(size: str) -> Finding:
 # ------------------------------------------------------------ Fig. 3.14
 
 
-def table(low: np.ndarray, high: np.ndarray, first: int) -> pa.Table:
+def rule_table(low: np.ndarray, high: np.ndarray, first: int) -> pa.Table:
     return pa.table(
         {
             "id": np.arange(first, first + low.shape[1]),
@@ -107,50 +107,50 @@ def changes(size: str) -> Finding:
     s = SIZES[size]
     objects, queries = s["pairs"][-1]
     rng = np.random.default_rng(4)
-    sides = sides_of(queries, False)
+    sides = query_sides(queries, False)
     low, high, points = uniform(rng, objects, queries, sides)
     more, more_high, _ = uniform(rng, 1, queries, sides)
     events = pa.table({"x": points[0], "y": points[1]})
-    one = events.slice(0, 1)
+    one_event = events.slice(0, 1)
     base = tocsin.Rules({"x": "number", "y": "number"}, index="grid")
-    base.add_many(table(low, high, 0))
-    gone = rng.permutation(queries).tolist()
+    base.add_many(rule_table(low, high, 0))
+    removed = rng.permutation(queries).tolist()
 
     def cycle(rules: tocsin.Rules) -> int:
         return sum(len(block) for block in rules.match_blocks(events))
 
-    warm = base.copy()  # compiles what a change and a cycle need
-    warm.add_many(table(more[:, :9], more_high[:, :9], queries))
-    warm.remove_many(gone[:9])
-    cycle(warm)
+    warm_up = base.copy()  # compiles the kernels of a change and a cycle
+    warm_up.add_many(rule_table(more[:, :9], more_high[:, :9], queries))
+    warm_up.remove_many(removed[:9])
+    cycle(warm_up)
     cycle(base)
     before = best([lambda: cycle(base)], s["seconds"], 3)[0]
     costs: dict[str, list[float]] = {"add": [], "remove": []}
     after: dict[str, list[float]] = {"add": [], "remove": []}
     for share in s["shares"]:
         n = queries * share // 100
-        new = table(more[:, :n], more_high[:, :n], queries)
+        new = rule_table(more[:, :n], more_high[:, :n], queries)
 
         def add(rules: tocsin.Rules, new: pa.Table = new) -> None:
             rules.add_many(new)
 
         def remove(rules: tocsin.Rules, n: int = n) -> None:
-            # All but one, or there is nothing left to be asked.
-            rules.remove_many(gone[: min(n, queries - 1)])
+            # Keep at least one rule.
+            rules.remove_many(removed[: min(n, queries - 1)])
 
         for name, change in (("add", add), ("remove", remove)):
             least = float("inf")
             for _ in range(3 if size == "full" else 1):
                 rules = base.copy()
-                rules.match(one)
+                rules.match(one_event)
                 start = time.perf_counter()
                 change(rules)
-                rules.match(one)  # what was put off is counted
+                rules.match(one_event)  # includes deferred work
                 least = min(least, time.perf_counter() - start)
             costs[name].append(1e6 * least / n)
             calls = [lambda: cycle(base), lambda r=rules: cycle(r)]
-            usual, changed = best(calls, 4 * s["seconds"], 5)
-            after[name].append(changed / usual)
+            unchanged, changed = best(calls, 4 * s["seconds"], 5)
+            after[name].append(changed / unchanged)
     picture, axes = drawing.panels(2, "Adding and removing queries (thesis, 3.14)")
     x = (f"queries changed at once, % of {queries:,}", s["shares"])
     drawing.lines(axes[0], "cost of a query", x, "microseconds", costs)

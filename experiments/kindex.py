@@ -1,19 +1,19 @@
-"""The k-index (Whang and others, Indexing Boolean Expressions, 2009), as the BE*-tree's paper
-describes its rival: static, flat, for discrete values.
+"""The k-index (Whang et al., Indexing Boolean Expressions, 2009), as described in the paper of the
+BE*-tree: static, flat, for discrete values.
 
-A range is enumerated: a conjunction is in the posting list of every (attribute, value) that one
-of its predicates accepts. Lists are ordered by conjunction, and parted by how many predicates a
-conjunction has. An event takes the lists of its values, one part after the other. A conjunction of
-K predicates holds if K of the lists have it, so the lists are kept ordered by the conjunction each
-has come to: if the first and the K-th have come to the same it holds, else the first K - 1 skip to
-that of the K-th, because nothing before it can be in K lists.
+Ranges are enumerated: a conjunction is in the posting list of every (attribute, value) that one of
+its predicates accepts. Lists are ordered by conjunction, and divided into parts by the number of
+predicates of a conjunction. An event uses the lists of its values, one part after another. A
+conjunction of K predicates holds if it is in K of the lists. So the lists are ordered by their
+current conjunctions. If the first and the K-th list have the same one, it holds. Otherwise the
+first K - 1 lists skip to the conjunction of the K-th, because no earlier one can be in K lists.
 
-For the k best every list has the greatest weight in it. A part whose K greatest of these do not
-sum up to the worst of the k best so far is left out, and so is a conjunction whose K lists' do not.
-That bound is all there is: it is flat, and never gets finer.
+For the k best, every list has the greatest weight of its entries. A part is skipped if the sum of
+the K greatest weights is less than the worst of the k best so far, and so is a conjunction with the
+weights of its K lists. There is no finer bound.
 
-Made as fast as we could: one lookup in a hash table gives a value's lists in all parts, lists lie
-in one array, skipping gallops, and only lists that have moved are put in order again.
+We made it as fast as we could: one lookup in a hash table gives the lists of a value in all parts,
+all lists are in one array, skipping gallops, and only lists that have moved are sorted again.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from benchmarks.asking import Best
+from benchmarks.index_search import Best
 from tocsin.index.finish import keep, score
 from tocsin.jit import (
     Float64Out,
@@ -41,25 +41,25 @@ from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import Keys
 from tocsin.model.predicates import INTERVAL
 
-_DONE = 2**31 - 1  # where a list stands that has ended
-_SPREAD = 0x9E3779B97F4A7C15
+_DONE = 2**31 - 1  # the current conjunction of a list that has ended
+_MULTIPLIER = 0x9E3779B97F4A7C15
 
 
 class Lists(NamedTuple):
-    """d pairs of attribute and value in a table of 2^b places, e entries, p parts."""
+    """d pairs of attribute and value in a hash table of 2^b slots, e entries, p parts."""
 
-    slot_key: Int64s  # [2^b] the pair, -1 where there is none
+    slot_key: Int64s  # [2^b] the pair, -1 if the slot is free
     slot_pair: Int32s  # [2^b] its number
-    start: Int64s  # [d p + 1] the entries of a pair's list in a part
+    start: Int64s  # [d p + 1] the first entry of a pair's list in a part
     entry: Int32s  # [e] conjunctions, ascending within a list
     bound: Float64s  # [d p] the greatest weight in a list
 
 
 class KIndex:
-    """Posting lists, and the events they are asked with."""
+    """Posting lists, and the events to search them with."""
 
     def __init__(self, c: Conjunctions, keys: Keys, width: int):
-        """`c` has intervals alone, with values below 2^32."""
+        """`c` has only intervals, with values below 2^32."""
         if (c.kind != INTERVAL).any():
             raise ValueError("only intervals can be enumerated here")
         self.conjunctions, self.keys = c, keys
@@ -67,7 +67,7 @@ class KIndex:
         self.weights = freeze(np.ones(width), np.float64)
         sizes = np.diff(c.offsets)
         self.least, self.parts = int(sizes.min()), int(sizes.max() - sizes.min() + 1)
-        # A row for each value of each predicate; those of a conjunction are together.
+        # A row per value of each predicate; the rows of a conjunction are consecutive.
         length = c.high - c.low + 1
         ends = np.cumsum(length)
         row = np.repeat(np.arange(len(length)), length)
@@ -83,7 +83,7 @@ class KIndex:
         np.maximum.at(bound, list_of, c.weight[row] if len(c.weight) else 1.0)
         slots = 1 << max(4, int(np.ceil(np.log2(2 * len(known)))))
         slot_key, slot_pair = np.full(slots, -1, np.int64), np.zeros(slots, np.int32)
-        place_pairs(freeze(known, np.int64), slot_key, slot_pair)
+        insert_pairs(freeze(known, np.int64), slot_key, slot_pair)
         self.lists = freeze_fields(
             Lists,
             slot_key=slot_key,
@@ -94,59 +94,59 @@ class KIndex:
         )
         self.nbytes = sum(array.nbytes for array in self.lists)
 
-    def ask(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
-        """Write the rules that hold, as `Index.candidates`."""
+    def search(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
+        """Write the rules that hold, like `Index.candidates`."""
         return find_all(
             self.lists, self.keys, self.size, self.parts, self.least, first, stop, offsets, out
         )
 
-    def best(self, k: int, events: int) -> Best:
-        """Return each event's k best rules; all events weigh all attributes alike."""
+    def find_best(self, k: int, events: int) -> Best:
+        """Return each event's k best rules; the events have no weights."""
         c = self.conjunctions
-        made = np.zeros(events, np.int64), np.zeros(events * k, np.int32), np.zeros(events * k)
+        lists = np.zeros(events, np.int64), np.zeros(events * k, np.int32), np.zeros(events * k)
         find_best(
             self.lists, c.offsets, c.attribute, c.kind, c.high, c.weight, c.rule, self.weights,
-            self.keys, self.parts, self.least, events, k, *made,
+            self.keys, self.parts, self.least, events, k, *lists,
         )  # fmt: skip
-        return made
+        return lists
 
 
 @step
-def place_of(slot_key, key):
-    """Return the place of a pair in the table, or the free one where it would be."""
+def find_slot(slot_key, key):
+    """Return the slot of a pair, or the free slot where it belongs."""
     mask = np.uint64(slot_key.shape[0] - 1)
-    at = ((np.uint64(key) * np.uint64(_SPREAD)) >> np.uint64(24)) & mask
+    at = ((np.uint64(key) * np.uint64(_MULTIPLIER)) >> np.uint64(24)) & mask
     while slot_key[at] != -1 and slot_key[at] != key:
         at = (at + np.uint64(1)) & mask
     return at
 
 
 @kernel
-def place_pairs(known: Int64s, slot_key: Int64Out, slot_pair: Int32Out) -> None:
-    """Put all pairs into the table."""
+def insert_pairs(known: Int64s, slot_key: Int64Out, slot_pair: Int32Out) -> None:
+    """Insert all pairs into the hash table."""
     for i in range(known.shape[0]):
-        at = place_of(slot_key, known[i])
+        at = find_slot(slot_key, known[i])
         slot_key[at] = known[i]
         slot_pair[at] = np.int32(i)
 
 
 @step
-def pairs_of(slot_key, slot_pair, attributes, values, begin, after, pairs):
-    """Write the numbers of an event's pairs, and return how many have lists."""
-    found = 0
+def look_up_pairs(slot_key, slot_pair, attributes, values, begin, after, pairs):
+    """Write the numbers of an event's pairs that have lists, and return how many there are."""
+    pair_count = 0
     for i in range(begin, after):
-        at = place_of(slot_key, (np.int64(attributes[i]) << 32) + values[i])
+        at = find_slot(slot_key, (np.int64(attributes[i]) << 32) + values[i])
         if slot_key[at] != -1:
-            pairs[found] = slot_pair[at]
-            found += 1
-    return found
+            pairs[pair_count] = slot_pair[at]
+            pair_count += 1
+    return pair_count
 
 
 @step
-def open_lists(start, entry, bound, pairs, found, parts, part, at, end, current, limit):
-    """Write where the lists of a part begin and end, what they have first, and their bounds."""
+def open_lists(start, entry, bound, pairs, pair_count, parts, part, at, end, current, limit):
+    """Write the begin, end, first conjunction and bound of each list of a part."""
     opened = 0
-    for i in range(found):
+    for i in range(pair_count):
         number = np.int64(pairs[i]) * parts + part
         if start[number] < start[number + 1]:
             at[opened], end[opened] = start[number], start[number + 1]
@@ -157,8 +157,8 @@ def open_lists(start, entry, bound, pairs, found, parts, part, at, end, current,
 
 
 @step
-def put_in_order(moved, opened, at, end, current, limit):
-    """Order lists by what they have come to; the first `moved` may be out of place."""
+def sort_lists(moved, opened, at, end, current, limit):
+    """Sort lists by their current conjunctions; only the first `moved` may be out of order."""
     for i in range(moved - 1, -1, -1):
         this, place, ending, most = current[i], at[i], end[i], limit[i]
         j = i + 1
@@ -176,14 +176,14 @@ def put_in_order(moved, opened, at, end, current, limit):
 
 @step
 def skip(entry, at, end, target):
-    """Return the first place of a list that has `target` or more, galloping; or its end."""
+    """Return the first position of a list with `target` or more, by galloping; or its end."""
     jump = np.int64(1)
     low = at
     while at + jump < end and entry[at + jump] < target:
         low = at + jump
         jump *= 2
     high = min(at + jump, end)
-    low += 1  # what stood here was less
+    low += 1  # the entry here is less
     while low < high:
         middle = (low + high) >> 1
         if entry[middle] < target:
@@ -194,13 +194,13 @@ def skip(entry, at, end, target):
 
 
 @step
-def skip_first(entry, wanted, target, opened, at, end, current, limit):
-    """Move the first lists to `target` or beyond, and put all in order."""
-    for i in range(wanted):
+def skip_first(entry, needed, target, opened, at, end, current, limit):
+    """Advance the first lists to `target` or beyond, and sort all lists."""
+    for i in range(needed):
         if current[i] < target:
             at[i] = skip(entry, at[i], end[i], target)
             current[i] = entry[at[i]] if at[i] < end[i] else np.int32(_DONE)
-    put_in_order(wanted, opened, at, end, current, limit)
+    sort_lists(needed, opened, at, end, current, limit)
 
 
 @kernel
@@ -215,7 +215,7 @@ def find_all(
     offsets: Int64Out,
     out: Int32Out,
 ) -> int:
-    """Write what holds event by event while there is room for all conjunctions."""
+    """Write the rules that hold, event by event, while there is room for all conjunctions."""
     slot_key, slot_pair, start = lists.slot_key, lists.slot_pair, lists.start
     entry, bound = lists.entry, lists.bound
     sparse, attributes, values = keys.offsets, keys.attribute, keys.key
@@ -228,24 +228,24 @@ def find_all(
     n = offsets[0]
     event = first
     while event < stop and n <= room:
-        found = pairs_of(
+        pair_count = look_up_pairs(
             slot_key, slot_pair, attributes, values, sparse[event], sparse[event + 1], pairs
         )
-        for part in range(min(parts, found - least + 1) - 1, -1, -1):
-            wanted = least + part
+        for part in range(min(parts, pair_count - least + 1) - 1, -1, -1):
+            needed = least + part
             opened = open_lists(
-                start, entry, bound, pairs, found, parts, part, at, end, current, limit
+                start, entry, bound, pairs, pair_count, parts, part, at, end, current, limit
             )
-            if opened < wanted:
+            if opened < needed:
                 continue
-            put_in_order(opened, opened, at, end, current, limit)
-            while current[wanted - 1] != _DONE:
-                target = current[wanted - 1]
+            sort_lists(opened, opened, at, end, current, limit)
+            while current[needed - 1] != _DONE:
+                target = current[needed - 1]
                 if current[0] == target:
                     out[n] = target
                     n += 1
                     target += np.int32(1)
-                skip_first(entry, wanted, target, opened, at, end, current, limit)
+                skip_first(entry, needed, target, opened, at, end, current, limit)
         event += 1
         offsets[event - first] = n
     return event
@@ -270,7 +270,7 @@ def find_best(
     rules: Int32Out,
     scores: Float64Out,
 ) -> None:
-    """Keep each event's k best; lists as in `finish.keep_best`."""
+    """Write each event's k best rules, in lists like those of `finish.keep_best`."""
     slot_key, slot_pair, start = lists.slot_key, lists.slot_pair, lists.start
     entry, bound = lists.entry, lists.bound
     sparse, attributes, values = keys.offsets, keys.attribute, keys.key
@@ -281,26 +281,26 @@ def find_best(
     at, end, limit = np.empty(most, np.int64), np.empty(most, np.int64), np.empty(most)
     for event in range(events):
         base, held = event * k, np.int64(0)
-        found = pairs_of(
+        pair_count = look_up_pairs(
             slot_key, slot_pair, attributes, values, sparse[event], sparse[event + 1], pairs
         )
-        for part in range(min(parts, found - least + 1) - 1, -1, -1):
-            wanted = least + part
+        for part in range(min(parts, pair_count - least + 1) - 1, -1, -1):
+            needed = least + part
             opened = open_lists(
-                start, entry, bound, pairs, found, parts, part, at, end, current, limit
+                start, entry, bound, pairs, pair_count, parts, part, at, end, current, limit
             )
-            if opened < wanted:
+            if opened < needed:
                 continue
-            # Sums are rounded, each in its own order: a hair of room, so that none is lost.
-            greatest = np.sort(limit[:opened])[opened - wanted :].sum() * (1 + 1e-12)
+            # The order of summation affects rounding, so the bound has some tolerance.
+            greatest = np.sort(limit[:opened])[opened - needed :].sum() * (1 + 1e-12)
             if held == k and greatest < scores[base + k - 1]:
                 continue
-            put_in_order(opened, opened, at, end, current, limit)
-            while current[wanted - 1] != _DONE:
-                target = current[wanted - 1]
+            sort_lists(opened, opened, at, end, current, limit)
+            while current[needed - 1] != _DONE:
+                target = current[needed - 1]
                 if current[0] == target:
                     together = 0.0
-                    for i in range(wanted):
+                    for i in range(needed):
                         together += limit[i]
                     if held < k or together * (1 + 1e-12) >= scores[base + k - 1]:
                         value = score(
@@ -309,5 +309,5 @@ def find_best(
                         )  # fmt: skip
                         held = keep(rule_of[target], value, True, k, base, held, rules, scores)
                     target += np.int32(1)
-                skip_first(entry, wanted, target, opened, at, end, current, limit)
+                skip_first(entry, needed, target, opened, at, end, current, limit)
         sizes[event] = held

@@ -1,9 +1,9 @@
-"""Timing at the level of the index, as the papers do, and what is asked with what.
+"""Time indexes without the layers around them, as the papers do.
 
-A *structure* answers events block by block into memory that is reused: Tocsin's indexes and the
-rivals of `experiments.rivals` alike. A library gives fresh arrays, because it cannot do otherwise;
-figures say so. Everything is built beforehand, runs on one core, and is the best of several
-rounds, in which structures take turns. What they find is compared.
+A *structure* is searched block by block into reused memory: Tocsin's indexes and those of
+`experiments.rivals`. Libraries return new arrays, and the figures say so. Everything is built in
+advance and runs on one core. Times are the best of several rounds, in which structures take turns.
+Results are compared.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.encoding import NULL
 from tocsin.model.keys import EventBatch, dense_keys
 
-_ROOM = 1 << 18  # ids that a block has room for, besides those of one event
+_ROOM = 1 << 18  # ids per block, besides those of one event; chosen
 _ROUNDS = 7
 
 
 class Structure(Protocol):
-    """Rules that can be asked which of them hold."""
+    """Rules, and the events to search them with."""
 
-    size: int  # rules
-    events: int
+    size: int  # number of rules
+    events: int  # number of events
     nbytes: int
 
-    def ask(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
-        """Write the rules that hold for events, as `tocsin.index.protocol.Index.candidates`."""
+    def search(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
+        """Write the rules that hold for events, like `tocsin.index.protocol.Index.candidates`."""
         ...
 
 
-class Indexed:
-    """One of Tocsin's indexes, and the events it is asked with."""
+class PointSearch:
+    """One of Tocsin's indexes, and the events to search it with."""
 
     def __init__(self, index: Any, points: np.ndarray, is_float: bool):
         self.index = index
@@ -45,12 +45,12 @@ class Indexed:
         self.keys = dense_keys(keys(points, is_float), np.arange(self.width))
         self.nbytes = index.nbytes
 
-    def ask(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
+    def search(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
         return self.index.candidates(EventBatch(self.keys, self.width, first, stop), offsets, out)
 
 
 def keys(values: np.ndarray, is_float: bool) -> np.ndarray:
-    """Return values as keys, where an index expects them."""
+    """Return values as keys of an index."""
     if not is_float:
         return np.asarray(values, np.int64)
     bits = np.ascontiguousarray(values, np.float64).view(np.int64)
@@ -58,7 +58,7 @@ def keys(values: np.ndarray, is_float: bool) -> np.ndarray:
 
 
 def boxes(low: np.ndarray, high: np.ndarray, is_float: bool) -> tuple[Conjunctions, np.ndarray]:
-    """Return boxes [low, high], [attributes, n] each, as what an index is built from."""
+    """Return boxes [low, high], [attributes, n] each, as the arguments of `Index.build`."""
     width, n = low.shape
     conjunctions = freeze_fields(
         Conjunctions,
@@ -74,30 +74,30 @@ def boxes(low: np.ndarray, high: np.ndarray, is_float: bool) -> tuple[Conjunctio
     return conjunctions, np.full(width, is_float, np.uint8)
 
 
-def answers(structure: Structure, events: int) -> np.ndarray:
-    """Return how many rules hold for each of the first events, and the sum of their numbers."""
-    out, offsets = _buffers(structure)
-    found, first = [], 0
+def summarize_matches(structure: Structure, events: int) -> np.ndarray:
+    """Return for each of the first events the number and the sum of the rules that hold."""
+    out, offsets = _allocate_buffers(structure)
+    blocks, first = [], 0
     while first < events:
         offsets[0] = 0
-        stop = structure.ask(first, events, offsets, out)
+        stop = structure.search(first, events, offsets, out)
         ends = offsets[: stop - first + 1]
         if ends[-1] and out[: ends[-1]].min() < 0:
-            raise AssertionError("a candidate was left unproven")
+            raise AssertionError("a candidate is not proven")
         sums = np.concatenate([[0], np.cumsum(out[: ends[-1]], dtype=np.int64)])[ends]
-        found.append(np.stack([np.diff(ends), np.diff(sums)]))
+        blocks.append(np.stack([np.diff(ends), np.diff(sums)]))
         first = stop
-    return np.concatenate(found, axis=1)
+    return np.concatenate(blocks, axis=1)
 
 
 def check_equal(structures: dict[str, Structure], events: int) -> float:
-    """Raise unless all find the same rules; return how many an event meets on average."""
+    """Raise unless all structures find the same rules; return the mean number per event."""
     expected = None
     for name, structure in structures.items():
-        found = answers(structure, min(events, structure.events))
+        summary = summarize_matches(structure, min(events, structure.events))
         if expected is None:
-            expected = found
-        if not np.array_equal(found, expected[:, : found.shape[1]]):
+            expected = summary
+        if not np.array_equal(summary, expected[:, : summary.shape[1]]):
             raise AssertionError(f"{name} finds other rules than {next(iter(structures))}")
     assert expected is not None
     return float(expected[0].mean())
@@ -109,25 +109,25 @@ def search_times(
     fewer: dict[str, int] | None = None,
     least: int = 1,
 ) -> dict[str, float]:
-    """Return the seconds that an event takes in each structure.
+    """Return the seconds per event of each structure.
 
-    Rounds are made until `seconds` for each structure are used up, at least `least`; `fewer` says
-    who is asked with the first so many events only, because it is slow.
+    There are at least `least` rounds, and more until `seconds` per structure have passed. `fewer`
+    has the number of events for structures that are slow.
     """
     calls, counts = [], []
     for name, structure in structures.items():
         count = min((fewer or {}).get(name, structure.events), structure.events)
         counts.append(count)
-        calls.append(_pass(structure, count))
-    spent = best(calls, seconds * len(calls), least=least)
-    return {name: s / n for name, s, n in zip(structures, spent, counts, strict=True)}
+        calls.append(_make_pass(structure, count))
+    times = best(calls, seconds * len(calls), least=least)
+    return {name: t / n for name, t, n in zip(structures, times, counts, strict=True)}
 
 
 def best(
     calls: list[Callable[[], Any]], seconds: float, rounds: int = _ROUNDS, least: int = 1
 ) -> list[float]:
-    """Return the least seconds of each call, the calls taken in turn."""
-    took = [float("inf")] * len(calls)
+    """Return the least seconds of each call; the calls take turns."""
+    times = [float("inf")] * len(calls)
     end = time.perf_counter() + seconds
     for done in range(rounds):
         if done >= least and time.perf_counter() > end:
@@ -135,25 +135,26 @@ def best(
         for i, call in enumerate(calls):
             start = time.perf_counter()
             call()
-            took[i] = min(took[i], time.perf_counter() - start)
-    return took
+            times[i] = min(times[i], time.perf_counter() - start)
+    return times
 
 
-def _pass(structure: Structure, events: int) -> Callable[[], None]:
-    whole = getattr(structure, "ask_whole", None)
-    if whole is not None:
-        return lambda: whole(events)
-    out, offsets = _buffers(structure)
-    structure.ask(0, 1, offsets, out)  # compile
+def _make_pass(structure: Structure, events: int) -> Callable[[], None]:
+    """Return a function that searches with the first events."""
+    search_all = getattr(structure, "search_all", None)
+    if search_all is not None:
+        return lambda: search_all(events)
+    out, offsets = _allocate_buffers(structure)
+    structure.search(0, 1, offsets, out)  # compile
 
     def run() -> None:
         first = 0
         while first < events:
             offsets[0] = 0
-            first = structure.ask(first, events, offsets, out)
+            first = structure.search(first, events, offsets, out)
 
     return run
 
 
-def _buffers(structure: Structure) -> tuple[np.ndarray, np.ndarray]:
+def _allocate_buffers(structure: Structure) -> tuple[np.ndarray, np.ndarray]:
     return np.zeros(structure.size + _ROOM, np.int32), np.zeros(structure.events + 1, np.int64)

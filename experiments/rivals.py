@@ -1,16 +1,15 @@
-"""What the papers compare with, so that it can be asked in the same way.
+"""The structures that the papers compare with, behind the same interface.
 
-* `RTree`: an R-tree in flat arrays. Its leaves are packed (sort-tile-recursive), or are those of
-  an R*-tree that libspatialindex has grown by insertion; the levels above are packed. Both are
-  searched by a kernel of the same make as Tocsin's own, so that no library's call, visitor or
-  fresh output stands between the paper's claim and what is measured.
-* `ShapelyTree`: GEOS' packed R-tree by shapely's query of many points at once: the fastest
-  R-tree that Python has as a library.
-* `Constructs`: virtual construct intervals on a lattice of whole numbers, to the letter of the
-  paper. With L = 1 it is the direct list (Dlist).
-* `SegmentTree`: an id in the O(log n) nodes that an interval is made of, and a path of nodes for
-  a point: what an interval skip list does by its markers, without being random.
-* `NestedList`: a library's interval index, asked with many points at once.
+* `RTree`: an R-tree in flat arrays. Its leaves are packed (sort-tile-recursive), or are those of an
+  R*-tree that libspatialindex built by insertion; the levels above are packed. A kernel like
+  Tocsin's searches it, so that the overhead of a library does not affect the comparison.
+* `ShapelyTree`: the packed R-tree of GEOS, queried with many points at once: the fastest R-tree
+  library for Python.
+* `Constructs`: virtual construct intervals on a lattice of whole numbers, exactly as in the paper.
+  With L = 1 it is the direct list (Dlist).
+* `SegmentTree`: ids in the O(log n) nodes that make up an interval, and a path of nodes for a
+  point. An interval skip list does the same with its markers, but is randomised.
+* `NestedList`: the interval index of a library, queried with many points at once.
 """
 
 from __future__ import annotations
@@ -29,10 +28,10 @@ _FANOUT = 16
 
 
 class Tree(NamedTuple):
-    """n boxes, then the nodes over them, level by level, the root last."""
+    """n boxes, followed by the nodes above them, level by level, with the root last."""
 
     bounds: Float64s  # [4 m] low x, high x, low y, high y
-    first: Int64s  # [m] its children, where it is a node
+    first: Int64s  # [m] the children of a node
     stop: Int64s  # [m]
     ids: Int32s  # [n]
 
@@ -41,13 +40,13 @@ class RTree:
     """An R-tree in flat arrays."""
 
     def __init__(self, groups: np.ndarray, low: np.ndarray, high: np.ndarray, points: np.ndarray):
-        """`groups` tells which leaf each box is in."""
+        """`groups` are the leaves of the boxes."""
         self.size, self.events = low.shape[1], points.shape[1]
         self.x, self.y = (np.ascontiguousarray(p, np.float64) for p in points)
         order = np.argsort(groups, kind="stable")
         bounds = np.stack([low[0], high[0], low[1], high[1]], axis=1).astype(np.float64)[order]
         level, starts = bounds, np.flatnonzero(np.diff(groups[order], prepend=-1))
-        made, done = [bounds], 0
+        levels, done = [bounds], 0
         firsts, stops = [np.zeros(self.size, np.int64)], [np.zeros(self.size, np.int64)]
         while True:
             stop = np.append(starts[1:], len(level))
@@ -56,7 +55,7 @@ class RTree:
             nodes[:, 1::2] = np.maximum.reduceat(level[:, 1::2], starts)
             order_above = tiles(nodes[:, 0::2].T, nodes[:, 1::2].T)
             above = np.argsort(order_above, kind="stable")
-            made.append(nodes[above])
+            levels.append(nodes[above])
             firsts.append(starts[above] + done)
             stops.append(stop[above] + done)
             done += len(level)
@@ -65,21 +64,21 @@ class RTree:
             level = nodes[above]
             starts = np.flatnonzero(np.diff(order_above[above], prepend=-1))
         self.tree = Tree(
-            freeze(np.concatenate(made).reshape(-1), np.float64),
+            freeze(np.concatenate(levels).reshape(-1), np.float64),
             freeze(np.concatenate(firsts), np.int64),
             freeze(np.concatenate(stops), np.int64),
             freeze(order, np.int32),
         )
-        # Children's ranges are kept for boxes too, only to be simple; they are not counted.
+        # Boxes have unused ranges of children, for simplicity; they are not counted.
         self.nbytes = self.tree.bounds.nbytes + self.tree.ids.nbytes
         self.nbytes += 16 * (len(self.tree.first) - self.size)
 
-    def ask(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
+    def search(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
         return descend(self.tree, self.x, self.y, first, stop, offsets, out)
 
 
 def tiles(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Return which node of about 16 each box is packed into, sort-tile-recursive."""
+    """Return the node of 16 that each box is packed into, by sort-tile-recursive."""
     n = low.shape[1]
     nodes = -(-n // _FANOUT)
     slices = int(np.ceil(np.sqrt(nodes)))
@@ -88,18 +87,18 @@ def tiles(low: np.ndarray, high: np.ndarray) -> np.ndarray:
     in_slice[np.argsort(x, kind="stable")] = np.arange(n) // (slices * _FANOUT)
     order = np.lexsort((y, in_slice))
     number = np.empty(n, np.int64)
-    # A slice is a whole number of nodes, but for the last.
+    # All slices but the last have a whole number of nodes.
     number[order] = np.arange(n) // _FANOUT
     return number
 
 
-def packed(low: np.ndarray, high: np.ndarray, points: np.ndarray) -> RTree:
+def build_packed_tree(low: np.ndarray, high: np.ndarray, points: np.ndarray) -> RTree:
     """Return a packed R-tree."""
     return RTree(tiles(low, high), low, high, points)
 
 
-def grown(low: np.ndarray, high: np.ndarray, points: np.ndarray) -> RTree:
-    """Return a tree with the leaves of an R*-tree grown by insertion (libspatialindex)."""
+def build_rstar_tree(low: np.ndarray, high: np.ndarray, points: np.ndarray) -> RTree:
+    """Return a tree with the leaves of an R*-tree built by insertion (libspatialindex)."""
     from rtree import index
 
     settings = index.Property()
@@ -126,7 +125,7 @@ def descend(
     offsets: Int64Out,
     out: Int32Out,
 ) -> int:
-    """Write the boxes around each point, while there is room for all."""
+    """Write the boxes that contain each point, while there is room for all boxes."""
     bounds, firsts, stops, ids = g.bounds, g.first, g.stop, g.ids
     size = ids.shape[0]
     room = out.shape[0] - size
@@ -160,9 +159,9 @@ def descend(
 
 
 class ShapelyTree:
-    """GEOS' packed R-tree; fresh pairs."""
+    """The packed R-tree of GEOS; it returns new pairs."""
 
-    nbytes = 0  # it does not tell
+    nbytes = 0  # unknown
 
     def __init__(self, low: np.ndarray, high: np.ndarray, points: np.ndarray):
         import shapely
@@ -171,14 +170,14 @@ class ShapelyTree:
         self.tree = shapely.STRtree(shapely.box(low[0], low[1], high[0], high[1]))
         self.points = shapely.points(points[0], points[1])
 
-    def ask_whole(self, events: int) -> np.ndarray:
+    def search_all(self, events: int) -> np.ndarray:
         return self.tree.query(self.points[:events])
 
-    def ask(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
+    def search(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
         stop = min(stop, first + max((len(out) - self.size) // self.size, 1))
-        asked, found = self.tree.query(self.points[first:stop])
-        out[: len(found)] = found
-        offsets[1 : stop - first + 1] = np.cumsum(np.bincount(asked, minlength=stop - first))
+        events, rules = self.tree.query(self.points[first:stop])
+        out[: len(rules)] = rules
+        offsets[1 : stop - first + 1] = np.cumsum(np.bincount(events, minlength=stop - first))
         return stop
 
 
@@ -186,19 +185,19 @@ class ShapelyTree:
 
 
 class Lists(NamedTuple):
-    """Lists of ids, one after the other."""
+    """Lists of ids in one array."""
 
     start: Int32s
     ids: Int32s
 
 
-def _lists(numbers: np.ndarray, ids: np.ndarray, possible: int) -> Lists:
+def _build_lists(numbers: np.ndarray, ids: np.ndarray, possible: int) -> Lists:
     start, listed = list_by_number(numbers, ids.astype(np.int32), possible)
     return Lists(freeze(start, np.int32), freeze(listed, np.int32))
 
 
 class Constructs:
-    """Virtual construct intervals, a cell for each of the values 0..R - 1."""
+    """Virtual construct intervals, with a cell for each of the values 0..R - 1."""
 
     def __init__(
         self, low: np.ndarray, high: np.ndarray, points: np.ndarray, longest: int, logarithmic: bool
@@ -217,11 +216,11 @@ class Constructs:
             at[rest] += 1 << kind if logarithmic else length
             rest = rest[at[rest] < end[rest]]
         cells = int(max(high.max(), points.max())) + 1
-        self.lists = _lists(np.concatenate(numbers), np.concatenate(ids), cells * self.each)
+        self.lists = _build_lists(np.concatenate(numbers), np.concatenate(ids), cells * self.each)
         self.nbytes = sum(a.nbytes for a in self.lists)
         self.skip = freeze(np.array(count_too_short(longest, logarithmic)), np.int64)
 
-    def ask(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
+    def search(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
         return cover(
             *self.lists, self.skip, self.each, self.values, self.size, first, stop, offsets, out
         )
@@ -240,7 +239,7 @@ def cover(
     offsets: Int64Out,
     out: Int32Out,
 ) -> int:
-    """Write the lists of the constructs that cover each value: one run for each start."""
+    """Write the lists of the constructs that cover each value, one run per start."""
     room = out.shape[0] - size
     n = np.uint64(offsets[0])
     event = first
@@ -278,10 +277,10 @@ class SegmentTree:
             ids.append(odd)
             a, z = a >> 1, z >> 1
             rest = rest[a[rest] < z[rest]]
-        self.lists = _lists(np.concatenate(numbers), np.concatenate(ids), 2 * self.leaves)
+        self.lists = _build_lists(np.concatenate(numbers), np.concatenate(ids), 2 * self.leaves)
         self.nbytes = sum(array.nbytes for array in self.lists)
 
-    def ask(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
+    def search(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
         return climb(*self.lists, self.leaves, self.values, self.size, first, stop, offsets, out)
 
 
@@ -316,26 +315,27 @@ def climb(
 
 
 class NestedList:
-    """The nested containment list of the library ncls; fresh pairs."""
+    """The nested containment list of the library ncls; it returns new pairs."""
 
-    nbytes = 0  # it does not tell
+    nbytes = 0  # unknown
 
     def __init__(self, low: np.ndarray, high: np.ndarray, points: np.ndarray):
         from ncls import NCLS
 
         self.size, self.events = len(low), len(points)
         self.points = np.ascontiguousarray(points, np.int64)
-        ends = np.asarray(high, np.int64) + 1  # half open there
+        ends = np.asarray(high, np.int64) + 1  # its intervals are half-open
         self.list = NCLS(np.ascontiguousarray(low, np.int64), ends, np.arange(len(low)))
 
-    def ask_whole(self, events: int) -> tuple[np.ndarray, np.ndarray]:
+    def search_all(self, events: int) -> tuple[np.ndarray, np.ndarray]:
         points = self.points[:events]
         return self.list.all_overlaps_both(points, points + 1, np.arange(events))
 
-    def ask(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
+    def search(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
         stop = min(stop, first + max((len(out) - self.size) // self.size, 1))
         points = self.points[first:stop]
-        asked, found = self.list.all_overlaps_both(points, points + 1, np.arange(stop - first))
-        out[: len(found)] = found
-        offsets[1 : stop - first + 1] = np.cumsum(np.bincount(asked, minlength=stop - first))
+        numbers = np.arange(stop - first)
+        events, rules = self.list.all_overlaps_both(points, points + 1, numbers)
+        out[: len(rules)] = rules
+        offsets[1 : stop - first + 1] = np.cumsum(np.bincount(events, minlength=stop - first))
         return stop

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from experiments import drawing
-from experiments.measuring import Indexed, boxes, check_equal, search_times
+from experiments.measuring import PointSearch, boxes, check_equal, search_times
 from experiments.rivals import Constructs, NestedList, SegmentTree
 from experiments.verdicts import Finding, at_least, at_most
 from tocsin.index.constructs.intervals.index import Intervals
@@ -25,35 +25,35 @@ def search_and_storage(size: str) -> Finding:
     s = _SIZES[size]
     times: dict[str, list[float]] = {}
     storage: dict[str, list[float]] = {}
-    met = 0.0
+    matches = 0.0
     for n in s["counts"]:
         rng = np.random.default_rng(3)
         low = rng.integers(0, _RANGE, n)
         high = np.minimum(low + rng.integers(0, _MOST, n), _RANGE - 1)
-        at = rng.integers(0, _RANGE, s["events"])
+        points = rng.integers(0, _RANGE, s["events"])
         shipped = Intervals.build(*boxes(low[None], high[None], False))
-        made = {
-            "LCI": Constructs(low, high, at, _LONGEST, True),
-            "SCI": Constructs(low, high, at, _LONGEST, False),
-            "direct list": Constructs(low, high, at, 1, False),
-            "segment tree": SegmentTree(low, high, at),
-            "ncls": NestedList(low, high, at),
-            "intervals (Tocsin)": Indexed(shipped, at[None], False),
+        structures = {
+            "LCI": Constructs(low, high, points, _LONGEST, True),
+            "SCI": Constructs(low, high, points, _LONGEST, False),
+            "direct list": Constructs(low, high, points, 1, False),
+            "segment tree": SegmentTree(low, high, points),
+            "ncls": NestedList(low, high, points),
+            "intervals (Tocsin)": PointSearch(shipped, points[None], False),
         }
-        met = check_equal(made, s["checked"])
-        for name, t in search_times(made, s["seconds"], {"ncls": s["few"]}).items():
+        matches = check_equal(structures, s["checked"])
+        for name, t in search_times(structures, s["seconds"], {"ncls": s["few"]}).items():
             times.setdefault(name, []).append(1e6 * t)
-            if made[name].nbytes:
-                storage.setdefault(name, []).append(made[name].nbytes / 1e6)
+            if structures[name].nbytes:
+                storage.setdefault(name, []).append(structures[name].nbytes / 1e6)
     picture, axes = drawing.panels(2, "Intervals: constructs against lists and trees (VCI, 6-7)")
     x = ("number of queries", s["counts"])
     drawing.lines(
-        axes[0], f"time of a search: {met:,.0f} matches at the right", x, "microseconds", times
+        axes[0], f"time of a search: {matches:,.0f} matches at the right", x, "microseconds", times
     )
     drawing.lines(axes[1], "storage", x, "megabytes", storage)
 
-    def last(of: dict[str, list[float]], name: str) -> float:
-        return of[name][-1]
+    def last(series: dict[str, list[float]], name: str) -> float:
+        return series[name][-1]
 
     prior, logarithmic = last(storage, "segment tree"), last(storage, "LCI")
     fastest = min(v[-1] for v in times.values())

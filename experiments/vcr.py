@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from experiments import drawing
-from experiments.measuring import Indexed, boxes, check_equal, search_times
-from experiments.rivals import ShapelyTree, grown, packed
+from experiments.measuring import PointSearch, boxes, check_equal, search_times
+from experiments.rivals import ShapelyTree, build_packed_tree, build_rstar_tree
 from experiments.verdicts import Finding, at_least, at_most, near_power
 from tocsin.index.constructs.rectangles.index import Rectangles
 
@@ -27,33 +27,34 @@ _HASH_SIZE = 1_800_017  # the paper's, for its load factor
 _PREDICATES = "number of predicates"
 
 
-def rectangles(
+def draw_rectangles(
     n: int, side: tuple[int, int], most: tuple[int, int], hot: float | None, seed: int = 1
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return boxes over whole numbers, 1 to `most` long; 90% of corners in a `hot` share."""
+    """Return boxes over whole numbers with sides of 1 to `most`; see `draw_corners` for `hot`."""
     rng = np.random.default_rng(seed)
-    low = corners(rng, n, side, hot)
+    low = draw_corners(rng, n, side, hot)
     high = low + rng.integers(0, np.array([most]).T, (2, n))
     return low, np.minimum(high, np.array([side]).T - 1)
 
 
-def corners(
+def draw_corners(
     rng: np.random.Generator, n: int, side: tuple[int, int], hot: float | None
 ) -> np.ndarray:
+    """Return n points, of which 90% are in the central share `hot` of the area, if given."""
     sides = np.array([side]).T
-    where = rng.random((2, n))
+    points = rng.random((2, n))
     if hot is not None:
-        middle = rng.random(n) < 0.9
-        where[:, middle] = 0.5 + (where[:, middle] - 0.5) * math.sqrt(hot)
-    return (where * sides).astype(np.int64)
+        is_hot = rng.random(n) < 0.9
+        points[:, is_hot] = 0.5 + (points[:, is_hot] - 0.5) * math.sqrt(hot)
+    return (points * sides).astype(np.int64)
 
 
-def points(n: int, side: tuple[int, int], hot: float | None) -> np.ndarray:
-    return corners(np.random.default_rng(2), n, side, hot)
+def draw_points(n: int, side: tuple[int, int], hot: float | None) -> np.ndarray:
+    return draw_corners(np.random.default_rng(2), n, side, hot)
 
 
-def index(low: np.ndarray, high: np.ndarray, at: np.ndarray, **options) -> Indexed:
-    return Indexed(Rectangles.build(*boxes(low, high, False), **options), at, False)
+def build_index(low: np.ndarray, high: np.ndarray, points: np.ndarray, **options) -> PointSearch:
+    return PointSearch(Rectangles.build(*boxes(low, high, False), **options), points, False)
 
 
 # ------------------------------------------------------------ Fig. 6
@@ -62,25 +63,23 @@ def index(low: np.ndarray, high: np.ndarray, at: np.ndarray, **options) -> Index
 def lengths(size: str) -> Finding:
     s = _SIZES[size]
     n, side = s["length_count"], s["side"]
-    best, times, bytes_ = {}, {}, {}
+    best, times, storage = {}, {}, {}
     for most in (20, 40):
-        low, high = rectangles(n, side, (most, most), 0.1)
-        at = points(s["events"], side, 0.1)
-        made = {str(length): index(low, high, at, longest=length) for length in _LENGTHS}
-        check_equal(made, s["checked"])
-        times[most] = [1e6 * t for t in search_times(made, s["seconds"]).values()]
-        bytes_[most] = [m.nbytes / 1e6 for m in made.values()]
-        best[most] = tuple(_LENGTHS[int(np.argmin(v))] for v in (times[most], bytes_[most]))
+        low, high = draw_rectangles(n, side, (most, most), 0.1)
+        points = draw_points(s["events"], side, 0.1)
+        indexes = {str(n): build_index(low, high, points, longest=n) for n in _LENGTHS}
+        check_equal(indexes, s["checked"])
+        times[most] = [1e6 * t for t in search_times(indexes, s["seconds"]).values()]
+        storage[most] = [index.nbytes / 1e6 for index in indexes.values()]
+        best[most] = tuple(_LENGTHS[int(np.argmin(v))] for v in (times[most], storage[most]))
     picture, axes = drawing.panels(2, "How long may a construct be? (VCR, Fig. 6)")
     for ax, title, label, values in (
         (axes[0], "time of a search", "microseconds", times),
-        (axes[1], "storage", "megabytes", bytes_),
+        (axes[1], "storage", "megabytes", storage),
     ):
         series = {f"W = {most}": values[most] for most in (20, 40)}
         drawing.lines(ax, title, ("longest side L of a construct", _LENGTHS), label, series)
-    worse = [
-        min(v[0], v[-1]) / min(v) for values in (times, bytes_) for v in values.values()
-    ]  # fmt: skip
+    ends = [min(v[0], v[-1]) / min(v) for values in (times, storage) for v in values.values()]
     return Finding(
         "vcr-lengths",
         "The longest side of a construct",
@@ -100,7 +99,7 @@ def lengths(size: str) -> Finding:
                 best[40][1] / best[20][1],
                 1,
             ),
-            at_least("both ends, L = 1 and 32, cost more than the best", min(worse), 1.05),
+            at_least("both ends, L = 1 and 32, cost more than the best", min(ends), 1.05),
         ],
         picture,
     )
@@ -114,29 +113,29 @@ def against_r_tree(size: str) -> Finding:
     side = s["side"]
     times: dict[str, dict[str, list[float]]] = {"uniform": {}, "90-10": {}}
     storage: dict[str, list[float]] = {}
-    met = {}
+    matches = {}
     for case, hot in (("uniform", None), ("90-10", 0.1)):
-        at = points(s["events"], side, hot)
+        points = draw_points(s["events"], side, hot)
         for n in s["counts"]:
-            low, high = rectangles(n, side, (40, 20), hot)
-            made = {
-                "VCR, L = 16": index(low, high, at, longest=16),
-                "VCR, L chosen": index(low, high, at),
-                "R*-tree": grown(low, high, at),
-                "packed R-tree": packed(low, high, at),
-                "shapely": ShapelyTree(low, high, at),
+            low, high = draw_rectangles(n, side, (40, 20), hot)
+            structures = {
+                "VCR, L = 16": build_index(low, high, points, longest=16),
+                "VCR, L chosen": build_index(low, high, points),
+                "R*-tree": build_rstar_tree(low, high, points),
+                "packed R-tree": build_packed_tree(low, high, points),
+                "shapely": ShapelyTree(low, high, points),
             }
-            met[case] = check_equal(made, s["checked"])
+            matches[case] = check_equal(structures, s["checked"])
             few = dict.fromkeys(("R*-tree", "packed R-tree", "shapely"), s["few"])
-            for name, t in search_times(made, s["seconds"], few).items():
+            for name, t in search_times(structures, s["seconds"], few).items():
                 times[case].setdefault(name, []).append(1e6 * t)
             if hot:
-                for name, m in made.items():
-                    if m.nbytes:
-                        storage.setdefault(name, []).append(m.nbytes / 1e6)
+                for name, structure in structures.items():
+                    if structure.nbytes:
+                        storage.setdefault(name, []).append(structure.nbytes / 1e6)
     picture, axes = drawing.panels(3, "Constructs against R-trees (VCR, Fig. 7)")
     for ax, case in zip(axes, times):
-        title = f"time of a search, {case}: {met[case]:,.0f} matches at the right"
+        title = f"time of a search, {case}: {matches[case]:,.0f} matches at the right"
         drawing.lines(ax, title, (_PREDICATES, s["counts"]), "microseconds", times[case])
     drawing.lines(axes[2], "storage", (_PREDICATES, s["counts"]), "megabytes", storage)
     trees = ("R*-tree", "packed R-tree", "shapely")
@@ -195,21 +194,20 @@ def against_r_tree(size: str) -> Finding:
 def hashing(size: str) -> Finding:
     s = _SIZES[size]
     side = s["large"]
-    at = points(s["events"], side, 0.01)
+    points = draw_points(s["events"], side, 0.01)
     times: dict[str, list[float]] = {}
     storage: dict[str, list[float]] = {}
     for n in s["counts"]:
-        low, high = rectangles(n, side, (40, 20), 0.01)
-        made = {
-            name: index(
-                low, high, at, longest=16, decomposition="overlapped", hashed=name == "hashed"
-            )
+        low, high = draw_rectangles(n, side, (40, 20), 0.01)
+        options = {"longest": 16, "decomposition": "overlapped"}
+        indexes = {
+            name: build_index(low, high, points, **options, hashed=name == "hashed")
             for name in ("direct", "hashed")
         }
-        check_equal(made, s["checked"])
-        for name, t in search_times(made, s["seconds"]).items():
+        check_equal(indexes, s["checked"])
+        for name, t in search_times(indexes, s["seconds"]).items():
             times.setdefault(name, []).append(1e6 * t)
-            storage.setdefault(name, []).append(made[name].nbytes / 1e6)
+            storage.setdefault(name, []).append(indexes[name].nbytes / 1e6)
     picture, axes = drawing.panels(2, "A hash table of activated constructs (VCR, Fig. 8)")
     x = (_PREDICATES, s["counts"])
     drawing.lines(axes[0], "time of a search", x, "microseconds", times)
@@ -245,19 +243,19 @@ def hashing(size: str) -> Finding:
 def overlapping(size: str) -> Finding:
     s = _SIZES[size]
     side = s["large"]
-    at = points(s["events"], side, 0.1)
+    points = draw_points(s["events"], side, 0.1)
     times: dict[str, list[float]] = {}
     load: dict[str, list[float]] = {}
     for n in s["counts"]:
-        low, high = rectangles(n, side, (40, 20), 0.1)
-        made = {
-            name: index(low, high, at, longest=16, decomposition=name, hashed=True)
+        low, high = draw_rectangles(n, side, (40, 20), 0.1)
+        indexes = {
+            name: build_index(low, high, points, longest=16, decomposition=name, hashed=True)
             for name in ("simple", "overlapped")
         }
-        check_equal(made, s["checked"])
-        for name, t in search_times(made, s["seconds"]).items():
+        check_equal(indexes, s["checked"])
+        for name, t in search_times(indexes, s["seconds"]).items():
             times.setdefault(name, []).append(1e6 * t)
-            activated = len(made[name].index.layout.start) - 1
+            activated = len(indexes[name].index.layout.start) - 1
             load.setdefault(name, []).append(activated / _HASH_SIZE)
     picture, axes = drawing.panels(2, "Overlapped against simple decomposition (VCR, Fig. 9)")
     x = (_PREDICATES, s["counts"])

@@ -1,4 +1,4 @@
-"""What a paper claims, what was measured, and whether it holds: decided by code."""
+"""Claims of a paper, measurements, and verdicts, which code decides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ HOLDS, PARTLY, FAILS = "holds", "partly", "does not hold"
 
 @dataclass(frozen=True)
 class Check:
-    """One thing that a paper says, as a number and the limit that it must keep."""
+    """A statement of a paper, as a measured number and a limit."""
 
     says: str
     measured: str
@@ -18,25 +18,25 @@ class Check:
 
 
 def at_least(says: str, value: float, limit: float, unit: str = "x") -> Check:
-    """Return whether a number reaches a limit."""
+    """Check that a number is at least a limit."""
     return Check(
         says, f"{number(value)}{unit} (required: at least {limit:g}{unit})", value >= limit
     )
 
 
 def at_most(says: str, value: float, limit: float, unit: str = "x") -> Check:
-    """Return whether a number stays within a limit."""
+    """Check that a number is at most a limit."""
     return Check(says, f"{number(value)}{unit} (required: at most {limit:g}{unit})", value <= limit)
 
 
 def near_power(says: str, value: int, expected: int) -> Check:
-    """Return whether a power of two is the expected one, or next to it."""
-    near = expected / 2 <= value <= 2 * expected
-    return Check(says, f"{value} (required: {expected}, half or double of it)", near)
+    """Check that a power of two is the expected one or its neighbour."""
+    is_near = expected / 2 <= value <= 2 * expected
+    return Check(says, f"{value} (required: {expected}, half or double of it)", is_near)
 
 
 def verdict(checks: list[Check]) -> str:
-    """Return what all checks together say."""
+    """Return the verdict that follows from all checks."""
     if not checks:
         raise ValueError("a figure without checks has no verdict")
     true = sum(check.true for check in checks)
@@ -44,7 +44,7 @@ def verdict(checks: list[Check]) -> str:
 
 
 def number(value: float) -> str:
-    """Return a number in three digits."""
+    """Return a number with three digits."""
     return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
 
 
@@ -66,15 +66,15 @@ class Finding:
 
     @property
     def line(self) -> str:
-        """The verdict in one line, with what is against it."""
-        against = [f"{c.says}: {c.measured}" for c in self.checks if not c.true]
-        kept = len(self.checks) - len(against)
-        counted = f"{self.verdict} ({kept} of {len(self.checks)} checks)"
-        return f"{counted}; failed: {'; '.join(against)}" if against else counted
+        """The verdict in one line, with the failed checks."""
+        failed = [f"{c.says}: {c.measured}" for c in self.checks if not c.true]
+        passed = len(self.checks) - len(failed)
+        summary = f"{self.verdict} ({passed} of {len(self.checks)} checks)"
+        return f"{summary}; failed: {'; '.join(failed)}" if failed else summary
 
     def record(self) -> dict[str, Any]:
-        """Return what the page needs, as JSON has it."""
-        made = asdict(
+        """Return the finding as JSON, without the picture."""
+        fields = asdict(
             Finding(self.name, self.title, self.source, self.claim, self.setting, self.checks)
         )
-        return {**made, "verdict": self.verdict, "line": self.line}
+        return {**fields, "verdict": self.verdict, "line": self.line}

@@ -40,8 +40,8 @@ def test_boolean_matching():
 
 def test_threads():
     output = output_of("threads")
-    for what in ("W2", "W5", "B, 9,000 events x 1,000 rules: top 5"):
-        assert what in output
+    for task in ("W2", "W5", "B, 9,000 events x 1,000 rules: top 5"):
+        assert task in output
 
 
 def test_spark_matching():
@@ -57,7 +57,7 @@ def test_calibration():
 
 
 def test_the_unit_costs_are_as_generated():
-    assert calibrate.FILE.read_text() == calibrate.text_of(calibrate.in_use())
+    assert calibrate.FILE.read_text() == calibrate.render_module(calibrate.values_in_use())
     names = {name for name in vars(unit_costs) if name.isupper()}
     assert names == set(calibrate.UNITS)
 
@@ -66,19 +66,19 @@ def test_the_unit_costs_are_as_generated():
     ("measured", "written"), [(20.0, 40.0), (80.0, 40.0), (19.9, 20.0), (123.4, 120.0)]
 )
 def test_a_unit_cost_in_use_stays_unless_it_is_far_off(measured, written):
-    used = calibrate.in_use()
-    found = calibrate.to_write(used, used | {"FIND": measured})
-    assert found == used | {"FIND": written}
+    used = calibrate.values_in_use()
+    chosen = calibrate.choose_values(used, used | {"FIND": measured})
+    assert chosen == used | {"FIND": written}
 
 
 def test_a_unit_cost_below_zero_is_not_written():
-    used = calibrate.in_use()
+    used = calibrate.values_in_use()
     with pytest.raises(SystemExit, match="FIND came out below zero"):
-        calibrate.to_write(used, used | {"FIND": -1.0})
+        calibrate.choose_values(used, used | {"FIND": -1.0})
 
 
 def test_unit_costs_that_were_written_are_read_again():
     values = {name: float(i) for i, name in enumerate(calibrate.UNITS)}
     namespace = {}
-    exec(calibrate.text_of(values), namespace)
+    exec(calibrate.render_module(values), namespace)
     assert {name: namespace[name] for name in values} == values

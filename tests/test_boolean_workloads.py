@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tocsin
-from benchmarks.boolean_workloads import FAMILIES, Setting, World, family, met
+from benchmarks.boolean_workloads import FAMILIES, Setting, World, count_matches, family
 
 SETTINGS = {
     "A": family("A", False),
@@ -49,7 +49,7 @@ def test_events_are_as_they_should_be(world):
 
 def test_fresh_events_meet_as_many_rules_as_was_asked_for(world):
     s, n = world.setting, 20_000
-    counts = met(world.rules(n), world.floats, world.events(1_500))
+    counts = count_matches(world.rules(n), world.floats, world.events(1_500))
     assert counts.mean() / n == pytest.approx(s.match, rel=0.2)
 
 
@@ -84,7 +84,7 @@ def test_tables_say_the_same_as_arrays():
     c, keys = world.rules(3_000, weighted=True), world.events(40)
     rules = tocsin.Rules(world.schema, index="exhaustive")
     rules.add_many(world.rule_table(c))
-    counts = met(c, world.floats, keys)
+    counts = count_matches(c, world.floats, keys)
     assert counts.sum() > 0
     assert np.array_equal(rules.count(world.event_table(keys)), counts)
     assert np.array_equal(rules.count(world.event_dicts(keys)), counts)

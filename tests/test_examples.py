@@ -1,4 +1,4 @@
-"""Examples run, and print what their documents say."""
+"""The examples run, and print the output in the documents."""
 
 from examples import ad_targeting, range_join
 
@@ -12,12 +12,12 @@ def test_ad_targeting(capsys):
 
 
 def test_range_join(spark):
-    points, boxes = range_join.city(spark, 2_000, 50)
+    points, boxes = range_join.generate_city(spark, 2_000, 50)
     ways = [
-        range_join.as_sql(points, boxes),
-        range_join.binned(points, boxes, 30),
-        range_join.with_tocsin(points, boxes),
+        range_join.join_on_condition(points, boxes),
+        range_join.join_on_bins(points, boxes, 30),
+        range_join.match_with_tocsin(points, boxes),
     ]
-    found = [sorted(map(tuple, way.collect())) for way in ways]
-    assert len(found[0]) > 0
-    assert found[0] == found[1] == found[2]
+    pairs = [sorted(map(tuple, way.collect())) for way in ways]
+    assert len(pairs[0]) > 0
+    assert pairs[0] == pairs[1] == pairs[2]

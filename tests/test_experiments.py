@@ -6,40 +6,40 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.asking import Asked, check_same
 from benchmarks.boolean_workloads import Setting, World
+from benchmarks.index_search import IndexSearch, check_same
 from experiments.__main__ import FIGURES, main
 from experiments.grid_cycles import z_order
 from experiments.kindex import KIndex
 from experiments.measuring import check_equal
-from experiments.rivals import Constructs, SegmentTree, grown, packed
+from experiments.rivals import Constructs, SegmentTree, build_packed_tree, build_rstar_tree
 from experiments.verdicts import Check, Finding, at_least, at_most, near_power, verdict
 from tocsin.index.exhaustive.index import Exhaustive
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
+def folder(tmp_path_factory):
     out = tmp_path_factory.mktemp("experiments")
     main(["--size", "tiny", "--out", str(out)])
     return out
 
 
-def test_every_figure_has_a_picture_and_a_verdict(made):
-    records = json.loads((made / "experiments" / "findings.json").read_text())
-    page = (made / "experiments.md").read_text()
+def test_every_figure_has_a_picture_and_a_verdict(folder):
+    records = json.loads((folder / "experiments" / "findings.json").read_text())
+    page = (folder / "experiments.md").read_text()
     assert list(records) == list(FIGURES)
     for name, record in records.items():
-        assert (made / "experiments" / f"{name}.png").stat().st_size > 10_000
+        assert (folder / "experiments" / f"{name}.png").stat().st_size > 10_000
         assert record["name"] == name
         assert record["verdict"] in ("holds", "partly", "does not hold")
         assert f"experiments/{name}.png" in page
         assert record["line"] in page
 
 
-def test_one_figure_alone_keeps_the_others(made):
-    before = json.loads((made / "experiments" / "findings.json").read_text())
-    main(["--size", "tiny", "--only", "vcr-hashing", "--out", str(made)])
-    after = json.loads((made / "experiments" / "findings.json").read_text())
+def test_one_figure_alone_keeps_the_others(folder):
+    before = json.loads((folder / "experiments" / "findings.json").read_text())
+    main(["--size", "tiny", "--only", "vcr-hashing", "--out", str(folder)])
+    after = json.loads((folder / "experiments" / "findings.json").read_text())
     assert list(after) == list(before)
     del before["vcr-hashing"], after["vcr-hashing"]
     assert after == before
@@ -80,7 +80,7 @@ def test_limits():
     assert at_least("faster", 1234.5, 2).measured == "1,234x (required: at least 2x)"
 
 
-class Plainly:
+class PlainBoxes:
     """Boxes tested one by one."""
 
     nbytes = 0
@@ -89,7 +89,7 @@ class Plainly:
         self.low, self.high, self.points = low, high, points
         self.size, self.events = low.shape[1], points.shape[1]
 
-    def ask(self, first, stop, offsets, out):
+    def search(self, first, stop, offsets, out):
         at = self.points[:, first : first + 1]
         found = np.flatnonzero(((self.low <= at) & (at <= self.high)).all(axis=0))
         out[: len(found)] = found
@@ -102,11 +102,15 @@ def test_rivals_find_what_is_there(n):
     rng = np.random.default_rng(n)
     low, points = rng.integers(0, 50, (2, n)), rng.integers(0, 60, (2, 200))
     high = low + rng.integers(0, 20, (2, n))
-    plain = {"plainly": Plainly(low, high, points)}
-    check_equal(plain | {"a": packed(low, high, points), "b": grown(low, high, points)}, 200)
+    plain = {"plain": PlainBoxes(low, high, points)}
+    trees = {
+        "packed": build_packed_tree(low, high, points),
+        "R*": build_rstar_tree(low, high, points),
+    }
+    check_equal(plain | trees, 200)
     low, high, points = low[0], high[0], points[0]
     lists = {f"{i}": Constructs(low, high, points, 1 << i, i % 2 == 0) for i in range(6)}
-    plain = {"plainly": Plainly(low[None], high[None], points[None])}
+    plain = {"plain": PlainBoxes(low[None], high[None], points[None])}
     check_equal(plain | lists | {"tree": SegmentTree(low, high, points)}, 200)
 
 
@@ -116,17 +120,17 @@ def test_the_k_index_finds_what_is_there(n, weighted):
     setting = Setting(dimensions=12, rule_size=(1, 6), event_size=(6, 9), zipf=1.0, match=0.02)
     world = World(setting)
     c, keys = world.rules(n, weighted), world.events(150)
-    exhaustive = Asked(Exhaustive.build(c), keys, 12)
+    exhaustive = IndexSearch(Exhaustive.build(c), keys, 12)
     index = KIndex(c, keys, 12)
     check_equal({"exhaustive": exhaustive, "k-index": index}, 150)
     for k in (1, 5):
-        check_same("k-index", index.best(k, 150), exhaustive.scan(k, 150))
+        check_same("k-index", index.find_best(k, 150), exhaustive.scan_best(k, 150))
 
 
-def test_what_differs_is_told():
+def test_differences_are_reported():
     low = np.zeros((2, 3))
     points = np.full((2, 4), 0.5)
-    one, other = Plainly(low, low + 1, points), Plainly(low, low + 0.1, points)
+    one, other = PlainBoxes(low, low + 1, points), PlainBoxes(low, low + 0.1, points)
     with pytest.raises(AssertionError, match="other finds other rules than one"):
         check_equal({"one": one, "other": other}, 4)
 

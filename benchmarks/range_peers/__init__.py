@@ -1,8 +1,8 @@
-"""What a user would take instead for range matching, each at its best known settings."""
+"""Libraries that can be used for range matching instead, each with the best settings we know."""
 
 from benchmarks.range_peers.by_hand import ListPerCell
 from benchmarks.range_peers.engines import DuckDB, Polars, PolarsStreaming, SedonaDB
-from benchmarks.range_peers.lines import Ncls, SortedNumPy, SuperIntervals
+from benchmarks.range_peers.intervals import Ncls, SortedNumPy, SuperIntervals
 from benchmarks.range_peers.peer import Peer
 from benchmarks.range_peers.trees import (
     GeoindexJoin,

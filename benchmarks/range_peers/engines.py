@@ -26,8 +26,8 @@ class DuckDB(Peer):
 
         self.connection = duckdb.connect()
         self.connection.execute("SET threads = 1; SET memory_limit = '10GB'")
-        self.connection.register("given", workload.rule_table("rule"))
-        self.connection.execute("CREATE TABLE rules AS SELECT * FROM given")
+        self.connection.register("rule_table", workload.rule_table("rule"))
+        self.connection.execute("CREATE TABLE rules AS SELECT * FROM rule_table")
         tests = [f"{a} BETWEEN {a}_low AND {a}_high" for a in workload.schema]
         self.source = f"points JOIN rules ON {' AND '.join(tests)}"
 
@@ -35,16 +35,16 @@ class DuckDB(Peer):
     def refusal(workload: Workload) -> str:
         return ""
 
-    def native(self, points: Points) -> pa.Table:
+    def to_native(self, points: Points) -> pa.Table:
         return point_table(points, numbered=True)
 
-    def join(self, taken: pa.Table, large: bool) -> Iterator[Any]:
-        self.connection.register("points", taken)
-        found = self.connection.sql(f"SELECT event, rule FROM {self.source}")
-        if large:
-            yield from found.to_arrow_reader(1 << 20)
+    def join(self, loaded: pa.Table, is_large: bool) -> Iterator[Any]:
+        self.connection.register("points", loaded)
+        pairs = self.connection.sql(f"SELECT event, rule FROM {self.source}")
+        if is_large:
+            yield from pairs.to_arrow_reader(1 << 20)
         else:
-            yield found.to_arrow_table()
+            yield pairs.to_arrow_table()
 
     def pairs(self, result: Any) -> Iterable[Pairs]:
         yield arrow_pair(result)
@@ -58,7 +58,7 @@ class DuckDB(Peer):
 class Polars(Peer):
     name, package = "Polars join_where", "polars"
     engine: ClassVar[str] = "in-memory"
-    bytes_a_pair = 40
+    bytes_per_pair = 40
 
     def __init__(self, workload: Workload):
         import polars
@@ -78,19 +78,19 @@ class Polars(Peer):
         return ""
 
     def bytes_needed(self, points: Points, pairs: int) -> int:
-        """Its inequality join is over one attribute; all that meet there are held, then tested."""
-        met = [
-            int((np.searchsorted(low, at, "right") - np.searchsorted(high, at, "left")).sum())
-            for (low, high), at in zip(self.ends, points)
+        """Its inequality join is over one attribute; it holds all pairs of that attribute."""
+        candidates = [
+            int((np.searchsorted(low, x, "right") - np.searchsorted(high, x, "left")).sum())
+            for (low, high), x in zip(self.ends, points)
         ]
-        return max(met) * self.bytes_a_pair
+        return max(candidates) * self.bytes_per_pair
 
-    def native(self, points: Points) -> Any:
+    def to_native(self, points: Points) -> Any:
         return self.polars.from_arrow(point_table(points, numbered=True))
 
-    def join(self, taken: Any, large: bool) -> Iterator[Any]:
-        found = taken.lazy().join_where(self.rules, *self.tests).select("event", "rule")
-        yield found.collect(engine=self.engine)
+    def join(self, loaded: Any, is_large: bool) -> Iterator[Any]:
+        pairs = loaded.lazy().join_where(self.rules, *self.tests).select("event", "rule")
+        yield pairs.collect(engine=self.engine)
 
     def pairs(self, result: Any) -> Iterable[Pairs]:
         yield result["event"].to_numpy(), result["rule"].to_numpy()
@@ -116,22 +116,22 @@ class SedonaDB(Peer):
             "sedona.spatial_join.concurrent_build_side_collection = false",
         ):
             self.context.sql(f"SET {setting}").execute()
-        self.context.create_data_frame(workload.rule_table("rule")).to_view("given")
+        self.context.create_data_frame(workload.rule_table("rule")).to_view("rule_table")
         bounds = ", ".join(f"CAST({b} AS DOUBLE)" for b in ("x_low", "y_low", "x_high", "y_high"))
-        query = f"SELECT rule, ST_MakeEnvelope({bounds}) AS box FROM given"
+        query = f"SELECT rule, ST_MakeEnvelope({bounds}) AS box FROM rule_table"
         self.context.sql(query).to_memtable().to_view("rules")
 
-    def native(self, points: Points) -> pa.Table:
+    def to_native(self, points: Points) -> pa.Table:
         return point_table([axis.astype(np.float64, copy=False) for axis in points], numbered=True)
 
-    def join(self, taken: pa.Table, large: bool) -> Iterator[Any]:
-        self.context.create_data_frame(taken).to_view("points", overwrite=True)
-        found = self.context.sql(
+    def join(self, loaded: pa.Table, is_large: bool) -> Iterator[Any]:
+        self.context.create_data_frame(loaded).to_view("points", overwrite=True)
+        pairs = self.context.sql(
             "SELECT event, rule FROM (SELECT event, ST_Point(x, y) AS point FROM points) "
             "JOIN rules ON ST_Intersects(box, point)"
         )
-        reader = pa.RecordBatchReader.from_stream(found)
-        if large:
+        reader = pa.RecordBatchReader.from_stream(pairs)
+        if is_large:
             yield from reader
         else:
             yield reader.read_all()

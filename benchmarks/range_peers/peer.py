@@ -1,10 +1,10 @@
-"""A peer, and what it is asked.
+"""The interface of a peer.
 
-A peer indexes the rules when it is made, and that is not counted. A new batch of points it
-*takes* (makes its own objects of them, or an index over them) and *joins*; both are counted.
-What it returns is turned into pairs off the clock, to be checked.
+A peer indexes the rules in its constructor, which is timed separately. It then *loads* a batch of
+points (creates its own objects or an index over them) and *joins* it; both are timed. The result is
+converted to pairs and checked outside the measured time.
 
-All are held to one thread, the process is pinned to one core besides (`timing.alone`).
+All peers use one thread, and the process is pinned to one core (`timing.use_one_core`).
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ Pairs = tuple[Any, Any]
 
 
 class Peer:
-    """One way to join points with ranges."""
+    """A library that joins points with ranges."""
 
     name: ClassVar[str]
     package: ClassVar[str]
-    first_step: ClassVar[str] = ""  # what taking is
-    bytes_a_pair: ClassVar[int] = 16  # at the peak, its own buffers included
-    streams: ClassVar[bool] = False  # what is large comes in pieces, without asking in batches
-    counts: ClassVar[bool] = False  # it counts as well, without making pairs
-    by_hand: ClassVar[bool] = False  # nobody ships it: shown, but not the best peer
+    first_step: ClassVar[str] = ""  # a name for loading
+    bytes_per_pair: ClassVar[int] = 16  # at the peak, including its own buffers
+    streams: ClassVar[bool] = False  # whether large results come in pieces
+    counts: ClassVar[bool] = False  # whether it can count matches without creating pairs
+    by_hand: ClassVar[bool] = False  # not a library: shown, but never the fastest peer
     remark: str = ""
 
     def __init__(self, workload: Workload):
@@ -37,30 +37,30 @@ class Peer:
 
     @staticmethod
     def refusal(workload: Workload) -> str:
-        """Say why this workload is not for it; empty if it is."""
+        """Return why the peer cannot run this workload; empty if it can."""
         return "" if len(workload.low) == 2 else "two attributes only"
 
     def bytes_needed(self, points: Points, pairs: int) -> int:
-        """Return what joining these points takes at the peak, roughly."""
-        return pairs * self.bytes_a_pair
+        """Return the approximate peak memory for joining these points."""
+        return pairs * self.bytes_per_pair
 
-    def native(self, points: Points) -> Any:
-        """Return points as the peer is given them; not counted."""
+    def to_native(self, points: Points) -> Any:
+        """Return points in the peer's input format; not timed."""
         return points
 
-    def take(self, points: Any) -> Any:
+    def load(self, points: Any) -> Any:
         return points
 
-    def join(self, taken: Any, large: bool) -> Iterator[Any]:
-        """Yield the result, whole; or in pieces if it is large and the peer streams."""
+    def join(self, loaded: Any, is_large: bool) -> Iterator[Any]:
+        """Yield the result at once, or in pieces if it is large and the peer streams."""
         raise NotImplementedError
 
     def pairs(self, result: Any) -> Iterable[Pairs]:
-        """Yield arrays of events and of rules; off the clock."""
+        """Yield arrays of events and of rules; not timed."""
         raise NotImplementedError
 
     def count(self, points: Any) -> Any:
-        """Return the number of matches of each event, or of those that have any."""
+        """Return the number of matches of each event, possibly without zeros."""
         raise NotImplementedError
 
 
@@ -69,10 +69,10 @@ def arrow_pair(table: Any) -> Pairs:
 
 
 def lists_as_pairs(lists: list[Any]) -> Iterator[Pairs]:
-    """Yield (number of the list, what is in it) for some thousands of lists at a time."""
+    """Yield the numbers of lists and their items, 4,096 lists at a time."""
     for first in range(0, len(lists), 4096):
-        some = lists[first : first + 4096]
-        numbers = np.arange(first, first + len(some))
-        sizes = np.fromiter(map(len, some), np.int64, len(some))
-        held = [np.asarray(each, np.int64) for each in some]
-        yield np.repeat(numbers, sizes), np.concatenate(held)
+        block = lists[first : first + 4096]
+        numbers = np.arange(first, first + len(block))
+        sizes = np.fromiter(map(len, block), np.int64, len(block))
+        items = [np.asarray(each, np.int64) for each in block]
+        yield np.repeat(numbers, sizes), np.concatenate(items)

@@ -19,15 +19,15 @@ from benchmarks.range_workloads import Workload
 class GeoindexJoin(Peer):
     name, package = "geoindex-rs tree_join", "geoindex_rs"
     first_step = "the index over the points"
-    bytes_a_pair = 24
+    bytes_per_pair = 24
     method = "hilbert"
 
     def __init__(self, workload: Workload):
         from geoindex_rs import rtree
 
         self.rtree = rtree
-        # Half the bytes where nothing is lost by it.
-        self.type = "float32" if workload.whole else "float64"
+        # Half the bytes if all coordinates are exact as float32.
+        self.type = "float32" if workload.is_integer else "float64"
         self.boxes = self._tree(*map(self._floats, (*workload.low, *workload.high)))
 
     def _floats(self, axis: np.ndarray) -> np.ndarray:
@@ -38,14 +38,14 @@ class GeoindexJoin(Peer):
         builder.add(*bounds)
         return builder.finish(self.method)
 
-    def native(self, points: Points) -> Points:
+    def to_native(self, points: Points) -> Points:
         return [self._floats(axis) for axis in points]
 
-    def take(self, points: Points) -> Any:
+    def load(self, points: Points) -> Any:
         return self._tree(*points, *points)
 
-    def join(self, taken: Any, large: bool) -> Iterator[Any]:
-        yield self.rtree.tree_join(taken, self.boxes)
+    def join(self, loaded: Any, is_large: bool) -> Iterator[Any]:
+        yield self.rtree.tree_join(loaded, self.boxes)
 
     def pairs(self, result: Any) -> Iterable[Pairs]:
         yield np.asarray(result["left"]), np.asarray(result["right"])
@@ -59,18 +59,18 @@ class GeoindexJoinTiles(GeoindexJoin):
 class GeoindexSearch(GeoindexJoin):
     name = "geoindex-rs search, a call per point"
     first_step = ""
-    bytes_a_pair = 6
+    bytes_per_pair = 6
     remark = "ids only, an array per point"
 
-    def native(self, points: Points) -> Any:
+    def to_native(self, points: Points) -> Any:
         return [axis.tolist() for axis in points]
 
-    def take(self, points: Any) -> Any:
+    def load(self, points: Any) -> Any:
         return points
 
-    def join(self, taken: Any, large: bool) -> Iterator[Any]:
+    def join(self, loaded: Any, is_large: bool) -> Iterator[Any]:
         search, boxes = self.rtree.search, self.boxes
-        yield [search(boxes, x, y, x, y) for x, y in zip(*taken)]
+        yield [search(boxes, x, y, x, y) for x, y in zip(*loaded)]
 
     def pairs(self, result: Any) -> Iterable[Pairs]:
         return lists_as_pairs([np.asarray(ids) for ids in result])
@@ -79,27 +79,27 @@ class GeoindexSearch(GeoindexJoin):
 class GeoindexRange(Peer):
     name, package = "geoindex-rs KDTree over the points, a call a box", "geoindex_rs"
     first_step = "the index over the points"
-    bytes_a_pair = 6
+    bytes_per_pair = 6
     remark = "ids only, an array per box, by rule instead of by event"
 
     def __init__(self, workload: Workload):
         from geoindex_rs import kdtree
 
         self.kdtree = kdtree
-        self.type = "float32" if workload.whole else "float64"
+        self.type = "float32" if workload.is_integer else "float64"
         self.boxes = [axis.tolist() for axis in (*workload.low, *workload.high)]
 
-    def native(self, points: Points) -> Points:
+    def to_native(self, points: Points) -> Points:
         return [axis.astype(self.type, copy=False) for axis in points]
 
-    def take(self, points: Points) -> Any:
+    def load(self, points: Points) -> Any:
         builder = self.kdtree.KDTreeBuilder(len(points[0]), coord_type=self.type)
         builder.add(*points)
         return builder.finish()
 
-    def join(self, taken: Any, large: bool) -> Iterator[Any]:
+    def join(self, loaded: Any, is_large: bool) -> Iterator[Any]:
         search = self.kdtree.range
-        yield [search(taken, *box) for box in zip(*self.boxes)]
+        yield [search(loaded, *box) for box in zip(*self.boxes)]
 
     def pairs(self, result: Any) -> Iterable[Pairs]:
         for rules, events in lists_as_pairs([np.asarray(ids) for ids in result]):
@@ -109,7 +109,7 @@ class GeoindexRange(Peer):
 class ShapelyBoxes(Peer):
     name, package = "shapely STRtree over the boxes", "shapely"
     first_step = "creating the points"
-    bytes_a_pair = 48  # two growing vectors, then the array
+    bytes_per_pair = 48  # two growing vectors, then the array
 
     def __init__(self, workload: Workload):
         import shapely
@@ -117,13 +117,13 @@ class ShapelyBoxes(Peer):
         self.shapely = shapely
         self.boxes = shapely.box(*workload.low, *workload.high)
         self.tree = shapely.STRtree(self.boxes)
-        self.tree.query(shapely.Point(0, 0))  # it is built when it is first asked
+        self.tree.query(shapely.Point(0, 0))  # the first query builds the tree
 
-    def take(self, points: Points) -> Any:
+    def load(self, points: Points) -> Any:
         return self.shapely.points(*points)
 
-    def join(self, taken: Any, large: bool) -> Iterator[Any]:
-        yield self.tree.query(taken)  # bounds against bounds: all there is to a point and a box
+    def join(self, loaded: Any, is_large: bool) -> Iterator[Any]:
+        yield self.tree.query(loaded)  # compares bounds, which is exact for points and boxes
 
     def pairs(self, result: Any) -> Iterable[Pairs]:
         yield result[0], result[1]
@@ -139,13 +139,13 @@ class ShapelyPoints(ShapelyBoxes):
         self.shapely = shapely
         self.boxes = shapely.box(*workload.low, *workload.high)
 
-    def take(self, points: Points) -> Any:
+    def load(self, points: Points) -> Any:
         tree = self.shapely.STRtree(self.shapely.points(*points))
         tree.query(self.shapely.Point(-1e9, -1e9))
         return tree
 
-    def join(self, taken: Any, large: bool) -> Iterator[Any]:
-        yield taken.query(self.boxes)
+    def join(self, loaded: Any, is_large: bool) -> Iterator[Any]:
+        yield loaded.query(self.boxes)
 
     def pairs(self, result: Any) -> Iterable[Pairs]:
         yield result[1], result[0]
@@ -154,7 +154,7 @@ class ShapelyPoints(ShapelyBoxes):
 class Scipy(Peer):
     name, package = "scipy cKDTree", "scipy.spatial"
     first_step = "the index over the points"
-    bytes_a_pair = 48
+    bytes_per_pair = 48
     counts = True
     remark = "maximum norm, a join per size of square"
 
@@ -174,24 +174,26 @@ class Scipy(Peer):
         if len(workload.low) != 2:
             return "two attributes only"
         sides = {tuple(np.unique(np.round(h - w, 12))) for w, h in zip(workload.low, workload.high)}
-        few = len(sides) == 1 and len(next(iter(sides))) <= 2
-        return "" if few else "left out: it has distances, and these rectangles many sizes"
+        has_few_sizes = len(sides) == 1 and len(next(iter(sides))) <= 2
+        return (
+            "" if has_few_sizes else "left out: it has distances, and these rectangles many sizes"
+        )
 
-    def native(self, points: Points) -> np.ndarray:
+    def to_native(self, points: Points) -> np.ndarray:
         return np.ascontiguousarray(np.array(points).T)
 
-    def take(self, points: np.ndarray) -> Any:
+    def load(self, points: np.ndarray) -> Any:
         return self.tree(points)
 
-    def join(self, taken: Any, large: bool) -> Iterator[Any]:
+    def join(self, loaded: Any, is_large: bool) -> Iterator[Any]:
         yield [
-            taken.sparse_distance_matrix(squares, radius, p=np.inf, output_type="ndarray")
+            loaded.sparse_distance_matrix(squares, radius, p=np.inf, output_type="ndarray")
             for _, radius, squares in self.groups
         ]
 
     def pairs(self, result: Any) -> Iterable[Pairs]:
-        for (ids, _, _), found in zip(self.groups, result):
-            yield found["i"], ids[found["j"]]
+        for (ids, _, _), pairs in zip(self.groups, result):
+            yield pairs["i"], ids[pairs["j"]]
 
     def count(self, points: np.ndarray) -> Any:
         return sum(

@@ -1,6 +1,6 @@
-"""`tocsin match` and `tocsin match --spark` leave the same file, byte for byte.
+"""`tocsin match` and `tocsin match --spark` write the same file, byte for byte.
 
-Spark is asked once for many awkward values: each is a column of its own.
+Many awkward values are matched in one run of Spark: each is a column of its own.
 """
 
 import csv
@@ -17,31 +17,33 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from tests.cli.test_rules import done
+from tests.cli.commands import run_ok
 
 RULES = 'id,where,team\nall,row >= 0,red\nodd,"row IN (1, 3, 5)",\nfew,row < 2,"a, b"\n'
 
 
 @pytest.fixture
 def both(spark, tmp_path):
-    """Give a function that matches events both ways, and returns the one output as bytes."""
+    """A function that matches events both ways, and returns the output as bytes."""
 
     def match(events, *options, suffix="jsonl", rules=RULES):
-        given = rules
+        rule_file = rules
         if isinstance(rules, str):
-            given = tmp_path / "rules.csv"
-            given.write_text(rules)
+            rule_file = tmp_path / "rules.csv"
+            rule_file.write_text(rules)
         outs = [tmp_path / f"{way}.{suffix}" for way in ("here", "spark")]
-        said = [
-            done("match", "--rules", given, "--events", events, "--out", out, *way, *options)
+        outputs = [
+            run_ok("match", "--rules", rule_file, "--events", events, "--out", out, *way, *options)
             for out, way in zip(outs, [["--overwrite"], ["--overwrite", "--spark"]], strict=True)
         ]
-        summaries = [text.split(" in ")[0] + text[text.index("\n") :] for text in said]
+        summaries = [text.split(" in ")[0] + text[text.index("\n") :] for text in outputs]
         assert summaries[0] == summaries[1]
         if suffix == "parquet":
             here, there = map(pq.read_table, outs)
             assert here.schema.equals(there.schema), (here.schema, there.schema)
-            assert repr(here.to_pylist()) == repr(there.to_pylist())  # in which NaN is itself
+            assert repr(here.to_pylist()) == repr(
+                there.to_pylist()
+            )  # as text, in which NaN equals NaN
         assert suffix == "parquet" or outs[0].read_text() == outs[1].read_text()
         return outs[0].read_bytes()
 
@@ -51,7 +53,7 @@ def both(spark, tmp_path):
 
 # ------------------------------------------------------------ CSV
 
-# Each is a column: what is in it decides its type.
+# Each line is a column; its values determine its type.
 COLUMNS = [
     "5|-5|+5|007|-0",
     "2147483647|2147483648",
@@ -147,7 +149,7 @@ def test_quotes_and_lines_of_csv(both):
 
 # ------------------------------------------------------------ JSON lines
 
-# Each is a field: what its values are decides its type.
+# Each line is a field; its values determine its type.
 FIELDS = [
     ["1", "-0", "9223372036854775807"],
     ["1", "1.5", "1e5", "-0.0"],
@@ -188,8 +190,8 @@ FIELDS = [
 
 def lines_of_fields(fields):
     for row in range(max(map(len, fields))):
-        given = [f'"f{i}": {v[row]}' for i, v in enumerate(fields) if row < len(v)]
-        yield f'{{"row": {row}, {", ".join(given)}, "": 1, "a.b": "x", "_": {row}, "Z": 0}}'
+        pairs = [f'"f{i}": {v[row]}' for i, v in enumerate(fields) if row < len(v)]
+        yield f'{{"row": {row}, {", ".join(pairs)}, "": 1, "a.b": "x", "_": {row}, "Z": 0}}'
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
@@ -291,7 +293,7 @@ def nested_columns():
 def test_types_of_parquet(both, suffix):
     columns = parquet_columns() | (nested_columns() if suffix != "csv" else {})
     if suffix == "parquet":
-        columns.pop("late")  # later than what Python has
+        columns.pop("late")  # later than Python's last year
     events = both.folder / "events.parquet"
     pq.write_table(pa.table(columns), events, row_group_size=4)
     both(events, suffix=suffix)
@@ -325,7 +327,7 @@ def test_declared_kinds_of_parquet(both):
         "spelled": pa.array(["1.5", " 2 ", None, "NaN"]),
         "at": pa.array([datetime.date(2024, 5, 1), None] * 2),
         "stamp": pa.array([1714521600, None, 0, -1]),
-        "said": pa.array(["2024-05-01T12:30", None, "2024-05-01", "2024-05-01 12:30:15+02:00"]),
+        "written": pa.array(["2024-05-01T12:30", None, "2024-05-01", "2024-05-01 12:30:15+02:00"]),
         "x": pa.array([0.1, 1e7, None, math.nan]),
         "r": pa.array([{"low": exact(1), "high": exact(2)}, None] * 2),
         "m": pa.array([[("z", 1.0)], None, [], []], pa.map_(pa.string(), pa.float64())),
@@ -334,13 +336,13 @@ def test_declared_kinds_of_parquet(both):
     pq.write_table(pa.table(columns), events)
     kinds = "price=number,whole=integer,n=integer,code=category,spelled=number,at=time,stamp=time"
     rules = "id,where\na,row < 2\nb,z = 1\nc,price > 1 AND r < 3\n"
-    both(events, "--schema", f"{kinds},said=time,x=category,r=number,z=number", rules=rules)
+    both(events, "--schema", f"{kinds},written=time,x=category,r=number,z=number", rules=rules)
 
 
 def test_folders(both):
     folder = both.folder / "events"
     folder.mkdir()
-    # Spark begins with the largest file, whatever it is called.
+    # Spark begins with the largest file, whatever its name.
     for i, rows in enumerate((5, 3, 2)):
         table = pa.table({"row": range(rows), "x": [i] * rows, f"only {i}": [i] * rows})
         pq.write_table(table, folder / f"{i}.parquet")
@@ -360,7 +362,7 @@ def test_folders(both):
 
 @pytest.fixture(scope="module")
 def traffic(tmp_path_factory):
-    """Rules of several shapes, with weights and payload, and events that match many of them."""
+    """Rules of several shapes with weights and payload, and events that match many of them."""
     folder = tmp_path_factory.mktemp("traffic")
     rng = random.Random(11)
     rows = []

@@ -1,4 +1,4 @@
-"""What cannot be printed is one message and exit code 1, whatever the command."""
+"""If a command cannot print, that is one message and exit code 1."""
 
 import subprocess
 import sys
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_rules import done
+from tests.cli.commands import run_ok
 from tocsin.cli.main import tocsin as command
 
 FULL = Path("/dev/full")
@@ -32,8 +32,8 @@ COMMANDS = [
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    done("rules", "create", "store", "--schema", "x=number")
-    done("rules", "add", "store", "low", "x < 1")
+    run_ok("rules", "create", "store", "--schema", "x=number")
+    run_ok("rules", "add", "store", "low", "x < 1")
     Path("events.csv").write_text("x\n0\n")
     return tmp_path
 
@@ -46,12 +46,12 @@ def test_a_full_disk(folder, line, monkeypatch, capsys):
         with pytest.raises(SystemExit) as stopped:
             command(line.replace("'x > 5'", "x>5").split())
         assert stopped.value.code == 1
-    said = capsys.readouterr().err
-    assert said == "error: cannot write to stdout: No space left on device\n"
+    message = capsys.readouterr().err
+    assert message == "error: cannot write to stdout: No space left on device\n"
 
 
 def shell(line, folder):
-    """Run a line of shell with tocsin as a function in it, stdout buffered as it is for people."""
+    """Run a line of shell in which tocsin is a function; stdout is buffered as usual."""
     text = f'tocsin() {{ "{sys.executable}" -m tocsin "$@"; }}; {line}'
     env = {"PYTHONPATH": ":".join(filter(None, sys.path)), "PATH": "/usr/bin:/bin"}
     run = subprocess.run(["sh", "-c", text], cwd=folder, capture_output=True, text=True, env=env)
@@ -60,19 +60,19 @@ def shell(line, folder):
 
 @pytest.mark.skipif(not FULL.exists(), reason="Linux has a device that is always full")
 def test_the_program_on_a_full_disk(folder):
-    said = "error: cannot write to stdout: No space left on device\n"
-    assert shell("tocsin rules list store > /dev/full", folder) == (1, "", said)
+    message = "error: cannot write to stdout: No space left on device\n"
+    assert shell("tocsin rules list store > /dev/full", folder) == (1, "", message)
     assert shell("tocsin rules list none 2> /dev/full", folder) == (1, "", "")
 
 
 def test_streams_that_are_closed(folder):
-    said = "error: stdout is closed; to discard the output, redirect it to /dev/null\n"
-    assert shell("tocsin rules list store >&-", folder) == (1, "", said)
+    message = "error: stdout is closed; to discard the output, redirect it to /dev/null\n"
+    assert shell("tocsin rules list store >&-", folder) == (1, "", message)
     code, printed, _ = shell("tocsin rules list store 2>&-", folder)
     assert (code, printed.splitlines()[0].split()) == (0, ["id", "condition", "payload"])
     assert shell("tocsin rules list none 2>&-", folder) == (1, "", "")
 
 
-def test_a_reader_that_has_read_enough(folder):
+def test_a_reader_that_stops_early(folder):
     line = "{ tocsin rules list store; echo $? >&2; } | true"
     assert shell(line, folder) == (0, "", "1\n")

@@ -1,6 +1,6 @@
-"""One data set and the questions about it, to be asked in every way there is.
+"""One data set and several queries, which are run in process, on Spark and from the command line.
 
-An answer is an Arrow table in an order that does not depend on who gave it.
+A result is an Arrow table in a canonical order.
 """
 
 import datetime
@@ -20,33 +20,33 @@ from tests.properties.test_meaning import attributes
 EVENTS = 3000
 SCHEMA = generate.SCHEMA
 
-# The arguments of tocsin.spark.match, besides the events and the rules.
-QUESTIONS = {
+# Arguments of tocsin.spark.match besides events and rules.
+QUERIES = {
     "all": {"keep": ["row"], "payload": ["team", "rank"]},
     "top": {"keep": ["row"], "how": "top", "k": 4, "weights": {"visits": 3.0, "tier": 0.5}},
     "count": {"keep": ["row"], "how": "count"},
     "lists": {"keep": ["row"], "output": "lists"},
     "best": {"keep": ["row"], "how": "top", "k": 3, "output": "lists"},
 }
-KEPT = {"kept": {}}
+PASS_THROUGH = {"kept": {}}
 LONG = os.environ.get("TOCSIN_PROFILE") == "long"
-STREAMED = {*QUESTIONS, *KEPT} if LONG else {"all", "top", "kept"}
+STREAMED = {*QUERIES, *PASS_THROUGH} if LONG else {"all", "top", "kept"}
 
 
 def rules():
-    """A few hundred rules: texts with weights and payload, boxes, and rows of predicates."""
+    """Return a few hundred rules: conditions with weights and payload, boxes, and long rows."""
     rng = random.Random(2024)
-    made = tocsin.Rules(SCHEMA)
+    rules = tocsin.Rules(SCHEMA)
     for number in range(200):
         condition = generate.condition(rng, 2)
         weights = {
             name: rng.choice((0.0, 1.0, rng.random())) for name in sorted(attributes(condition))
         }
         payload = {"team": rng.choice(("red", "blue")), "rank": number} if number % 3 else None
-        made.add(f"text {number}", naive.sql(condition, rng), weights, payload)
+        rules.add(f"text {number}", naive.sql(condition, rng), weights, payload)
     visits = [_ends(rng, "integer") for _ in range(80)]
     prices = [_ends(rng, "number") for _ in range(80)]
-    made.add_many(
+    rules.add_many(
         pa.table(
             {
                 "id": [f"box {n}" for n in range(80)],
@@ -58,7 +58,7 @@ def rules():
             }
         )
     )
-    made.add_many(
+    rules.add_many(
         pa.table(
             {
                 "id": [f"long {n // 2}" for n in range(60)],
@@ -69,56 +69,56 @@ def rules():
             }
         )
     )
-    return made
+    return rules
 
 
 def _ends(rng, kind):
-    """The ends of an interval, either of them open; NaN is for events and for texts."""
+    """Return the ends of an interval, which may be unbounded; bounds cannot be NaN."""
     low, high = (generate.value(rng, kind) for _ in range(2))
     low, high = (None if end != end else end for end in (low, high))
     return (low, high) if None in (low, high) else tuple(sorted((low, high)))
 
 
 def events():
-    """Several thousand events with null, NaN and integers beyond 2^53, numbered by `row`."""
+    """Return several thousand events, with null, NaN and integers above 2^53, numbered by `row`."""
     rng = random.Random(7)
     table = generate.arrow_table([generate.event(rng) for _ in range(EVENTS)])
     return table.append_column("row", pa.array(range(EVENTS)))
 
 
-def in_process(rules, events, question):
-    """What `Rules` itself answers, in the columns that Spark gives."""
-    asked = QUESTIONS[question]
-    if asked.get("how") == "count":
+def run_in_process(rules, events, query):
+    """Return the result of `Rules`, in the columns of Spark's result."""
+    options = QUERIES[query]
+    if options.get("how") == "count":
         return pa.table({"row": events["row"], "matches": rules.count(events)})
-    if asked.get("how") == "top":
-        found = rules.top(events, asked["k"], weights=asked.get("weights"))
+    if options.get("how") == "top":
+        matches = rules.top(events, options["k"], weights=options.get("weights"))
     else:
-        found = rules.match(events)
-    ids = found.ids().cast(pa.string())
-    if asked.get("output") == "lists":
-        offsets = pa.array(found.offsets, pa.int32())
+        matches = rules.match(events)
+    ids = matches.ids().cast(pa.string())
+    if options.get("output") == "lists":
+        offsets = pa.array(matches.offsets, pa.int32())
         columns = {"row": events["row"], "rules": pa.ListArray.from_arrays(offsets, ids)}
-        if found.scores is not None:
-            columns["scores"] = pa.ListArray.from_arrays(offsets, pa.array(found.scores))
+        if matches.scores is not None:
+            columns["scores"] = pa.ListArray.from_arrays(offsets, pa.array(matches.scores))
         return pa.table(columns)
-    columns = {"row": events["row"].take(pa.array(found.events)), "rule": ids}
-    if found.scores is not None:
-        columns["score"] = pa.array(found.scores)
-    carried = found.payload(
-        pa.schema([rules.payload_schema.field(name) for name in asked.get("payload", ())])
+    columns = {"row": events["row"].take(pa.array(matches.events)), "rule": ids}
+    if matches.scores is not None:
+        columns["score"] = pa.array(matches.scores)
+    payload = matches.payload(
+        pa.schema([rules.payload_schema.field(name) for name in options.get("payload", ())])
     )
-    return pa.table(columns | {name: carried[name] for name in carried.column_names})
+    return pa.table(columns | {name: payload[name] for name in payload.column_names})
 
 
-def canonical(table, question):
-    """An answer in the one order and the one type; which order a list has is part of "best"."""
-    if question == "lists":
+def to_canonical(table, query):
+    """Return a result in a fixed order and type; the lists of "best" keep their order."""
+    if query == "lists":
         lists = [sorted(ids) for ids in table["rules"].to_pylist()]
         table = table.set_column(1, "rules", pa.array(lists, pa.list_(pa.string())))
     keys = [n for n in ("row", "rule") if n in table.column_names]
-    plain = {"rules": pa.list_(pa.string()), "scores": pa.list_(pa.float64())}
-    schema = pa.schema([(f.name, plain.get(f.name, f.type)) for f in table.schema])
+    list_types = {"rules": pa.list_(pa.string()), "scores": pa.list_(pa.float64())}
+    schema = pa.schema([(f.name, list_types.get(f.name, f.type)) for f in table.schema])
     return table.cast(schema).sort_by([(n, "ascending") for n in keys]).combine_chunks()
 
 
@@ -126,7 +126,7 @@ def canonical(table, question):
 
 
 def awkward():
-    """Events whose columns have the types that are easily spoiled on the way."""
+    """Return events with columns of types that a conversion may change."""
     rng = random.Random(5)
     utc = datetime.UTC
     pools = {
@@ -176,55 +176,55 @@ def awkward():
 
 
 def awkward_rules():
-    made = tocsin.Rules({"x": "number"})
-    made.add("any", "x >= 0")
-    made.add("high", "x > 5")
-    return made
+    rules = tocsin.Rules({"x": "number"})
+    rules.add("any", "x >= 0")
+    rules.add("high", "x > 5")
+    return rules
 
 
 # ------------------------------------------------------------ on Spark
 
-WAYS = ["batch-1", "batch-3", "stream-1", "stream-3"]  # and how many partitions
+WAYS = ["batch-1", "batch-3", "stream-1", "stream-3"]  # with the number of partitions
 
 
-def on_spark(spark, place):
-    """Ask everything on Spark, Classic or Connect; yield the way, the question and the answer.
+def run_on_spark(spark, path):
+    """Run all queries on Spark, Classic or Connect; yield the way, the query and the result.
 
-    Rules travel as an archive for the first question and for `KEPT`, otherwise as a store's path.
+    Rules are sent as an archive for the queries "all" and "kept", otherwise as the path of a store.
     """
-    made = rules()
-    made.copy().save(place / "store")
-    sent = {"all": made, "kept": awkward_rules()}
-    for name, table, questions in (("e", events(), QUESTIONS), ("a", awkward(), KEPT)):
-        folder = place / name
+    all_rules = rules()
+    all_rules.copy().save(path / "store")
+    archived = {"all": all_rules, "kept": awkward_rules()}
+    for name, table, queries in (("e", events(), QUERIES), ("a", awkward(), PASS_THROUGH)):
+        folder = path / name
         folder.mkdir()
         pq.write_table(table, folder / "0.parquet")
-        still = spark.read.parquet(str(folder))
-        moving = spark.readStream.schema(still.schema).parquet(str(folder))
+        batch = spark.read.parquet(str(folder))
+        stream = spark.readStream.schema(batch.schema).parquet(str(folder))
         for way in WAYS:
             kind, partitions = way.split("-")
-            frame = (still if kind == "batch" else moving).repartition(int(partitions))
-            for question, asked in questions.items():
-                # A stream takes seconds to start; all questions of all streams are for long runs.
-                if kind == "stream" and question not in STREAMED:
+            frame = (batch if kind == "batch" else stream).repartition(int(partitions))
+            for query, options in queries.items():
+                # A stream takes seconds to start, so most queries are streamed only in long runs.
+                if kind == "stream" and query not in STREAMED:
                     continue
-                asked_of = sent.get(question, place / "store")
-                found = tocsin.spark.match(frame, asked_of, **asked)
-                if found.isStreaming:
-                    found = streamed(spark, found, place / f"{way}-{question}")
-                yield way, question, found.toArrow()
+                source = archived.get(query, path / "store")
+                matches = tocsin.spark.match(frame, source, **options)
+                if matches.isStreaming:
+                    matches = run_stream(spark, matches, path / f"{way}-{query}")
+                yield way, query, matches.toArrow()
 
 
-def streamed(spark, found, place):
-    """The rows of a stream, run to its end. (A memory sink shifts times before 1582-10-15.)"""
-    writer = found.writeStream.option("checkpointLocation", str(place / "checkpoint"))
-    writer = writer.trigger(availableNow=True).format("parquet").option("path", str(place / "out"))
+def run_stream(spark, matches, path):
+    """Run a stream to its end and return its rows. (A memory sink shifts times before 1582.)"""
+    writer = matches.writeStream.option("checkpointLocation", str(path / "checkpoint"))
+    writer = writer.trigger(availableNow=True).format("parquet").option("path", str(path / "out"))
     writer.start().awaitTermination()
-    return spark.read.parquet(str(place / "out"))
+    return spark.read.parquet(str(path / "out"))
 
 
-def zoned(spark):
-    """The rules, of a DataFrame, that an event satisfies in a session whose zone is not UTC."""
+def match_in_another_zone(spark):
+    """Return the matching rules of a DataFrame in a session whose zone is not UTC."""
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     try:
@@ -238,24 +238,24 @@ def zoned(spark):
         spark.conf.set("spark.sql.session.timeZone", before)
 
 
-def errors(spark, place):
-    """Yield what is raised for something that only a worker can notice."""
+def errors(spark, path):
+    """Yield errors that only a worker can notice."""
     frame = spark.sql("SELECT 7D AS x, map('x', -1D) AS w")
     try:
         tocsin.spark.match(frame, awkward_rules(), how="top", k=1, weights="w").collect()
     except Exception as error:
         yield "batch", error
-    store = tocsin.RuleStore.create(place / "store", {"x": "number"})
+    store = tocsin.RuleStore.create(path / "store", {"x": "number"})
     store.add(1, "x < 0")
-    (place / "events").mkdir()
-    pq.write_table(pa.table({"x": [1.0]}), place / "events" / "0.parquet")
-    frame = spark.readStream.schema("x DOUBLE").parquet(str(place / "events"))
-    found = tocsin.spark.match(frame, store.path)
+    (path / "events").mkdir()
+    pq.write_table(pa.table({"x": [1.0]}), path / "events" / "0.parquet")
+    frame = spark.readStream.schema("x DOUBLE").parquet(str(path / "events"))
+    matches = tocsin.spark.match(frame, store.path)
     with store.change() as rules:
         rules.remove(1)
         rules.merge()
-        rules.add("late", "x > 0")  # where integers were planned
+        rules.add("late", "x > 0")  # integers were planned
     try:
-        streamed(spark, found, place)
+        run_stream(spark, matches, path)
     except Exception as error:
         yield "stream", error

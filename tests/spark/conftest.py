@@ -1,4 +1,4 @@
-"""What was asked of Spark Connect, once for all tests."""
+"""The results of Spark Connect, computed once for all tests."""
 
 import os
 import subprocess
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture(scope="session")
 def connect_folder(tmp_path_factory):
-    """The folder with what `connect_answers` got."""
+    """The folder with the results of `connect_answers`."""
     folder = tmp_path_factory.mktemp("connect")
     root = Path(__file__).parents[2]
     paths = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]

@@ -1,9 +1,9 @@
-"""Everything that is asked of Spark Connect, in a process of its own.
+"""Run all queries on Spark Connect, in a process of its own.
 
     python -m tests.spark.connect_answers FOLDER
 
-Classic and Connect do not go together in one process. So this writes what it got into a folder,
-and tests look at that.
+A process cannot use both Classic and Connect. So the results are written to a folder, where the
+tests read them.
 """
 
 import json
@@ -18,15 +18,15 @@ from tests.spark import answers, test_live_rules
 from tests.spark.connect_server import connect_session
 
 
-def changing_rules(spark, place):
-    """A stream over a store whose rules change between its micro-batches."""
-    (place / "events").mkdir(parents=True)
-    store = tocsin.RuleStore.create(place / "store", test_live_rules.SCHEMA)
+def run_with_changing_rules(spark, path):
+    """Run a stream with a store whose rules change between micro-batches."""
+    (path / "events").mkdir(parents=True)
+    store = tocsin.RuleStore.create(path / "store", test_live_rules.SCHEMA)
     store.add("all", "n >= 0")
-    query = test_live_rules.stream(spark, place).trigger(processingTime="0 seconds").start()
+    query = test_live_rules.stream(spark, path).trigger(processingTime="0 seconds").start()
     try:
         for number in range(4):
-            test_live_rules.write_events(place, number)
+            test_live_rules.write_events(path, number)
             query.processAllAvailable()
             store.replace("all", f"n > {number}")
             store.add(f"gold {number}", "tier = 'gold'")
@@ -39,12 +39,12 @@ def main(folder):
         assert type(spark).__module__ == "pyspark.sql.connect.session"
         assert tocsin.spark.session() is spark
         (folder / "answers").mkdir()
-        for way, question, table in answers.on_spark(spark, folder / "data"):
-            feather.write_feather(table, folder / "answers" / f"{way}.{question}")
-        changing_rules(spark, folder / "live")
+        for way, query, table in answers.run_on_spark(spark, folder / "data"):
+            feather.write_feather(table, folder / "answers" / f"{way}.{query}")
+        run_with_changing_rules(spark, folder / "live")
         errors = {name: str(error) for name, error in answers.errors(spark, folder / "errors")}
         (folder / "errors.json").write_text(json.dumps(errors))
-        (folder / "zoned.json").write_text(json.dumps(answers.zoned(spark)))
+        (folder / "zoned.json").write_text(json.dumps(answers.match_in_another_zone(spark)))
 
 
 if __name__ == "__main__":

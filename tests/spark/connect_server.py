@@ -1,4 +1,4 @@
-"""A Spark Connect server of our own: on loopback, on a free port, ended by its process id."""
+"""A Spark Connect server for tests, on a free port of the loopback interface."""
 
 import contextlib
 import os
@@ -18,15 +18,15 @@ _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 
 @contextlib.contextmanager
 def connect_session(log, cores=2):
-    """Start a server, give a session on it, and end both.
+    """Start a server, yield a session on it, and stop both.
 
-    A process can have Classic or Connect, not both: whoever asks for this must have no other.
+    A process can use Classic or Connect, not both, so there must be no other session.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    # Whoever may use the server may run code here, so it has a password. It is taken from the
-    # environment by both sides, and sent without TLS only to a host that is named localhost.
+    # Clients can run code, so the server has a password. Both sides read it from the environment;
+    # without TLS it is sent only to a host with the name localhost.
     os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = uuid.uuid4().hex
     settings = {
         "spark.connect.grpc.binding.address": "127.0.0.1",

@@ -1,4 +1,4 @@
-"""Spark's workers that start at once on an empty compile cache."""
+"""Spark's workers start at the same time with an empty compile cache."""
 
 import json
 import os
@@ -15,14 +15,14 @@ from pathlib import Path
 import tocsin.spark
 
 cache = sys.argv[1]
-# The driver has its own cache, full or not; only the workers are sent to the empty one.
+# Only the workers use the empty cache; the driver has its own.
 spark = tocsin.spark.session(cores=4, config={"spark.executorEnv.TOCSIN_CACHE_DIR": cache})
 rules = tocsin.Rules({"id": "integer"})
 rules.add("even", "id IN (0, 2, 4, 6)")
 rules.add("high", "id >= 995 OR id IS NULL")
 events = spark.range(0, 1000, 1, 4)
-found = tocsin.spark.match(events, rules)
-pairs = sorted(map(tuple, found.collect()))
+matches = tocsin.spark.match(events, rules)
+pairs = sorted(map(tuple, matches.collect()))
 
 def has_cache(process):
     try:

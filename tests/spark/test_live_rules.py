@@ -1,4 +1,4 @@
-"""Rules that change while a stream runs: a micro-batch sees one version, and always the same."""
+"""Rules change while a stream runs: a micro-batch uses one version, also if it is repeated."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def place(tmp_path):
 
 
 def write_events(place, number, rows=20):
-    """Write one file, which is one micro-batch; its rows are numbered on from the last one's."""
+    """Write the file of one micro-batch; rows are numbered across all files."""
     first = number * rows
     table = pa.table(
         {
@@ -47,9 +47,9 @@ def write_events(place, number, rows=20):
 def stream(spark, place):
     reader = spark.readStream.schema(FIELDS).option("maxFilesPerTrigger", 1)
     events = reader.parquet(str(place / "events"))
-    found = tocsin.spark.match(events, place / "store", keep=["row"], rules_version=True)
+    matches = tocsin.spark.match(events, place / "store", keep=["row"], rules_version=True)
     return (
-        found.writeStream.format("parquet")
+        matches.writeStream.format("parquet")
         .option("checkpointLocation", str(place / "checkpoint"))
         .option("path", str(place / "out"))
     )
@@ -62,7 +62,7 @@ def run(spark, place):
 
 
 def files_of_batches(place):
-    """Return which files each micro-batch had, as Spark's own checkpoint tells."""
+    """Return the files of each micro-batch, from Spark's checkpoint."""
     listed: dict[int, set[str]] = {}
     for log in (place / "checkpoint" / "sources" / "0").glob("[0-9]*"):
         for line in log.read_text().splitlines()[1:]:
@@ -71,19 +71,19 @@ def files_of_batches(place):
     batches, done = {}, -1
     offsets = {int(f.name): f for f in (place / "checkpoint" / "offsets").glob("[0-9]*")}
     for number, log in sorted(offsets.items()):
-        upto = json.loads(log.read_text().splitlines()[-1])["logOffset"]
-        batches[number] = sorted(f for n in range(done + 1, upto + 1) for f in listed.get(n, ()))
-        done = upto
+        last = json.loads(log.read_text().splitlines()[-1])["logOffset"]
+        batches[number] = sorted(f for n in range(done + 1, last + 1) for f in listed.get(n, ()))
+        done = last
     return batches
 
 
-def recomputed(place):
-    """Return what every row should be: the version that the log says, and what that matches."""
+def expected_output(place):
+    """Return the expected rows: the matches of the version that the log has for each batch."""
     store = tocsin.RuleStore(place / "store")
     (log,) = (place / "store" / "log").iterdir()
     batches = files_of_batches(place)
-    seen = sorted(f for files in batches.values() for f in files)
-    assert seen == sorted(f.name for f in (place / "events").glob("*.parquet"))
+    listed = sorted(f for files in batches.values() for f in files)
+    assert listed == sorted(f.name for f in (place / "events").glob("*.parquet"))
     expected = set()
     for number, files in batches.items():
         if not files:
@@ -99,14 +99,15 @@ def begun_batches(place):
     return len(list((place / "store" / "log").glob("*/[0-9]*")))
 
 
-def written(spark, place):
+def read_output(spark, place):
     rows = spark.read.parquet(str(place / "out")).toArrow()
-    found = list(zip(*(rows[n].to_pylist() for n in ("row", "rule", "rules_version")), strict=True))
-    assert len(found) == len(set(found)), "doubled"
-    return set(found)
+    columns = [rows[name].to_pylist() for name in ("row", "rule", "rules_version")]
+    output = list(zip(*columns, strict=True))
+    assert len(output) == len(set(output)), "duplicates"
+    return set(output)
 
 
-def test_a_new_version_is_in_force_in_the_next_batch(spark, place):
+def test_the_next_batch_uses_a_new_version(spark, place):
     folder, store = place
     for number in range(2):
         write_events(folder, number)
@@ -119,9 +120,9 @@ def test_a_new_version_is_in_force_in_the_next_batch(spark, place):
     store.remove("all")
     write_events(folder, 4)
     run(spark, folder)
-    found = written(spark, folder)
-    assert found == recomputed(folder)
-    versions = {number: {v for r, _, v in found if r // 20 == number} for number in range(5)}
+    output = read_output(spark, folder)
+    assert output == expected_output(folder)
+    versions = {number: {v for r, _, v in output if r // 20 == number} for number in range(5)}
     assert versions == {0: {2}, 1: {2}, 2: {4}, 3: {4}, 4: {5}}
 
 
@@ -135,26 +136,26 @@ def test_rules_change_while_the_stream_runs(spark, place):
         query.processAllAvailable()
     finally:
         query.stop()
-    assert written(spark, folder) == recomputed(folder)
+    assert read_output(spark, folder) == expected_output(folder)
 
 
-def test_a_repeated_batch_uses_the_version_it_had(spark, place):
-    """The last batch is repeated after its commit was lost, when the rules have moved on."""
+def test_a_repeated_batch_uses_the_same_version(spark, place):
+    """The commit of the last batch is lost; it is repeated after the rules have changed."""
     folder, store = place
     for number in range(2):
         write_events(folder, number)
     run(spark, folder)
-    before = written(spark, folder)
+    before = read_output(spark, folder)
     for entry in (folder / "checkpoint" / "commits").iterdir():
         if "1" in entry.name:
             entry.unlink()
     store.replace("all", "n = 1")
     run(spark, folder)
-    assert written(spark, folder) == before == recomputed(folder)
+    assert read_output(spark, folder) == before == expected_output(folder)
 
 
 def test_a_stream_that_is_killed_and_resumed(spark, place):
-    """Killed at several moments while rules change; nothing is lost, doubled or mixed."""
+    """It is killed several times while rules change; no match is lost, duplicated or mixed up."""
     folder, store = place
     code = textwrap.dedent(
         """
@@ -191,7 +192,7 @@ def test_a_stream_that_is_killed_and_resumed(spark, place):
         os.killpg(process.pid, signal.SIGKILL)  # Spark's own processes as well
         process.wait()
         process.stdout.close()
-    # A last file: Spark takes up one that it had listed, but not begun, only with a later one.
+    # Spark processes a file that it has listed but not begun only if there is a later one.
     write_events(folder, batches)
     assert begun_batches(folder) <= batches
     query = stream(spark, folder).trigger(processingTime="0 seconds").start()
@@ -199,8 +200,8 @@ def test_a_stream_that_is_killed_and_resumed(spark, place):
         query.processAllAvailable()
     finally:
         query.stop()
-    assert written(spark, folder) == recomputed(folder)
-    assert len({v for _, _, v in written(spark, folder)}) > 3
+    assert read_output(spark, folder) == expected_output(folder)
+    assert len({v for _, _, v in read_output(spark, folder)}) > 3
 
 
 def test_frozen_rules_in_a_stream(spark, place):
@@ -209,57 +210,57 @@ def test_frozen_rules_in_a_stream(spark, place):
     rules = tocsin.Rules(SCHEMA)
     rules.add(1, "n = 3")
     events = spark.readStream.schema(FIELDS).parquet(str(folder / "events"))
-    found = tocsin.spark.match(events, rules, how="count", keep=["row"])
-    assert found.isStreaming
+    counts = tocsin.spark.match(events, rules, how="count", keep=["row"])
+    assert counts.isStreaming
     query = (
-        found.writeStream.format("memory").queryName("frozen").trigger(availableNow=True).start()
+        counts.writeStream.format("memory").queryName("frozen").trigger(availableNow=True).start()
     )
     query.awaitTermination()
-    counts = dict(map(tuple, spark.table("frozen").collect()))
-    assert counts == {row: int(row % 7 == 3) for row in range(20)}
+    by_row = dict(map(tuple, spark.table("frozen").collect()))
+    assert by_row == {row: int(row % 7 == 3) for row in range(20)}
 
 
 # ------------------------------------------------------------ versions that do not fit the plan
 
 
 def planned(events, store, **options):
-    """The source and the options that `match` sends to workers, without running anything."""
+    """Return the source and the options that `match` sends to workers, without running a query."""
     jobs = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matching, "self_contained", lambda job: jobs.append(job) or job)
+        patch.setattr(matching, "make_self_contained", lambda job: jobs.append(job) or job)
         tocsin.spark.match(events, store, **options)
     return jobs[0].args
 
 
 @pytest.fixture
 def in_version(spark, tmp_path, monkeypatch):
-    """Plan a stream now, and return what a later version of the store gives for it."""
+    """A function that plans a stream, and returns a function for the result of a later version."""
     monkeypatch.setattr(worker, "_micro_batch", lambda: ("query-1", "3"))
     events = spark.readStream.schema(FIELDS).parquet(str(tmp_path))
     batch = pa.RecordBatch.from_pydict({"n": pa.array([1])})
 
     def plan(store, live=False, **options):
-        source, asked = planned(events, store.path, keep=["n"], **options)
+        source, match_options = planned(events, store.path, keep=["n"], **options)
         assert source.version is None
-        asked = asked._replace(columns=["n"])
+        match_options = match_options._replace(columns=["n"])
 
         def result():
-            now = source if live else source._replace(version=store.version)
-            (found,) = worker.match_batches(now, asked, [batch])
-            return found
+            current = source if live else source._replace(version=store.version)
+            (matches,) = worker.match_batches(current, match_options, [batch])
+            return matches
 
         return result
 
     return plan
 
 
-def refusal(result):
+def error_of(result):
     with pytest.raises(tocsin.StoreError) as caught:
         result()
     return str(caught.value)
 
 
-def test_integer_ids_become_texts_where_texts_were_planned(in_version, tmp_path):
+def test_integer_ids_become_strings_if_strings_were_planned(in_version, tmp_path):
     store = tocsin.RuleStore.create(tmp_path / "store", SCHEMA)
     rows, lists = in_version(store), in_version(store, output="lists")
     assert rows().schema.types == [pa.int64(), pa.string()]
@@ -269,7 +270,7 @@ def test_integer_ids_become_texts_where_texts_were_planned(in_version, tmp_path)
     assert lists().to_pydict() == {"n": [1], "rules": [["7"]]}
 
 
-def test_text_ids_where_integers_were_planned_are_told(in_version, tmp_path):
+def test_string_ids_are_an_error_if_integers_were_planned(in_version, tmp_path):
     store = tocsin.RuleStore.create(tmp_path / "store", SCHEMA)
     store.add(7, "n > 0")
     result, counted = in_version(store), in_version(store, how="count")
@@ -279,11 +280,11 @@ def test_text_ids_where_integers_were_planned_are_told(in_version, tmp_path):
     assert result().to_pydict() == {"n": [], "rule": []}
     assert result().schema.types == [pa.int64(), pa.int64()]
     store.add("seven", "n > 1")
-    told = refusal(result)
-    assert f"{tmp_path / 'store'}, version {store.version}: the rules' ids are texts" in told
-    assert "planned for integers; restart the query" in told
-    assert told.endswith(f"`tocsin rules unpin {tmp_path / 'store'} query-1 3`")
-    assert counted().to_pydict() == {"n": [1], "matches": [0]}, "no ids, no trouble"
+    message = error_of(result)
+    assert f"{tmp_path / 'store'}, version {store.version}: the rules' ids are strings" in message
+    assert "planned for integers; restart the query" in message
+    assert message.endswith(f"`tocsin rules unpin {tmp_path / 'store'} query-1 3`")
+    assert counted().to_pydict() == {"n": [1], "matches": [0]}, "counts need no ids"
 
 
 def test_a_payload_that_changes_its_type(in_version, tmp_path):
@@ -292,23 +293,26 @@ def test_a_payload_that_changes_its_type(in_version, tmp_path):
     result = in_version(store, payload=["team", "rank"])
     store.add(2, "n > 0", payload={"rank": 2.0})
     assert store.rules().payload_schema.field("rank").type == pa.float64()
-    found = result()
-    assert found.to_pydict() == {"n": [1, 1], "rule": [1, 2], "team": ["red", None], "rank": [1, 2]}
-    assert found.schema.types[2:] == [pa.string(), pa.int64()]
+    matches = result()
+    expected = {"n": [1, 1], "rule": [1, 2], "team": ["red", None], "rank": [1, 2]}
+    assert matches.to_pydict() == expected
+    assert matches.schema.types[2:] == [pa.string(), pa.int64()]
     store.add(3, "n > 5", payload={"rank": 2.5})
-    assert result().num_rows == 2, "only what matches has to fit"
+    assert result().num_rows == 2, "only values of matching rules are cast"
     store.replace(3, "n > 0", payload={"rank": 2.5})
-    told = refusal(result)
-    assert f"version {store.version}: payload column 'rank' is double, but the query was " in told
-    assert "planned for bigint, and Float value 2.500000 was truncated" in told
-    assert "restart the query" in told
+    message = error_of(result)
+    assert (
+        f"version {store.version}: payload column 'rank' is double, but the query was " in message
+    )
+    assert "planned for bigint, and Float value 2.500000 was truncated" in message
+    assert "restart the query" in message
     with store.change() as rules:
         rules.remove_many([1, 2, 3])
         rules.merge()
         rules.add(4, "n > 0")
     assert result().to_pydict() == {"n": [1], "rule": [4], "team": [None], "rank": [None]}
     store.replace(4, "n > 0", payload={"team": 5})
-    assert "'team' is bigint, but the query was planned for string; restart" in refusal(result)
+    assert "'team' is bigint, but the query was planned for string; restart" in error_of(result)
 
 
 @pytest.mark.parametrize(
@@ -346,7 +350,7 @@ def test_which_values_fit_another_type(planned_type, type_, value, fits):
 
 
 def test_a_stream_whose_versions_change_types(spark, tmp_path):
-    """Planned on an empty store; what a version cannot be cast to stops the query, by name."""
+    """Planned with an empty store; a version that cannot be cast stops the query with its name."""
     (tmp_path / "events").mkdir()
     store = tocsin.RuleStore.create(tmp_path / "store", SCHEMA)
     store.add("x", "n < 0", payload={"rank": 1})
@@ -354,11 +358,11 @@ def test_a_stream_whose_versions_change_types(spark, tmp_path):
         rules.remove("x")
     events = spark.readStream.schema(FIELDS).option("maxFilesPerTrigger", 1)
     events = events.parquet(str(tmp_path / "events"))
-    found = tocsin.spark.match(events, store.path, keep=["row"], payload=["rank"])
+    matches = tocsin.spark.match(events, store.path, keep=["row"], payload=["rank"])
     with store.change() as rules:
-        rules.merge()  # forgets what ids and payload were
+        rules.merge()  # drops the types of ids and payload
         rules.add(7, "n = 3", payload={"rank": 2.0})
-    writer = found.writeStream.format("memory").queryName("types")
+    writer = matches.writeStream.format("memory").queryName("types")
     query = writer.trigger(processingTime="0 seconds").start()
     try:
         write_events(tmp_path, 0)
@@ -374,16 +378,16 @@ def test_a_stream_whose_versions_change_types(spark, tmp_path):
             query.processAllAvailable()
     finally:
         query.stop()
-    told = str(caught.value)
-    assert f"StoreError: {store.path}, version {store.version}: payload column 'rank'" in told
-    assert f"tocsin rules unpin {store.path} {query.id} 1" in told
+    message = str(caught.value)
+    assert f"StoreError: {store.path}, version {store.version}: payload column 'rank'" in message
+    assert f"tocsin rules unpin {store.path} {query.id} 1" in message
 
 
 # ------------------------------------------------------------ attributes that a stream lacks
 
 
 def test_a_rule_over_a_column_that_the_stream_lacks_does_not_stop_it(spark, place):
-    """It is null there: before the rule is published, while it is in force, and after a restart."""
+    """The attribute is null while the stream runs, and after a restart."""
     folder, store = place
     write_events(folder, 0)
     run(spark, folder)
@@ -399,18 +403,20 @@ def test_a_rule_over_a_column_that_the_stream_lacks_does_not_stop_it(spark, plac
     write_events(folder, 2)
     with pytest.warns(UserWarning, match="no column 'temp'"):
         run(spark, folder)
-    found = {}
-    for row, rule, version in written(spark, folder):
-        found.setdefault((row // 20, version), set()).add((row % 20, rule))
+    by_batch = {}
+    for row, rule, version in read_output(spark, folder):
+        by_batch.setdefault((row // 20, version), set()).add((row % 20, rule))
     all_rows = {(row, "all") for row in range(20)}
     more = {(row, "unmeasured") for row in (3, 10, 17)} | {(row, "either") for row in (4, 11, 18)}
-    assert found == {(0, 2): all_rows, (1, 3): all_rows | more, (2, 4): all_rows | more}
+    assert by_batch == {(0, 2): all_rows, (1, 3): all_rows | more, (2, 4): all_rows | more}
     (stream_,) = store.streams()
     assert (stream_.batch, stream_.version, stream_.missing) == (2, 4, ("temp",))
 
 
 def test_a_missing_attribute_is_reported_once(in_version, tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(worker, "_in_force", lambda source: source._replace(version=store.version))
+    monkeypatch.setattr(
+        worker, "_resolve_version", lambda source: source._replace(version=store.version)
+    )
     store = tocsin.RuleStore.create(tmp_path / "store", SCHEMA | {"temp": "number"})
     store.add("cold", "temp IS NULL")
     with pytest.warns(UserWarning, match="no column 'temp'"):
@@ -419,8 +425,8 @@ def test_a_missing_attribute_is_reported_once(in_version, tmp_path, caplog, monk
         assert result().to_pydict() == {"n": [1], "rule": ["cold"]}
         worker._report_missing.cache_clear()  # as in another worker
     assert [record.message for record in caplog.records if "temp" in record.message] == [
-        f"stream query-1 has no column 'temp', which a rule of {store.path} tests: it is null "
-        "there. If the events have such a column, restart the query, so that it is planned with it"
+        f"stream query-1 has no column 'temp', which a rule of {store.path} tests: it is always "
+        "null. If the events have such a column, restart the query, so that it is planned with it"
     ]
 
 
@@ -433,7 +439,7 @@ def test_a_batch_query_is_strict(spark, tmp_path):
 
 
 def test_a_failed_batch_can_be_released(spark, place):
-    """A version that cannot be opened pins the batch that met it, until it is unpinned."""
+    """A batch is pinned to a version that cannot be opened, until it is unpinned."""
     folder, store = place
     write_events(folder, 0)
     query = stream(spark, folder).trigger(availableNow=True)
@@ -454,4 +460,4 @@ def test_a_failed_batch_can_be_released(spark, place):
     assert (listed.batch, listed.version) == (0, 3)
     store.unpin(listed.query, 0)
     run(spark, folder)
-    assert written(spark, folder) == {(row, "all", good) for row in range(20)}
+    assert read_output(spark, folder) == {(row, "all", good) for row in range(20)}

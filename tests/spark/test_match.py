@@ -1,4 +1,4 @@
-"""Matching on Spark gives what matching in one process gives, whatever the partitions."""
+"""Matching on Spark gives the same result as matching in one process, for any partitions."""
 
 import datetime
 import decimal
@@ -38,14 +38,14 @@ def expected(rules, table):
 @pytest.mark.parametrize("partitions", [1, 3])
 def test_all(case, partitions):
     rules, table, frame = case
-    found = tocsin.spark.match(frame.repartition(partitions), rules, keep=["row"])
-    assert found.columns == ["row", "rule"]
-    assert pairs(found) == expected(rules, table)
+    matches = tocsin.spark.match(frame.repartition(partitions), rules, keep=["row"])
+    assert matches.columns == ["row", "rule"]
+    assert pairs(matches) == expected(rules, table)
     assert len(expected(rules, table)) > 1000
 
 
 def test_ranges(spark):
-    """A struct of low and high is a range, in a column and in a map."""
+    """A struct of low and high is a range, in a column or in a map."""
     numbers, integers = (f"struct<high: {t}, low: {t}>" for t in ("double", "int"))
     frame = spark.createDataFrame(
         [
@@ -60,9 +60,9 @@ def test_ranges(spark):
     rules.add("n", "n NOT IN (1, 2, 3)")
     rules.add("z", "z = 1.5")
     rules.add("null", "x IS NULL")
-    wanted = [(0, "x"), (0, "z"), (1, "n"), (2, "null")]
-    assert pairs(tocsin.spark.match(frame, rules, keep=["row"])) == wanted
-    assert sorted(rules.match(frame.toArrow())) == wanted
+    expected_rows = [(0, "x"), (0, "z"), (1, "n"), (2, "null")]
+    assert pairs(tocsin.spark.match(frame, rules, keep=["row"])) == expected_rows
+    assert sorted(rules.match(frame.toArrow())) == expected_rows
     texts = spark.createDataFrame([("r", "x > 8.5 AND n > 2")], "id string, where string")
     assert pairs(tocsin.spark.match(frame.drop("also"), texts, keep=["row"])) == [(0, "r")]
 
@@ -71,10 +71,10 @@ def test_lists_and_counts(case):
     rules, table, frame = case
     lists = tocsin.spark.match(frame.repartition(3), rules, keep=["row"], output="lists").toArrow()
     by_event = {e: sorted(r) for e, r in zip(*(c.to_pylist() for c in lists.columns), strict=True)}
-    wanted = {e: [] for e in range(500)}
+    expected_rows = {e: [] for e in range(500)}
     for event, rule in expected(rules, table):
-        wanted[event].append(rule)
-    assert by_event == wanted
+        expected_rows[event].append(rule)
+    assert by_event == expected_rows
     counts = tocsin.spark.match(frame.repartition(3), rules, how="count", keep=["row"])
     assert pairs(counts, "matches") == list(enumerate(rules.count(table).tolist()))
 
@@ -83,12 +83,12 @@ def test_top(case):
     rules, table, frame = case
     common = {"visits": 3.0, "tier": 0.5}
     for weights in (None, common):
-        found = tocsin.spark.match(frame, rules, how="top", k=3, keep=["row"], weights=weights)
-        wanted = rules.top(table, 3, weights=weights).to_arrow()
-        table_found = found.toArrow().sort_by("row")
-        assert found.columns == ["row", "rule", "score"]
-        assert sorted(zip(*(c.to_pylist() for c in table_found.columns), strict=True)) == sorted(
-            zip(*(c.to_pylist() for c in wanted.columns), strict=True)
+        matches = tocsin.spark.match(frame, rules, how="top", k=3, keep=["row"], weights=weights)
+        expected_rows = rules.top(table, 3, weights=weights).to_arrow()
+        sorted_rows = matches.toArrow().sort_by("row")
+        assert matches.columns == ["row", "rule", "score"]
+        assert sorted(zip(*(c.to_pylist() for c in sorted_rows.columns), strict=True)) == sorted(
+            zip(*(c.to_pylist() for c in expected_rows.columns), strict=True)
         )
     lists = tocsin.spark.match(frame, rules, how="top", k=3, keep=["row"], output="lists")
     assert lists.columns == ["row", "rules", "scores"]
@@ -107,36 +107,36 @@ def test_weights_in_a_column(spark):
     frame = spark.sql(
         "SELECT * FROM VALUES (0, 1D, 1D, map('y', 2D)), (1, 1D, 1D, NULL) AS t(row, x, y, w)"
     )
-    found = tocsin.spark.match(frame, rules, how="top", k=1, keep=["row"], weights="w")
-    assert pairs(found) == [(0, "b"), (1, "a")]
+    matches = tocsin.spark.match(frame, rules, how="top", k=1, keep=["row"], weights="w")
+    assert pairs(matches) == [(0, "b"), (1, "a")]
 
 
 def test_rules_from_a_store_and_from_a_frame(case, tmp_path, spark):
     rules, table, frame = case
     rules.copy().save(tmp_path / "store")
-    found = tocsin.spark.match(frame, tmp_path / "store", keep=["row"])
-    assert pairs(found) == expected(rules, table)
+    matches = tocsin.spark.match(frame, tmp_path / "store", keep=["row"])
+    assert pairs(matches) == expected(rules, table)
     store = tocsin.RuleStore(tmp_path / "store")
     store.remove_many([i for i in rules if i != "r0"])
     assert {r for _, r in pairs(tocsin.spark.match(frame, str(store.path), keep=["row"]))} <= {"r0"}
-    assert pairs(found) == expected(rules, table), "a batch query keeps its version"
+    assert pairs(matches) == expected(rules, table), "a batch query keeps its version"
     texts = spark.createDataFrame([(1, "price > 0"), (2, "tier IS NULL")], "id INT, where STRING")
-    found = tocsin.spark.match(frame, texts, keep=["row"])
+    matches = tocsin.spark.match(frame, texts, keep=["row"])
     own = tocsin.Rules(generate.SCHEMA)
     own.add(1, "price > 0")
     own.add(2, "tier IS NULL")
-    assert pairs(found) == expected(own, table)
-    assert dict(found.dtypes)["rule"] == "bigint"
+    assert pairs(matches) == expected(own, table)
+    assert dict(matches.dtypes)["rule"] == "bigint"
 
 
 def test_rules_are_frozen_at_the_call(case):
     _, _, frame = case
     rules = tocsin.Rules(generate.SCHEMA)
     rules.add(1, "TRUE")
-    found = tocsin.spark.match(frame, rules, keep=["row"])
+    matches = tocsin.spark.match(frame, rules, keep=["row"])
     rules.remove(1)
     rules.add(2, "TRUE")
-    assert {r for _, r in pairs(found)} == {1}
+    assert {r for _, r in pairs(matches)} == {1}
     assert {r for _, r in pairs(tocsin.spark.match(frame, rules, keep=["row"]))} == {2}
 
 
@@ -150,15 +150,15 @@ def test_payload_and_version(spark, tmp_path):
     frame = spark.sql("SELECT 2D AS x")
     names = ["team", "rank", "since", "tags"]
     for source in (rules, tmp_path / "store"):
-        found = tocsin.spark.match(frame, source, keep=[], payload=names).toArrow().to_pylist()
-        assert sorted(found, key=lambda r: r["rule"]) == [
+        matches = tocsin.spark.match(frame, source, keep=[], payload=names).toArrow().to_pylist()
+        assert sorted(matches, key=lambda r: r["rule"]) == [
             {"rule": 1, "team": "red", "rank": None, "since": when, "tags": ["a"]},
             {"rule": 2, "team": "blue", "rank": 7, "since": None, "tags": None},
             {"rule": 3, "team": "k", "rank": None, "since": None, "tags": None},
         ]
-    found = tocsin.spark.match(frame, tmp_path / "store", rules_version=True)
-    assert found.columns == ["x", "rule", "rules_version"]
-    assert {row["rules_version"] for row in found.collect()} == {1}
+    matches = tocsin.spark.match(frame, tmp_path / "store", rules_version=True)
+    assert matches.columns == ["x", "rule", "rules_version"]
+    assert {row["rules_version"] for row in matches.collect()} == {1}
     counted = tocsin.spark.match(frame, tmp_path / "store", how="count", rules_version=True)
     assert counted.toArrow().to_pylist() == [{"x": 2.0, "matches": 3, "rules_version": 1}]
 
@@ -175,9 +175,9 @@ def test_kept_columns_keep_their_types(spark):
     rules = tocsin.Rules({"x": "number"})
     rules.add("any", "x > 0")
     rules.add("high", "x > 5")
-    found = tocsin.spark.match(frame, rules)
-    assert found.dtypes[:-1] == frame.dtypes
-    rows = {(r["x"], r["rule"]): r for r in found.collect()}
+    matches = tocsin.spark.match(frame, rules)
+    assert matches.dtypes[:-1] == frame.dtypes
+    rows = {(r["x"], r["rule"]): r for r in matches.collect()}
     given = {r["x"]: r for r in frame.collect()}
     assert set(rows) == {(1.0, "any"), (9.0, "any"), (9.0, "high")}
     for (x, _), row in rows.items():
@@ -186,7 +186,7 @@ def test_kept_columns_keep_their_types(spark):
     assert rows[1.0, "any"]["d"] == datetime.date(2024, 5, 1)
 
 
-def test_columns_are_found_as_spark_finds_them(spark):
+def test_names_of_columns_are_resolved_as_in_spark(spark):
     frame = spark.sql("SELECT 1 AS row, 7D AS `X`, 'g' AS `tier.name`, 3 AS other")
     rules = tocsin.Rules({"x": "number", "tier.name": "category"})
     rules.add("a", "x > 5 AND `tier.name` = 'g'")
@@ -216,7 +216,7 @@ def test_no_rules_and_no_events(case):
     rules = tocsin.Rules(generate.SCHEMA)
     rules.add(1, "TRUE")
     assert tocsin.spark.match(frame.where("row < 0"), rules).count() == 0
-    assert tocsin.spark.match(frame, rules, keep=[]).count() == 500, "no column is looked at"
+    assert tocsin.spark.match(frame, rules, keep=[]).count() == 500, "no column is needed"
 
 
 def test_one_pass_over_the_events(case):
@@ -227,7 +227,7 @@ def test_one_pass_over_the_events(case):
     assert "Join" not in plan
 
 
-def test_a_running_session_is_returned_as_it_is(spark):
+def test_a_running_session_is_returned_unchanged(spark):
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
     assert tocsin.spark.session().conf.get("spark.sql.shuffle.partitions") == "2"
 
@@ -235,29 +235,31 @@ def test_a_running_session_is_returned_as_it_is(spark):
 def test_bad_input(case, spark, tmp_path):
     rules, _, frame = case
 
-    def refused(match, *arguments, **options):
+    def expect_error(match, *arguments, **options):
         with pytest.raises(tocsin.TocsinError, match=match):
             tocsin.spark.match(*arguments, **options)
 
-    refused("how must be one of", frame, rules, how="some")
-    refused("output must be one of", frame, rules, output="columns")
-    refused("needs k", frame, rules, how="top")
-    refused("needs k", frame, rules, how="top", k=0)
-    refused("go with how='top'", frame, rules, k=3)
-    refused("no column 'rwo'; did you mean 'row'?", frame, rules, keep=["rwo"])
-    refused("no column 'w'", frame, rules, how="top", k=1, weights="w")
-    refused("rules must be a tocsin.Rules", frame, 5)
-    refused("there is no rule store", frame, str(tmp_path / "none"))
-    refused("no column 'price', which a rule tests", frame.drop("price"), rules)
-    refused("two columns 'rule' .* one is added", frame.withColumnRenamed("row", "rule"), rules)
+    expect_error("how must be one of", frame, rules, how="some")
+    expect_error("output must be one of", frame, rules, output="columns")
+    expect_error("needs k", frame, rules, how="top")
+    expect_error("needs k", frame, rules, how="top", k=0)
+    expect_error("go with how='top'", frame, rules, k=3)
+    expect_error("no column 'rwo'; did you mean 'row'?", frame, rules, keep=["rwo"])
+    expect_error("no column 'w'", frame, rules, how="top", k=1, weights="w")
+    expect_error("rules must be a tocsin.Rules", frame, 5)
+    expect_error("there is no rule store", frame, str(tmp_path / "none"))
+    expect_error("no column 'price', which a rule tests", frame.drop("price"), rules)
+    expect_error(
+        "two columns 'rule' .* one is added", frame.withColumnRenamed("row", "rule"), rules
+    )
     bad = spark.createDataFrame([(1, "price >")], "id INT, where STRING")
-    refused("row 0 .rule 1.: syntax error", frame, bad)
-    refused("payload goes with output='rows'", frame, rules, payload=["team"], output="lists")
-    refused("no payload column 'team'", frame, rules, payload=["team"])
-    refused("rules_version is for the path", frame, rules, rules_version=True)
+    expect_error("row 0 .rule 1.: syntax error", frame, bad)
+    expect_error("payload goes with output='rows'", frame, rules, payload=["team"], output="lists")
+    expect_error("no payload column 'team'", frame, rules, payload=["team"])
+    expect_error("rules_version is for the path", frame, rules, rules_version=True)
 
 
-def test_wrong_types_are_told_before_the_job_runs(spark):
+def test_wrong_types_are_reported_before_the_job_runs(spark):
     rules = tocsin.Rules({"x": "number"})
     rules.add(1, "x > 5")
     with pytest.raises(tocsin.EventError, match="attribute 'x' is a number"):
@@ -266,18 +268,18 @@ def test_wrong_types_are_told_before_the_job_runs(spark):
         tocsin.spark.match(spark.sql("SELECT 1.5BD AS x"), rules)
 
 
-def test_a_store_made_anew_at_the_same_path_is_another(spark, tmp_path):
+def test_another_store_at_the_same_path(spark, tmp_path):
     frame = spark.range(10)
     for condition, expected in (("id < 3", [0, 1, 2]), ("id >= 8", [8, 9])):
         rules = tocsin.Rules({"id": "integer"})
         rules.add("one", condition)
         rules.save(tmp_path / "store")
-        found = tocsin.spark.match(frame, tmp_path / "store", keep=["id"])
-        assert sorted(row.id for row in found.collect()) == expected
+        matches = tocsin.spark.match(frame, tmp_path / "store", keep=["id"])
+        assert sorted(row.id for row in matches.collect()) == expected
         shutil.rmtree(tmp_path / "store")
 
 
-def test_a_second_batch_costs_nothing_for_the_store(tmp_path, monkeypatch):
+def test_a_store_is_opened_once_for_several_batches(tmp_path, monkeypatch):
     rules = tocsin.Rules({"x": "number"})
     rules.add("high", "x > 5")
     rules.save(tmp_path / "store")
@@ -300,17 +302,17 @@ def test_a_second_batch_costs_nothing_for_the_store(tmp_path, monkeypatch):
     assert len(opened) == 1
 
 
-def test_a_version_stays_what_it_was(spark):
+def test_a_version_never_changes(spark):
     rules = tocsin.Rules({"id": "integer"})
     rules.add("one", "id < 3")
     version = rules.snapshot()
     rules.replace("one", "id > 7")
     for source, expected in ((version, [0, 1, 2]), (rules, [8, 9])):
-        found = tocsin.spark.match(spark.range(10), source)
-        assert sorted(row.id for row in found.collect()) == expected
+        matches = tocsin.spark.match(spark.range(10), source)
+        assert sorted(row.id for row in matches.collect()) == expected
 
 
-def test_arguments_of_the_wrong_kind_are_told(spark, tmp_path):
+def test_arguments_of_wrong_types(spark, tmp_path):
     rules = tocsin.Rules({"id": "integer"})
     rules.add("one", "id < 3")
     with pytest.raises(tocsin.EventError, match="must be a Spark DataFrame, got list"):
@@ -323,14 +325,14 @@ def test_arguments_of_the_wrong_kind_are_told(spark, tmp_path):
         with pytest.raises(tocsin.TocsinError, match="5"):
             tocsin.spark.match(spark.range(3), rules, **{name: [5]})
     store = tocsin.RuleStore.create(tmp_path / "store", {"id": "integer"})
-    with pytest.raises(tocsin.RuleError, match="got a tocsin RuleStore; its path"):
+    with pytest.raises(tocsin.RuleError, match="got a tocsin RuleStore; pass its path"):
         tocsin.spark.match(spark.range(3), store)
     stream = spark.readStream.format("rate").load()
     with pytest.raises(tocsin.RuleError, match=r"must not be a stream; .* path of a rule store"):
         tocsin.spark.match(spark.range(3), stream)
 
 
-def test_tables_of_other_libraries_are_told_by_their_library(spark):
+def test_errors_name_the_library_of_a_table(spark):
     rules = tocsin.Rules({"x": "number"})
     table = pa.table({"id": ["a"], "where": ["x > 0"]})
     for other, name in (
@@ -344,8 +346,8 @@ def test_tables_of_other_libraries_are_told_by_their_library(spark):
             tocsin.spark.match(spark.sql("SELECT 1D AS x"), other)
 
 
-def test_payload_has_the_types_it_was_given(spark):
-    """A time without a zone stays one, and Spark's types suffice or are told to lack one."""
+def test_payload_keeps_its_types(spark):
+    """Times without a zone keep their type; types that Spark does not support are an error."""
     frame = spark.sql("SELECT 1D AS x")
 
     def with_payload(array):
@@ -354,13 +356,15 @@ def test_payload_has_the_types_it_was_given(spark):
         return tocsin.spark.match(frame, rules, keep=[], payload=["p"])
 
     noon = datetime.datetime(2024, 5, 1, 12)
-    found = with_payload(pa.array([noon], pa.timestamp("us")))
-    assert found.dtypes == [("rule", "string"), ("p", "timestamp_ntz")]
-    assert found.collect() == [("a", noon)]
+    matches = with_payload(pa.array([noon], pa.timestamp("us")))
+    assert matches.dtypes == [("rule", "string"), ("p", "timestamp_ntz")]
+    assert matches.collect() == [("a", noon)]
     nanoseconds = pa.array([1_700_000_000_000_001_999], pa.timestamp("ns", "UTC"))
-    found = with_payload(nanoseconds).selectExpr("unix_micros(p)")
-    assert found.collect() == [(1_700_000_000_000_001,)]
-    with pytest.raises(tocsin.RuleError, match="'p' is of type uint32, which Spark does not have"):
+    matches = with_payload(nanoseconds).selectExpr("unix_micros(p)")
+    assert matches.collect() == [(1_700_000_000_000_001,)]
+    with pytest.raises(
+        tocsin.RuleError, match="'p' is of type uint32, which Spark does not support"
+    ):
         with_payload(pa.array([1], pa.uint32()))
     with pytest.raises(tocsin.RuleError, match="'p' is of type decimal256"):
         with_payload(pa.array([1], pa.decimal256(40)))

@@ -1,4 +1,4 @@
-"""One data set, one answer: in process, on Spark (batch, stream; Classic, Connect), by files."""
+"""One data set, one result: in process, on Spark (batch, stream, Classic, Connect), from files."""
 
 import pytest
 from click.testing import CliRunner
@@ -9,18 +9,18 @@ from tocsin.cli.main import tocsin
 
 
 @pytest.fixture(scope="module")
-def wanted():
+def expected():
     rules, events = answers.rules(), answers.events()
     return {
-        question: answers.canonical(answers.in_process(rules, events, question), question)
-        for question in answers.QUESTIONS
+        query: answers.to_canonical(answers.run_in_process(rules, events, query), query)
+        for query in answers.QUERIES
     }
 
 
 @pytest.fixture(scope="module")
 def classic(spark, tmp_path_factory):
-    place = tmp_path_factory.mktemp("classic") / "data"
-    return {(way, question): table for way, question, table in answers.on_spark(spark, place)}
+    path = tmp_path_factory.mktemp("classic") / "data"
+    return {(way, query): table for way, query, table in answers.run_on_spark(spark, path)}
 
 
 @pytest.fixture(scope="module")
@@ -31,22 +31,22 @@ def connect(connect_folder):
 
 @pytest.fixture(scope="module")
 def command_line(spark, tmp_path_factory):
-    """The questions that `tocsin match` can be asked: it has no weights of events."""
-    place = tmp_path_factory.mktemp("files")
-    answers.rules().save(place / "store")
-    parquet.write_table(answers.events(), place / "events.parquet")
-    found = {}
-    for question in ("all", "count", "lists", "best"):
-        asked, out = answers.QUESTIONS[question], place / f"{question}.parquet"
-        options = [f"--{name}={_words(value)}" for name, value in asked.items()]
-        files = ["--rules", place / "store", "--events", place / "events.parquet", "--out", out]
+    """The results of `tocsin match`, which has no option for weights of events."""
+    path = tmp_path_factory.mktemp("files")
+    answers.rules().save(path / "store")
+    parquet.write_table(answers.events(), path / "events.parquet")
+    results = {}
+    for query in ("all", "count", "lists", "best"):
+        out = path / f"{query}.parquet"
+        options = [f"--{name}={_to_text(value)}" for name, value in answers.QUERIES[query].items()]
+        files = ["--rules", path / "store", "--events", path / "events.parquet", "--out", out]
         run = CliRunner().invoke(tocsin, ["match", *map(str, files), *options])
         assert run.exit_code == 0, run.output
-        found["files", question] = parquet.read_table(out)
-    return found
+        results["files", query] = parquet.read_table(out)
+    return results
 
 
-def _words(value):
+def _to_text(value):
     return ",".join(value) if isinstance(value, list) else value
 
 
@@ -54,49 +54,49 @@ SOURCES = ["classic", "connect", "command_line"]
 
 
 @pytest.mark.parametrize("source", SOURCES)
-@pytest.mark.parametrize("question", answers.QUESTIONS)
-def test_every_way_gives_one_answer(source, question, wanted, request):
-    found = request.getfixturevalue(source)
-    ways = [way for way, asked in found if asked == question]
-    assert ways or (source, question) == ("command_line", "top")
+@pytest.mark.parametrize("query", answers.QUERIES)
+def test_every_way_gives_the_same_result(source, query, expected, request):
+    results = request.getfixturevalue(source)
+    ways = [way for way, name in results if name == query]
+    assert ways or (source, query) == ("command_line", "top")
     for way in ways:
-        assert answers.canonical(found[way, question], question).equals(wanted[question]), way
+        assert answers.to_canonical(results[way, query], query).equals(expected[query]), way
 
 
 @pytest.mark.parametrize("source", ["classic", "connect"])
-def test_spark_was_asked_everything(source, request):
-    questions = [*answers.QUESTIONS, *answers.KEPT]
+def test_all_queries_ran_on_spark(source, request):
+    queries = [*answers.QUERIES, *answers.PASS_THROUGH]
     everything = {
-        (way, question)
+        (way, query)
         for way in answers.WAYS
-        for question in questions
-        if "batch" in way or question in answers.STREAMED
+        for query in queries
+        if "batch" in way or query in answers.STREAMED
     }
     assert set(request.getfixturevalue(source)) == everything
 
 
-def test_the_data_set_is_worth_it(wanted):
-    everything = wanted["all"]
+def test_the_data_set_is_varied(expected):
+    everything = expected["all"]
     matched = {rule.split()[0] for rule in everything["rule"].unique().to_pylist()}
     assert matched == {"text", "box", "long"}
     assert len(everything) > 50_000
     assert len(everything["rule"].unique()) > 200
     assert everything["team"].null_count > 0
-    assert len(wanted["top"]["score"].unique()) > 20
+    assert len(expected["top"]["score"].unique()) > 20
 
 
 @pytest.mark.parametrize("source", ["classic", "connect"])
 @pytest.mark.parametrize("way", answers.WAYS)
-def test_columns_pass_through_as_they_are(source, way, request, classic):
-    found = request.getfixturevalue(source)[way, "kept"].sort_by([("row", "ascending")])
+def test_kept_columns_are_unchanged(source, way, request, classic):
+    result = request.getfixturevalue(source)[way, "kept"].sort_by([("row", "ascending")])
     first = classic["batch-1", "kept"].schema
-    assert (found.schema.names, found.schema.types) == (first.names, first.types)
-    given = answers.awkward().to_pylist()
-    rows = found.to_pylist()
+    assert (result.schema.names, result.schema.types) == (first.names, first.types)
+    events = answers.awkward().to_pylist()
+    rows = result.to_pylist()
     rules = {}
     for row in rows:
         rules.setdefault(row["row"], set()).add(row.pop("rule"))
-        # As texts, in which NaN is itself.
-        assert repr(row) == repr(given[row["row"]])
-    assert rules == {n: {"any", "high"} if n % 10 > 5 else {"any"} for n in range(len(given))}
+        # As text, in which NaN equals NaN.
+        assert repr(row) == repr(events[row["row"]])
+    assert rules == {n: {"any", "high"} if n % 10 > 5 else {"any"} for n in range(len(events))}
     assert len(rows) == sum(map(len, rules.values()))

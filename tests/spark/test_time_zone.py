@@ -6,7 +6,7 @@ import pytest
 
 import tocsin
 import tocsin.spark
-from tocsin.spark.matching import _named_zone
+from tocsin.spark.matching import _find_zone_name
 
 # In summer and in winter, at both changes of the clock in Berlin and New York, and around 1970.
 TIMES = [
@@ -55,50 +55,50 @@ def test_conditions(zoned, events):
         [(i, f"{column} {test}") for i, (column, test) in enumerate(conditions)],
         "id INT, where STRING",
     )
-    found = pairs(tocsin.spark.match(events, texts, keep=["row"]))
+    matches = pairs(tocsin.spark.match(events, texts, keep=["row"]))
     casts = events.selectExpr("row", *(f"CAST({c} AS TIMESTAMP) AS {c}" for c in COLUMNS))
-    told = casts.selectExpr("row", *(f"{c} {test}" for c, test in conditions)).collect()
-    assert found == sorted((r[0], i) for r in told for i, holds in enumerate(r[1:]) if holds)
-    # Spark itself casts so, if the literal is a TIMESTAMP.
+    rows = casts.selectExpr("row", *(f"{c} {test}" for c, test in conditions)).collect()
+    assert matches == sorted((r[0], i) for r in rows for i, holds in enumerate(r[1:]) if holds)
+    # Spark itself casts in this way if the literal is a TIMESTAMP.
     typed = [(i, f"{c} {t}") for i, (c, t) in enumerate(conditions) if " TIMESTAMP '" in t]
-    told = events.selectExpr("row", *(text for _, text in typed)).collect()
+    rows = events.selectExpr("row", *(text for _, text in typed)).collect()
     numbers = {i for i, _ in typed}
-    wanted = [(r[0], typed[n][0]) for r in told for n, holds in enumerate(r[1:]) if holds]
-    assert [pair for pair in found if pair[1] in numbers] == sorted(wanted)
+    expected = [(r[0], typed[n][0]) for r in rows for n, holds in enumerate(r[1:]) if holds]
+    assert [pair for pair in matches if pair[1] in numbers] == sorted(expected)
 
 
 @pytest.mark.parametrize("zoned", ["Europe/Berlin"], indirect=True)
 def test_boxes(zoned, events):
-    """Bounds of other types than their columns; each box is over one column."""
-    boxes, wanted = [], []
+    """Bounds have other types than their columns; each box is over one column."""
+    boxes, expected = [], []
     for column, kind in (("ts", "TIMESTAMP_NTZ"), ("ntz", "DATE"), ("day", "TIMESTAMP")):
         ends = [
             f"({len(boxes) * 1000 + i}, CAST('{low}' AS {kind}), CAST('{high}' AS {kind}))"
             for i, (low, high) in enumerate(itertools.combinations(sorted(TIMES), 2))
         ]
         bounds = zoned.sql(f"SELECT * FROM VALUES {', '.join(ends)} AS t(id, low, high)")
-        # Local times are not in the order of instants where a clock is put forward.
+        # Local times are not in the order of instants when the clock is put forward.
         bounds = bounds.where("CAST(low AS TIMESTAMP) <= CAST(high AS TIMESTAMP)")
         low, value, high = (f"CAST({name} AS TIMESTAMP)" for name in ("low", column, "high"))
-        told = events.join(bounds).where(f"{value} BETWEEN {low} AND {high}")
-        wanted += pairs(told.select("row", "id"))
+        joined = events.join(bounds).where(f"{value} BETWEEN {low} AND {high}")
+        expected += pairs(joined.select("row", "id"))
         boxes.append(bounds.withColumnsRenamed({e: f"{column}_{e}" for e in ("low", "high")}))
     first, second, third = boxes
     table = first.unionByName(second, allowMissingColumns=True)
     table = table.unionByName(third, allowMissingColumns=True)
-    assert pairs(tocsin.spark.match(events, table, keep=["row"])) == sorted(wanted)
+    assert pairs(tocsin.spark.match(events, table, keep=["row"])) == sorted(expected)
 
 
-def test_which_zones_have_a_name():
+def test_names_of_zones():
     names = {
         "Europe/Berlin": "Europe/Berlin", "UTC": "UTC", "Z": "UTC", "+00:00": "UTC",
         "+02:00": "Etc/GMT-2", "-7": "Etc/GMT+7", "GMT+1": "Etc/GMT-1", "UTC-03:00": "Etc/GMT+3",
         "+05:30": None, "+18:00": None, "PST": None, "no/where": None, "../etc": None, "": None,
     }  # fmt: skip
-    assert {zone: _named_zone(zone) for zone in names} == names
+    assert {zone: _find_zone_name(zone) for zone in names} == names
 
 
-def test_a_zone_without_a_name_is_told_where_it_matters(spark):
+def test_a_zone_without_a_name_is_an_error_if_a_rule_tests_a_time(spark):
     frame = spark.sql("SELECT 1D AS x, current_timestamp() AS ts")
     spark.conf.set("spark.sql.session.timeZone", "+05:30")
     try:

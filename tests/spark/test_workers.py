@@ -1,4 +1,4 @@
-"""What is missing where `match` is called, or where Spark's workers run, is told in a sentence."""
+"""Packages that the caller or Spark's workers lack are reported in a sentence."""
 
 import os
 import subprocess
@@ -16,17 +16,17 @@ from tocsin.spark import matching, worker
 LONG = os.environ.get("TOCSIN_PROFILE") == "long"
 
 
-def without(folder, module, message=None):
-    """Make a folder that, first on the path, hides an installed module."""
-    told = repr(message or f"No module named {module!r}")
+def hide_module(folder, module, message=None):
+    """Create a folder that hides an installed module if it is first on the path."""
+    text = repr(message or f"No module named {module!r}")
     folder.mkdir()
-    (folder / f"{module}.py").write_text(f"raise ModuleNotFoundError({told}, name={module!r})\n")
+    (folder / f"{module}.py").write_text(f"raise ModuleNotFoundError({text}, name={module!r})\n")
     return str(folder)
 
 
 def test_import_without_pyspark(tmp_path):
     code = "import tocsin.spark"
-    paths = [without(tmp_path / "hidden", "pyspark"), str(Path(tocsin.__file__).parents[1])]
+    paths = [hide_module(tmp_path / "hidden", "pyspark"), str(Path(tocsin.__file__).parents[1])]
     run = subprocess.run(
         [sys.executable, "-c", code],
         env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
@@ -41,9 +41,9 @@ def test_import_without_pyspark(tmp_path):
 
 
 def test_workers_without_tocsin(spark, tmp_path, monkeypatch):
-    """Workers that run another Python than the caller, as in a session of one's own."""
+    """Workers run another Python than the caller, as in a session that a user has created."""
     python = tmp_path / "python"
-    hidden = without(tmp_path / "hidden", "tocsin")
+    hidden = hide_module(tmp_path / "hidden", "tocsin")
     python.write_text(f'#!/bin/sh\nPYTHONPATH="{hidden}:$PYTHONPATH" exec {sys.executable} "$@"\n')
     python.chmod(0o755)
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
@@ -51,19 +51,19 @@ def test_workers_without_tocsin(spark, tmp_path, monkeypatch):
     rules.add("all", "id >= 0")
     with pytest.raises(Exception, match="No module named 'tocsin'") as caught:
         tocsin.spark.match(spark.range(3), rules).collect()
-    told = str(caught.value)
-    assert f"ImportError: Spark's workers run {sys.executable}, which cannot load tocsin" in told
-    assert "set PYSPARK_PYTHON" in told
+    message = str(caught.value)
+    assert f"ImportError: Spark's workers run {sys.executable}, which cannot load tocsin" in message
+    assert "set PYSPARK_PYTHON" in message
 
 
-def test_rules_need_spark_4_to_travel(spark, monkeypatch, tmp_path):
+def test_sending_rules_needs_spark_4(spark, monkeypatch, tmp_path):
     rules = tocsin.Rules({"id": "integer"})
     rules.add("all", "id >= 0")
     frame = spark.sql("SELECT 1 AS id, 'id >= 0' AS where")
     monkeypatch.setattr(matching.pyspark, "__version__", "3.5.9")
-    for given in (rules, frame):
+    for source in (rules, frame):
         with pytest.raises(tocsin.RuleError, match=r"PySpark 3\.5\.9 cannot send .*Rules\.save"):
-            tocsin.spark.match(spark.range(3), given)
+            tocsin.spark.match(spark.range(3), source)
     rules.save(tmp_path / "store")
     assert tocsin.spark.match(spark.range(3), tmp_path / "store").count() == 3
 
@@ -74,12 +74,12 @@ def test_workers_match_on_one_thread(tmp_path, monkeypatch):
     source = worker.RuleSource(str(tmp_path / "store"), rules.save(tmp_path / "store"), False)
     events = pa.RecordBatch.from_pydict({"id": range(3)})
     monkeypatch.setattr(threads, "LEAST_EVENTS", 1)
-    monkeypatch.setattr(version, "ThreadedRun", None)  # which raises where it is used
+    monkeypatch.setattr(version, "ThreadedRun", None)  # raises if it is used
     monkeypatch.setenv("TOCSIN_THREADS", "4")
     for how, k in (("all", None), ("count", None), ("top", 2)):
-        plan = how, k, ["id"], 1, [], "rows", None, pa.string(), pa.schema([]), False
-        (found,) = worker.match_batches(source, worker.MatchOptions(*plan), [events])
-        assert found.num_rows == 3
+        options = how, k, ["id"], 1, [], "rows", None, pa.string(), pa.schema([]), False
+        (matches,) = worker.match_batches(source, worker.MatchOptions(*options), [events])
+        assert matches.num_rows == 3
     with pytest.raises(TypeError):
         rules.match(events)
 
@@ -92,12 +92,12 @@ rules = tocsin.Rules({"x": "number"})
 rules.add(1, "x > 0", payload={"team": "red"})
 rules.copy().save(sys.argv[2])
 events = spark.sql("SELECT 1D AS x UNION ALL SELECT -1D")
-found = tocsin.spark.match(events, sys.argv[2], payload=["team"])
-assert list(map(tuple, found.collect())) == [(1.0, 1, "red")], found
+matches = tocsin.spark.match(events, sys.argv[2], payload=["team"])
+assert list(map(tuple, matches.collect())) == [(1.0, 1, "red")], matches
 texts = spark.sql("SELECT 1 AS id, 'x > 0' AS where")
-for given in (rules, texts):
+for source in (rules, texts):
     try:
-        print(tocsin.spark.match(events, given, keep=[]).collect())
+        print(tocsin.spark.match(events, source, keep=[]).collect())
     except tocsin.RuleError as error:
         print(error)
 """
@@ -105,14 +105,21 @@ for given in (rules, texts):
 
 @pytest.mark.skipif(not LONG, reason="downloads 300 MB each")
 @pytest.mark.parametrize(
-    ("version", "told"), [("3.5", "PySpark 3.5"), ("4.0", "[Row(rule=1)]")], ids=["3.5", "4.0"]
+    ("version", "output"), [("3.5", "PySpark 3.5"), ("4.0", "[Row(rule=1)]")], ids=["3.5", "4.0"]
 )
-def test_older_versions_of_spark(tmp_path, version, told):
-    """A store's path works for batch; from 4.0 on rules travel."""
+def test_older_versions_of_spark(tmp_path, version, output):
+    """The path of a store works with all versions; sending rules needs 4.0."""
     if version == "3.5" and sys.version_info >= (3, 12):
         pytest.skip("Spark 3.5 imports distutils, which Python 3.12 does not have")
-    wanted = ["install", "-q", "--no-deps", "--target", tmp_path / "spark", f"pyspark=={version}.*"]
-    subprocess.run([sys.executable, "-m", "pip", *map(str, wanted)], check=True)
+    arguments = [
+        "install",
+        "-q",
+        "--no-deps",
+        "--target",
+        tmp_path / "spark",
+        f"pyspark=={version}.*",
+    ]
+    subprocess.run([sys.executable, "-m", "pip", *map(str, arguments)], check=True)
     paths = [str(tmp_path / "spark"), str(Path(tocsin.__file__).parents[1])]
     run = subprocess.run(
         [sys.executable, "-c", OLDER, version, str(tmp_path / "store")],
@@ -123,4 +130,4 @@ def test_older_versions_of_spark(tmp_path, version, told):
     assert run.returncode == 0, run.stderr[-5000:]
     lines = run.stdout.splitlines()
     assert len(lines) == 2
-    assert all(line.startswith(told) for line in lines), lines
+    assert all(line.startswith(output) for line in lines), lines

@@ -1,1 +1,1 @@
-"""The command line. Commands parse, call and print; what they do is in the layers below."""
+"""The command line. Commands parse arguments, call the layers below and print."""

@@ -7,27 +7,28 @@ from typing import Any
 
 import click
 
-from tocsin.cli.files import as_id, joined, json_option, open_rules, typed
+from tocsin.cli.files import naming_rows, open_rules, parse_id, parse_value
+from tocsin.cli.options import LocalPath, join_values, json_option
+from tocsin.errors import suggest
+
+_RULES = click.option(
+    "--rules", "source", type=LocalPath(), required=True, help="A rule store, or a file of rules."
+)
+_SCHEMA = click.option(
+    "--schema",
+    multiple=True,
+    callback=join_values,
+    help="For a file: x=number,tier=category, or a file of events.",
+)
 
 
 @click.command()
-@click.option(
-    "--rules",
-    "source",
-    type=click.Path(path_type=Path),
-    required=True,
-    help="A rule store, or a file of rules.",
-)
+@_RULES
 @click.argument("id")
-@json_option("--event", required=True, help="As in '{\"x\": 3}'.")
+@json_option("--event", required=True, help="The event, as in '{\"x\": 3}'.")
 @json_option("--weights", help="The event's weights, as in '{\"x\": 0.5}'.")
 @click.option("--version", type=int, help="An older version of the store.")
-@click.option(
-    "--schema",
-    multiple=True,
-    callback=joined,
-    help="For a file: x=number,tier=category, or a file of events.",
-)
+@_SCHEMA
 def explain(
     source: Path,
     id: str,
@@ -36,18 +37,21 @@ def explain(
     version: int | None,
     schema: str | None,
 ) -> None:
-    """Tell why a rule matches an event, or why not, predicate by predicate."""
+    """Show why a rule matches an event or not, predicate by predicate."""
     rules = open_rules(source, schema, version)
-    values = {name: typed(name, value, rules.schema) for name, value in event.items()}
-    click.echo(str(rules.explain(values, as_id(id, rules), weights)))
+    for name in event:
+        if name not in rules.schema:
+            hint = suggest(name, rules.schema)
+            click.echo(f"attribute {name!r} is not in the schema{hint}", err=True)
+    values = {name: parse_value(name, value, rules.schema) for name, value in event.items()}
+    with naming_rows(lambda row: "the event"):
+        explanation = rules.explain(values, parse_id(id, rules), weights)
+    click.echo(str(explanation))
 
 
 @click.command()
-@click.option(
-    "--rules", "store", type=click.Path(path_type=Path), required=True, help="A rule store."
-)
-def plan(store: Path) -> None:
-    """Tell which index holds which rules, and why."""
-    from tocsin.engine.rules import Rules
-
-    click.echo(str(Rules.open(store).plan()))
+@_RULES
+@_SCHEMA
+def plan(source: Path, schema: str | None) -> None:
+    """Show which index holds which rules, and why."""
+    click.echo(str(open_rules(source, schema).plan()))

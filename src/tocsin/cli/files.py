@@ -1,12 +1,15 @@
-"""Rules, schemas and events as people hand them to a command: files and short texts.
+"""Rules and schemas in files and on the command line.
 
-A file's suffix says what is in it. Rules are read here, without Spark:
+The suffix of a file tells its format. Rules are read here, without Spark:
 
-* Parquet has types, and they count.
-* JSON lines are read as Python reads them. Texts that bound a time are parsed.
-* CSV has only texts. An `id` stays as it is written ("007" is not 7), unless the rules it is
-  added to have integer ids; `where` and bounds of categories are texts, `weights` is a JSON
-  object, and of all other columns Arrow finds the types. Empty is null.
+* Parquet has types, which are kept.
+* JSON lines are read with Python's json. Strings that bound a time are parsed.
+* CSV has no types. An `id` stays text ("007" is not 7), unless the rules that it is added to have
+  integer ids. `where` and bounds of categories are text, and `weights` is a JSON object. Arrow
+  infers the types of all other columns. An empty field is null.
+
+Messages number rows from 1, without the header, and lines of JSON by the line in the file. In
+Python, rows are numbered from 0.
 """
 
 from __future__ import annotations
@@ -15,11 +18,9 @@ import contextlib
 import datetime
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import click
 
 from tocsin.errors import EventError, RuleError, SchemaError, TocsinError, suggest
 
@@ -29,44 +30,16 @@ if TYPE_CHECKING:
     from tocsin.engine.rules import Rules
     from tocsin.model.schema import Schema
 
-# Spark's own folders of JSON lines hold files that end in .json.
+# Folders of JSON lines that Spark writes contain files that end in .json.
 FORMATS = {".csv": "csv", ".jsonl": "json", ".json": "json", ".parquet": "parquet"}
 
-
-# ------------------------------------------------------------ options that may be given again
-
-
-def names(ctx: Any, param: Any, values: Sequence[str]) -> list[str] | None:
-    """Return the names in an option's values, which commas separate; None if there are none."""
-    if not values:
-        return None
-    return [name.strip() for value in values for name in value.split(",") if name.strip()]
+# A row, as the Python API names it at the start of a message, or at the end: "..., already used in
+# row 3".
+_ROW = re.compile(r"^(?:row|event) (\d+)\b|(?<=, already used in )row (\d+)$")
 
 
-def joined(ctx: Any, param: Any, values: Sequence[str]) -> str | None:
-    """Return what an option was given several times as if given once, with commas."""
-    return ",".join(values) if values else None
-
-
-def json_option(name: str, **settings: Any) -> Callable[[Any], Any]:
-    """Declare an option whose value is a JSON object; several add up to one."""
-    return click.option(name, multiple=True, callback=_merged, metavar="JSON", **settings)
-
-
-def _merged(ctx: Any, param: Any, values: Sequence[str]) -> dict[str, Any] | None:
-    merged: dict[str, Any] = {}
-    for value in values:
-        try:
-            given = _object(value)
-        except ValueError as error:
-            raise click.BadParameter(str(error), ctx, param) from None
-        for name in given.keys() & merged.keys():
-            raise click.BadParameter(f"{name!r} is given twice.", ctx, param)
-        merged |= given
-    return merged if values else None
-
-
-def _object(text: str) -> dict[str, Any]:
+def parse_object(text: str) -> dict[str, Any]:
+    """Return a JSON object; raise ValueError if the text is none."""
     try:
         value = json.loads(text)
     except ValueError as error:
@@ -76,34 +49,42 @@ def _object(text: str) -> dict[str, Any]:
     return value
 
 
-def format_of(path: Path) -> str:
-    """Return what is in a file, or in all files of a folder, by suffix: csv, json or parquet."""
+# ------------------------------------------------------------ paths
+
+
+def is_url(text: str) -> bool:
+    """Return whether a path is a URL, such as s3://bucket/file."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) is not None
+
+
+def detect_format(path: Path) -> str:
+    """Return the format of a file, or of all files in a folder: csv, json or parquet."""
     if not path.exists():
         raise TocsinError(f"there is no file or folder {path}")
     if path.is_dir():
-        found = {format_of(file) for file in _files_below(path)}
-        if len(found) == 1:
-            return found.pop()
-        what = f"files of several kinds ({', '.join(sorted(found))})" if found else "no files"
+        formats = {detect_format(file) for file in _list_files(path)}
+        if len(formats) == 1:
+            return formats.pop()
+        what = f"files of several kinds ({', '.join(sorted(formats))})" if formats else "no files"
         raise TocsinError(f"the folder {path} has {what}; expected CSV, JSON lines or Parquet")
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
         raise TocsinError(
-            f"{path}: a file ends in .csv, .jsonl (JSON lines) or .parquet"
+            f"{path}: the name of a file must end in .csv, .jsonl (JSON lines) or .parquet"
             + (suggest(suffix, FORMATS) if suffix else "")
         )
     return FORMATS[suffix]
 
 
-def data_files(path: Path, partitioned: bool = False) -> list[Path]:
-    """Return a file, or those of a folder in the order of their names.
+def list_data_files(path: Path, partitioned: bool = False) -> list[Path]:
+    """Return a file, or the files of a folder in the order of their names.
 
-    Folders in a folder are refused, unless it may be `partitioned` and they are called as in
-    day=1/, all alike.
+    Folders in a folder are refused. If `partitioned`, they may be partitions such as day=1/, all at
+    the same depth.
     """
     if not path.is_dir():
         return [path]
-    files = _files_below(path)
+    files = _list_files(path)
     for file in files:
         parts = file.relative_to(path).parts[:-1]
         if partitioned and all("=" in part for part in parts):
@@ -112,18 +93,18 @@ def data_files(path: Path, partitioned: bool = False) -> list[Path]:
         elif not parts:
             continue
         raise TocsinError(
-            f"the folder {path} has files in folders of its own, such as {file.relative_to(path)}; "
+            f"the folder {path} has files in subfolders, such as {file.relative_to(path)}; "
             + (
-                "Spark reads them only if all are in partitions, as in day=1/"
+                "Spark reads them only if all are in partitions such as day=1/"
                 if partitioned
-                else "only --spark reads these, if they are partitions, as in day=1/"
+                else "only --spark reads them, if they are partitions such as day=1/"
             )
         )
     return files
 
 
-def _files_below(folder: Path) -> list[Path]:
-    # As Spark does: what begins with a dot or an underscore is not data.
+def _list_files(folder: Path) -> list[Path]:
+    # Like Spark, skip names that begin with a dot or an underscore.
     return sorted(
         file
         for file in folder.rglob("*")
@@ -135,14 +116,17 @@ def _files_below(folder: Path) -> list[Path]:
 
 
 def read_schema(text: str) -> Schema:
-    """Return a schema from "x=number,tier=category", or that of the events in a file."""
+    """Return the schema in "x=number,tier=category", or that of the events in a file."""
     from tocsin.model.schema import Schema
 
+    if is_url(text):
+        raise SchemaError(f"the schema {text!r} is a URL; only local files are supported")
     path = Path(text)
     if path.is_file():
         from tocsin.cli.events import open_events
 
-        return Schema(open_events([path], format_of(path), Schema({}), lambda count: None).schema)
+        events = open_events([path], detect_format(path), Schema({}), lambda count: None)
+        return Schema(events.schema)
     schema = Schema({})
     for part in text.split(","):
         name, equals, kind = part.partition("=")
@@ -150,7 +134,7 @@ def read_schema(text: str) -> Schema:
             raise SchemaError(
                 f"the schema {text!r} is neither a file nor written as x=number,tier=category"
             )
-        schema.add(name.strip(), kind.strip())  # type: ignore[arg-type]  # it looks
+        schema.add(name.strip(), kind.strip())  # type: ignore[arg-type]  # checked there
     return schema
 
 
@@ -158,16 +142,16 @@ def read_schema(text: str) -> Schema:
 
 
 def open_rules(path: Path, schema: str | None, version: int | None = None) -> Rules:
-    """Return the rules of a store, or of a file, which needs a schema."""
+    """Return the rules of a store or a file; a file needs a schema."""
     from tocsin.engine.rules import Rules
 
     if path.is_dir():
         if schema is not None:
-            raise TocsinError("--schema is for rules in a file; a store has a schema")
+            raise TocsinError("--schema is for a file of rules; a store has its own schema")
         return Rules.open(path, version)
-    format_of(path)
+    detect_format(path)
     if version is not None:
-        raise TocsinError(f"--version is for a rule store, and {path} is a file")
+        raise TocsinError(f"--version is for a rule store, but {path} is a file")
     if schema is None:
         raise TocsinError(
             f"{path} has no schema; give one, as in --schema x=number,tier=category or "
@@ -179,16 +163,18 @@ def open_rules(path: Path, schema: str | None, version: int | None = None) -> Ru
 
 
 def add_file(rules: Rules, path: Path) -> None:
-    """Add the rules of a file: all, or none if any is wrong."""
+    """Add the rules of a file: all of them, or none if one is wrong."""
     readers = {"csv": _read_csv, "json": _read_json, "parquet": _read_parquet}
-    reader = readers[format_of(path)]
+    read = readers[detect_format(path)]
     with reading(path, RuleError):
-        rules.add_many(reader(path, rules))
+        rows, lines = read(path, rules)
+        with naming_rows(lambda row: f"line {lines[row]}" if lines else f"row {row + 1}"):
+            rules.add_many(rows)
 
 
 @contextlib.contextmanager
 def reading(path: Path, kind: type[TocsinError]) -> Iterator[None]:
-    """Say of every error which file it is about; those of Arrow and the system become ours."""
+    """Add the name of a file to errors; errors of Arrow and the system become a `kind`."""
     from tocsin.model.arrow import translate_errors
 
     try:
@@ -202,28 +188,41 @@ def reading(path: Path, kind: type[TocsinError]) -> Iterator[None]:
         raise error.with_place(str(path)) from None
 
 
-def _read_parquet(path: Path, rules: Rules) -> pa.Table:
+@contextlib.contextmanager
+def naming_rows(name_row: Callable[[int], str]) -> Iterator[None]:
+    """Replace the rows in errors, which the Python API numbers from 0, by their names."""
+    try:
+        yield
+    except TocsinError as error:
+        message = _ROW.sub(lambda found: name_row(int(found[1] or found[2])), error.args[0])
+        error.args = (message, *error.args[1:])
+        raise
+
+
+def _read_parquet(path: Path, rules: Rules) -> tuple[pa.Table, None]:
     import pyarrow.parquet
 
-    return pyarrow.parquet.read_table(path)
+    return pyarrow.parquet.read_table(path), None
 
 
-def _read_json(path: Path, rules: Rules) -> list[dict[str, Any]]:
-    rows = []
+def _read_json(path: Path, rules: Rules) -> tuple[list[dict[str, Any]], list[int]]:
+    """Return the objects of a file, and the numbers of their lines; blank lines are skipped."""
+    rows, numbers = [], []
     with open(path, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
             try:
-                row = _object(line)
+                row = parse_object(line)
             except ValueError as error:
                 raise RuleError(f"line {number}: {error}") from None
-            rows.append({key: _bound(key, value, row, rules) for key, value in row.items()})
-    return rows
+            rows.append({key: _parse_bound(key, value, row, rules) for key, value in row.items()})
+            numbers.append(number)
+    return rows, numbers
 
 
-def _bound(key: str, value: Any, row: dict[str, Any], rules: Rules) -> Any:
-    """Return a value of a row as it is, unless it is a text that bounds a time."""
+def _parse_bound(key: str, value: Any, row: dict[str, Any], rules: Rules) -> Any:
+    """Return a value of a row; a string that bounds a time becomes a time."""
     if not isinstance(value, str):
         return value
     name = row.get("attribute") if key in ("low", "high") else None
@@ -231,21 +230,21 @@ def _bound(key: str, value: Any, row: dict[str, Any], rules: Rules) -> Any:
         name = key[: key.rindex("_")]
     if not isinstance(name, str):
         return value
-    return typed(name, value, rules.schema)
+    return parse_value(name, value, rules.schema)
 
 
-def _read_csv(path: Path, rules: Rules) -> pa.Table:
+def _read_csv(path: Path, rules: Rules) -> tuple[pa.Table, None]:
     import pyarrow as pa
     import pyarrow.csv
 
-    texts = {"id", "where", "weights", "attribute"}
+    text_columns = {"id", "where", "weights", "attribute"}
     for name in pyarrow.csv.open_csv(path).schema.names:
         stem = name[: name.rindex("_")] if name.lower().endswith(("_low", "_high")) else ""
         if stem in rules.schema and rules.schema.kind(stem) == "category":
-            texts.add(name)
-    # Of Arrow's many spellings of null only the empty one: 'NA' and 'null' are categories, too.
+            text_columns.add(name)
+    # By default, Arrow reads 'NA' and 'null' as null, but they may be categories.
     options = pyarrow.csv.ConvertOptions(
-        column_types=dict.fromkeys(texts, pa.string()),
+        column_types=dict.fromkeys(text_columns, pa.string()),
         null_values=[""],
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
@@ -254,22 +253,22 @@ def _read_csv(path: Path, rules: Rules) -> pa.Table:
     table = pyarrow.csv.read_csv(path, convert_options=options, parse_options=parsing)
     columns = table.column_names
     if "id" in columns and rules.id_type is not None and pa.types.is_integer(rules.id_type):
-        ids = [None if i is None else as_id(i, rules) for i in table.column("id").to_pylist()]
+        ids = [None if i is None else parse_id(i, rules) for i in table.column("id").to_pylist()]
         table = table.set_column(columns.index("id"), "id", pa.array(ids, pa.int64()))
     if "weights" in columns:
         weights = []
-        for number, text in enumerate(table.column("weights").to_pylist()):
+        for row, text in enumerate(table.column("weights").to_pylist(), 1):
             try:
-                weights.append(None if text is None else list(_object(text).items()))
+                weights.append(None if text is None else list(parse_object(text).items()))
             except ValueError as error:
-                raise RuleError(f"row {number}: the weights are {error}") from None
-        of_map = pa.array(weights, pa.map_(pa.string(), pa.float64()))
-        table = table.set_column(columns.index("weights"), "weights", of_map)
-    return table
+                raise RuleError(f"row {row}: the weights are {error}") from None
+        maps = pa.array(weights, pa.map_(pa.string(), pa.float64()))
+        table = table.set_column(columns.index("weights"), "weights", maps)
+    return table, None
 
 
-def as_id(text: str, rules: Rules) -> Any:
-    """Return an id that was written as a text: an integer if those of the rules are."""
+def parse_id(text: str, rules: Rules) -> Any:
+    """Return an id: an integer if the ids of the rules are integers, otherwise the text."""
     import pyarrow as pa
 
     if rules.id_type is None or not pa.types.is_integer(rules.id_type):
@@ -282,10 +281,10 @@ def as_id(text: str, rules: Rules) -> Any:
 # ------------------------------------------------------------ values
 
 
-def typed(name: str, value: Any, schema: Schema) -> Any:
-    """Return an attribute's value out of JSON; times are texts there."""
+def parse_value(name: str, value: Any, schema: Schema) -> Any:
+    """Return a JSON value of an attribute; the string of a time becomes a time."""
     if isinstance(value, dict):
-        return {end: typed(name, each, schema) for end, each in value.items()}
+        return {end: parse_value(name, each, schema) for end, each in value.items()}
     if not isinstance(value, str) or name not in schema or schema.kind(name) != "time":
         return value
     try:

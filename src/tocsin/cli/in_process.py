@@ -1,14 +1,15 @@
 """Match files of events in this process: read, match and write, batch by batch.
 
-The output is the same as on Spark. Rows come in the order of the events; of a folder's files in
-the order of their names.
+The output is the same as on Spark. Rows are in the order of the events, and files in the order of
+their names.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,22 +17,21 @@ import pyarrow.types as t
 
 from tocsin.cli.events import open_events
 from tocsin.cli.events.types import can_be_written, spark_type, type_name
-from tocsin.cli.files import data_files
+from tocsin.cli.files import list_data_files, naming_rows
 from tocsin.cli.job import Job, Outcome
 from tocsin.cli.output import FileWriter, Tally
 from tocsin.cli.progress import Bar
 from tocsin.engine.rules import Rules
 from tocsin.errors import EventError, RuleError, suggest
-from tocsin.model.arrow import decode
 from tocsin.model.events import is_sparse
 
-_EVENTS = 1 << 14  # matched at once: their pairs, which may be many, are in memory
-_ROWS = 1 << 15  # written at once, likewise as texts
+_EVENTS = 1 << 14  # events per match; chosen: all pairs of a match are in memory
+_ROWS = 1 << 15  # rows per write; chosen: the rows are in memory as text
 
 
 def match_files(job: Job, folder: Path, bar: Bar) -> Outcome:
-    """Do it; the output lies in `folder` until it is complete."""
-    files = data_files(job.events)
+    """Match and write the output, which is in `folder` until it is complete."""
+    files = list_data_files(job.events)
     size = sum(file.stat().st_size for file in files)
     start = time.perf_counter()
     bar.step("reading events", size)
@@ -40,30 +40,44 @@ def match_files(job: Job, folder: Path, bar: Bar) -> Outcome:
         rules = Rules.open(job.rules)
     else:
         rules = job.read_rules(events.schema)
-    answers = _Answers(job, rules, events.schema)
+    matcher = _Matcher(job, rules, events.schema)
     tally = Tally()
     count = 0
     bar.step("matching", size)
-    with FileWriter(folder / "whole", job.out_format, answers.schema) as writer:
-        for batch in events.batches(answers.needed):
-            count += batch.num_rows
-            for first in range(0, batch.num_rows, _EVENTS):
-                for rows in answers.of(batch.slice(first, _EVENTS), tally):
-                    writer.write(rows)
+    with FileWriter(folder / "whole", job.out_format, matcher.schema) as writer:
+        for file in files:
+            before = 0  # rows of this file that are written
+            for batch in _split(events.batches(file, matcher.needed)):
+                with naming_rows(functools.partial(_name_row, file, before)):
+                    for rows in matcher.match(batch, tally):
+                        writer.write(rows)
+                before += batch.num_rows
+            count += before
     os.replace(folder / "whole", job.out)
     return Outcome(count, tally.matches, tally.by_rule, time.perf_counter() - start)
 
 
-class _Answers:
-    """What is asked of events, and the columns that say it.
+def _split(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the same rows in batches that are small enough to be matched at once."""
+    for batch in batches:
+        for first in range(0, batch.num_rows, _EVENTS):
+            yield batch.slice(first, _EVENTS)
 
-    `needed` are the columns of events that are kept or looked at.
+
+def _name_row(file: Path, before: int, row: int) -> str:
+    return f"{file}: row {before + row + 1}"
+
+
+class _Matcher:
+    """Matches events, and lays out the result in the columns of the output.
+
+    `needed` are the columns of the events that are kept or tested.
     """
 
     def __init__(self, job: Job, rules: Rules, events: pa.Schema):
         self._job = job
         self._rules = rules
-        rules.count(events.empty_table())  # raises where a column is missing or of a wrong type
+        rules.count(events.empty_table())  # raises if a column is missing or has a wrong type
         self._kept = _kept_columns(job.keep, events)
         self._payload = _payload_columns(rules, job.payload)
         self._added = _added_columns(rules, job)
@@ -71,13 +85,13 @@ class _Answers:
         self.schema = pa.schema([*kept, *self._added, *self._payload])
         _check_names(self._kept, self.schema.names)
         unfit = [f for f in self.schema if not can_be_written(f.type, job.out_format)]
-        job.refuse({f.name: type_name(f.type) for f in unfit})
-        tested = {name.lower() for name in rules.tested()}
-        looked_at = {f.name for f in events if f.name.lower() in tested or is_sparse(f.type)}
-        self.needed = {*self._kept, *looked_at}
+        job.refuse_columns({f.name: type_name(f.type) for f in unfit})
+        attributes = {name.lower() for name in rules.tested()}
+        tested = {f.name for f in events if f.name.lower() in attributes or is_sparse(f.type)}
+        self.needed = {*self._kept, *tested}
 
-    def of(self, events: pa.RecordBatch, tally: Tally) -> Iterator[pa.RecordBatch]:
-        """Yield what is to be written about events."""
+    def match(self, events: pa.RecordBatch, tally: Tally) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of the output for events, and tally their matches."""
         job, rules = self._job, self._rules
         kept = [events.column(name) for name in self._kept]
         if job.how == "count":
@@ -86,23 +100,23 @@ class _Answers:
             yield self._rows([*kept, counts])
             return
         if job.k is None:
-            found = rules.match(events, threads=job.threads)
+            matches = rules.match(events, threads=job.threads)
         else:
-            found = rules.top(events, job.k, threads=job.threads)
-        ids = found.ids().cast(_id_type(rules))
+            matches = rules.top(events, job.k, threads=job.threads)
+        ids = matches.ids().cast(_id_type(rules))
         tally.add_rules(ids)
-        added = [ids] if found.scores is None else [ids, pa.array(found.scores)]
+        added = [ids] if matches.scores is None else [ids, pa.array(matches.scores)]
         if job.output == "lists":
-            offsets = pa.array(found.offsets, pa.int32())
+            offsets = pa.array(matches.offsets, pa.int32())
             lists = zip(self._added, added, strict=True)
             yield self._rows([*kept, *(_lists(offsets, values, f) for f, values in lists)])
             return
-        carried = found.payload(self._payload)
-        added += [decode(column) for column in carried.columns]
-        places = pa.array(found.events)
-        for start in range(0, len(places), _ROWS):
-            some = places.slice(start, _ROWS)
-            columns = [column.take(some) for column in kept]
+        payload = matches.payload(self._payload)
+        added += [decode(column) for column in payload.columns]
+        positions = pa.array(matches.events)
+        for start in range(0, len(positions), _ROWS):
+            part = positions.slice(start, _ROWS)
+            columns = [column.take(part) for column in kept]
             yield self._rows([*columns, *(values.slice(start, _ROWS) for values in added)])
 
     def _rows(self, columns: list[pa.Array]) -> pa.RecordBatch:
@@ -138,8 +152,8 @@ def _payload_columns(rules: Rules, names: list[str]) -> pa.Schema:
 
 
 def _id_type(rules: Rules) -> pa.DataType:
-    whole = rules.id_type is not None and t.is_integer(rules.id_type)
-    return pa.int64() if whole else pa.string()
+    is_integer = rules.id_type is not None and t.is_integer(rules.id_type)
+    return pa.int64() if is_integer else pa.string()
 
 
 def _added_columns(rules: Rules, job: Job) -> list[pa.Field]:

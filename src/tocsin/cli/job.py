@@ -1,4 +1,4 @@
-"""What `tocsin match` is asked to do, whether in this process or on Spark, and what came of it."""
+"""The job of `tocsin match` and its outcome, both in this process and on Spark."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from tocsin.model.schema import Schema
 
 
 class Job(NamedTuple):
-    """Files to match, and how."""
+    """The files to match, and how to match them."""
 
     rules: Path  # a store, or a file
     events: Path
     format: str  # of the events: csv, json or parquet
-    declared: Schema  # what columns of events are, where it is not to be guessed
+    declared: Schema  # kinds of event columns that are not inferred
     out: Path
     how: str
     k: int | None
     keep: list[str] | None
     output: str
     payload: list[str]
-    threads: int | None  # in one process; None: the default
+    threads: int | None  # None: the default; not on Spark
 
     @property
     def out_format(self) -> str:
-        """csv, json or parquet."""
+        """The format of the output: csv, json or parquet."""
         return FORMATS[self.out.suffix]
 
     def read_rules(self, columns: Any) -> Rules:
-        """Return the rules of a file, over the events' columns and what their maps are to hold."""
+        """Return the rules of a file; attributes are the events' columns and the declared names."""
         schema = Schema(columns)
         for name in self.declared:
             if name not in schema:
@@ -42,23 +42,23 @@ class Job(NamedTuple):
         add_file(rules, self.rules)
         return rules
 
-    def refuse(self, columns: dict[str, str]) -> None:
-        """Raise if there are columns, given with their types, that the output cannot hold."""
+    def refuse_columns(self, columns: dict[str, str]) -> None:
+        """Raise if there are columns, by name and type, that the output cannot hold."""
         for name, type_ in columns.items():
-            what, instead = ("CSV", ".jsonl or .parquet")
+            format_name, instead = ("CSV", ".jsonl or .parquet")
             if self.out_format == "json":
-                what, instead = "JSON", ".parquet"
+                format_name, instead = "JSON", ".parquet"
             raise EventError(
-                f"{self.out}: {what} cannot hold column {name!r}, which is of type {type_}; write "
-                f"{instead}, or leave it out (--keep names the events' columns to keep, --output "
-                "rows gives no lists)"
+                f"{self.out}: {format_name} cannot hold column {name!r}, which is of type {type_}; "
+                f"write {instead}, or leave it out (--keep names the events' columns to keep, "
+                "--output rows gives no lists)"
             )
 
 
 class Outcome(NamedTuple):
-    """What was matched and written."""
+    """What a job matched and wrote."""
 
     events: int
     matches: int
-    by_rule: Counter[Any]  # empty for counts, which name no rule
+    by_rule: Counter[Any]  # empty for --how count
     seconds: float

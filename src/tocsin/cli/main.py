@@ -1,7 +1,7 @@
-"""The command `tocsin`: its subcommands, loaded when named, and how errors are told.
+"""The command `tocsin`: subcommands, which are imported when they are used, and error messages.
 
-`tocsin --help` imports the modules below for their first lines, so these import Arrow,
-Numba and Spark only inside their commands.
+`tocsin --help` imports all modules of commands to show their first lines. So that it is quick,
+they import Arrow, Numba and Spark inside their commands.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ COMMANDS = {
 
 
 class Commands(click.Group):
-    """A group whose commands are imported when they are asked for."""
+    """A group that imports its commands when they are used."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the names in the order in which help shows them."""
+        """Return the names of the commands, in the order of the help text."""
         return list(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command."""
+        """Import and return a command."""
         if cmd_name not in COMMANDS:
             return None
         module, _, name = COMMANDS[cmd_name].partition(":")
@@ -45,18 +45,18 @@ class Commands(click.Group):
         return command
 
     def main(self, *args: Any, **options: Any) -> Any:
-        """Run the program; what it cannot print is one message and exit code 1, too."""
+        """Run the program; if it cannot print, that is one message and exit code 1."""
         with _standard_streams():
             return super().main(*args, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; what is wrong with its input is one message and exit code 1."""
+        """Run a command; an error in its input is one message and exit code 1."""
         try:
             return super().invoke(ctx)
         except TocsinError as error:
             message = str(error)
         except OSError as error:
-            # With a file's name it is about a file; stdout has none.
+            # Only errors about files have a file name; those about stdout have none.
             if error.filename is None:
                 raise
             message = f"{error.filename}: {error.strerror}"
@@ -66,12 +66,12 @@ class Commands(click.Group):
 
 @contextlib.contextmanager
 def _standard_streams() -> Iterator[None]:
-    """Make sure that there are stdout and stderr, and that what was printed has arrived."""
-    if sys.stderr is None:  # closed, and nobody to tell
-        sys.stderr = _open_nowhere(2)
+    """Make sure that stdout and stderr are open, and that all output is written."""
+    if sys.stderr is None:  # closed: messages are lost
+        sys.stderr = _open_null(2)
     if sys.stdout is None:
-        # The next file to be opened would be in its place, and get what is printed.
-        sys.stdout = _open_nowhere(1)
+        # Otherwise the next file to be opened would get its descriptor, and with it the output.
+        sys.stdout = _open_null(1)
         _fail("stdout is closed; to discard the output, redirect it to /dev/null")
     try:
         try:
@@ -79,45 +79,45 @@ def _standard_streams() -> Iterator[None]:
         finally:
             sys.stdout.flush()
     except OSError as error:
-        _drop(sys.stdout)
-        if error.errno == errno.EPIPE:  # whoever read has read enough
+        _discard(sys.stdout)
+        if error.errno == errno.EPIPE:  # the reader has closed the pipe
             sys.exit(1)
-        where = "cannot write to stdout: " if _is_print(error) else ""
-        _fail(f"{where}{error.strerror or error}")
+        prefix = "cannot write to stdout: " if _is_from_printing(error) else ""
+        _fail(f"{prefix}{error.strerror or error}")
 
 
-def _is_print(error: OSError) -> bool:
+def _is_from_printing(error: OSError) -> bool:
     *_, (frame, _) = walk_tb(error.__traceback__)
     module = str(frame.f_globals["__name__"])
     return module == __name__ or module.startswith(("click.", "rich."))
 
 
-def _open_nowhere(descriptor: int) -> Any:
-    """Open a standard stream that was closed, so that no other file takes its number."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    if nowhere != descriptor:
-        os.dup2(nowhere, descriptor)
-        os.close(nowhere)
+def _open_null(descriptor: int) -> Any:
+    """Open the null device as a closed standard stream, so that no other file gets its number."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    if null != descriptor:
+        os.dup2(null, descriptor)
+        os.close(null)
     return open(descriptor, "w")
 
 
-def _drop(stream: Any) -> None:
-    """Send what is still to be written to a stream nowhere; at exit Python would try again."""
+def _discard(stream: Any) -> None:
+    """Discard the buffered output of a stream; Python would try to write it again at exit."""
     with contextlib.suppress(OSError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, stream.fileno())
-        os.close(nowhere)
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
 
 
 def _fail(message: str) -> None:
     try:
         click.echo(f"error: {message}", err=True)
     except OSError:
-        _drop(sys.stderr)
+        _discard(sys.stderr)
     sys.exit(1)
 
 
 @click.group(cls=Commands)
 @click.version_option(__version__, message="%(prog)s %(version)s")
 def tocsin() -> None:
-    """Standing queries: keep rules, and find those that events satisfy."""
+    """Keep rules, and find the rules that events satisfy."""

@@ -1,7 +1,7 @@
-"""`tocsin match`: files of events against rules, into one file.
+"""`tocsin match`: match files of events against rules, and write one file.
 
-In this process, or on Spark with `--spark`. Whatever can be checked beforehand is checked before
-anything is read or Spark starts, which takes seconds.
+It runs in this process, or on Spark with `--spark`. Arguments are checked before any events are
+read and before Spark starts, which takes seconds.
 """
 
 from __future__ import annotations
@@ -14,57 +14,64 @@ from typing import TYPE_CHECKING
 
 import click
 
-from tocsin.cli.files import format_of, joined, names, read_schema
+from tocsin.cli.files import detect_format, read_schema
+from tocsin.cli.options import LocalPath, join_values, split_names
 from tocsin.errors import TocsinError
 
 if TYPE_CHECKING:
     from tocsin.cli.job import Outcome
 
-_PATH = click.Path(path_type=Path)
-_OUT = (".parquet", ".csv", ".jsonl")
-_BUSIEST = 5
+_PATH = LocalPath()
+_OUT_SUFFIXES = (".parquet", ".csv", ".jsonl")
+_BUSIEST = 5  # rules in the summary
 
 
 @click.command()
-@click.option("--rules", "source", type=_PATH, required=True, help="A rule store, or a file.")
-@click.option("--events", type=_PATH, required=True, help="A file, or a folder of files.")
-@click.option("--out", type=_PATH, required=True, help="A file: .parquet, .csv or .jsonl.")
+@click.option("--rules", "source", type=_PATH, required=True, help="A rule store or a file.")
+@click.option("--events", type=_PATH, required=True, help="A file or a folder of files.")
+@click.option("--out", type=_PATH, required=True, help="A .parquet, .csv or .jsonl file.")
 @click.option(
     "--how",
     type=click.Choice(["all", "top", "count"]),
     default="all",
     show_default=True,
-    help="All matches, the k most relevant of each event, or how many.",
+    help="All matches of each event, its k best ones, or their number.",
 )
-@click.option("--k", type=click.IntRange(min=1), help="For --how top: how many of each event.")
+@click.option(
+    "--k", type=click.IntRange(min=1), help="With --how top: the number of matches per event."
+)
 @click.option(
     "--keep",
     multiple=True,
-    callback=names,
+    callback=split_names,
     metavar="A,B",
-    help="Event columns to keep. Default: all.",
+    help="Columns of the events to keep. Default: all.",
 )
 @click.option(
     "--output",
     type=click.Choice(["rows", "lists"]),
     default="rows",
     show_default=True,
-    help="A row for each match, or one for each event with a list of its rules.",
+    help="A row per match, or a row per event with a list of its rules.",
 )
 @click.option(
-    "--payload", multiple=True, callback=names, metavar="A,B", help="Columns of the rules to add."
+    "--payload",
+    multiple=True,
+    callback=split_names,
+    metavar="A,B",
+    help="Payload columns of the rules to add.",
 )
 @click.option(
     "--schema",
     multiple=True,
-    callback=joined,
-    help="Kinds of event columns, instead of the inferred ones: x=number,code=category.",
+    callback=join_values,
+    help="Kinds of event columns that should not be inferred: x=number,code=category.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the output file if it exists.")
 @click.option(
     "--threads",
     type=click.IntRange(min=1),
-    help="How many threads match. Default: $TOCSIN_THREADS, or one for each core.",
+    help="Number of threads. Default: $TOCSIN_THREADS, or one per core.",
 )
 @click.option("--spark", is_flag=True, help="Use a local Spark session with all cores.")
 def match(
@@ -83,20 +90,20 @@ def match(
 ) -> None:
     """Find the rules that events satisfy.
 
-    Rules and events are CSV, JSON lines or Parquet, by suffix; rules may also be a rule store.
+    Rules and events are CSV, JSON lines or Parquet files. Rules can also be a rule store.
     """
     if (how == "top") != (k is not None):
         raise click.UsageError("--how top and --k go together.")
     if payload and (how == "count" or output == "lists"):
-        raise click.UsageError("--payload goes with a row for each match: --output rows.")
+        raise click.UsageError("--payload needs a row per match: --output rows.")
     if spark and threads is not None:
         raise click.UsageError("--threads is for one process; --spark uses all cores.")
     _check_out(out, overwrite)
-    events_format = format_of(events)
+    events_format = detect_format(events)
     _check_rules(source)
-    _check_apart(out, events, source)
+    _check_not_input(out, events, source)
     from tocsin.cli.job import Job
-    from tocsin.cli.progress import shown
+    from tocsin.cli.progress import show_progress
     from tocsin.model.schema import Schema
 
     declared = read_schema(schema) if schema is not None else Schema({})
@@ -119,14 +126,14 @@ def match(
         import_spark()
     else:
         from tocsin.cli.in_process import match_files
-    with _writing(out) as folder, shown() as bar:
+    with _temporary_folder(out) as folder, show_progress() as bar:
         outcome = match_files(job, folder, bar)
-    _summarize(outcome, out)
+    _print_summary(outcome, out)
 
 
 @contextlib.contextmanager
-def _writing(out: Path) -> Iterator[Path]:
-    """Give a folder beside the output, which is gone afterwards; what the system says is ours."""
+def _temporary_folder(out: Path) -> Iterator[Path]:
+    """Yield a folder next to the output and remove it; system errors about it become ours."""
     try:
         with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as folder:
             yield Path(folder)
@@ -136,25 +143,25 @@ def _writing(out: Path) -> Iterator[Path]:
         raise TocsinError(f"{out} cannot be written: {error.strerror or error}") from None
 
 
-# ------------------------------------------------------------ before
+# ------------------------------------------------------------ checks
 
 
 def _check_out(out: Path, overwrite: bool) -> None:
-    if out.suffix not in _OUT:
-        raise TocsinError(f"{out}: the output's name must end in {', '.join(_OUT)}")
+    if out.suffix not in _OUT_SUFFIXES:
+        raise TocsinError(f"{out}: the name of the output must end in {', '.join(_OUT_SUFFIXES)}")
     if out.is_dir():
-        raise TocsinError(f"{out} is a folder; the output is one file")
+        raise TocsinError(f"{out} is a folder; the output must be a file")
     if out.exists() and not overwrite:
         raise TocsinError(f"{out} exists already; --overwrite replaces it")
     if not out.parent.is_dir():
         raise TocsinError(f"{out}: there is no folder {out.parent}")
 
 
-def _check_apart(out: Path, *inputs: Path) -> None:
-    """Raise if the output would replace what is read."""
+def _check_not_input(out: Path, *inputs: Path) -> None:
+    """Raise if the output would replace an input."""
     for each in inputs:
         if out.exists() and (out.samefile(each) or each in out.parents):
-            raise TocsinError(f"{out} is read from, so it cannot be the output; name another file")
+            raise TocsinError(f"{out} is an input, so it cannot be the output; name another file")
 
 
 def _check_rules(source: Path) -> None:
@@ -163,18 +170,18 @@ def _check_rules(source: Path) -> None:
 
         RuleStore(source)
     else:
-        format_of(source)
+        detect_format(source)
 
 
-# ------------------------------------------------------------ after
+# ------------------------------------------------------------ summary
 
 
-def _summarize(outcome: Outcome, out: Path) -> None:
+def _print_summary(outcome: Outcome, out: Path) -> None:
     from tocsin.cli.show import show_table
 
     rate = outcome.events / outcome.seconds
     click.echo(
-        f"{_counted(outcome.events, 'event')}, {_counted(outcome.matches, 'match', 'es')} "
+        f"{_count(outcome.events, 'event')}, {_count(outcome.matches, 'match', 'es')} "
         f"in {outcome.seconds:.1f} s "
         f"({rate:,.{0 if rate >= 10 else 1}f} events a second): {out}"
     )
@@ -183,5 +190,5 @@ def _summarize(outcome: Outcome, out: Path) -> None:
         show_table(["busiest rules", "matches"], [(str(rule), n) for rule, n in busiest])
 
 
-def _counted(n: int, what: str, plural: str = "s") -> str:
-    return f"{n:,} {what}{plural * (n != 1)}"
+def _count(n: int, noun: str, plural: str = "s") -> str:
+    return f"{n:,} {noun}{plural * (n != 1)}"

@@ -1,4 +1,4 @@
-"""Match files of events on a local Spark, for what is too large for one process."""
+"""Match files of events on a local Spark session, for more events than one process can handle."""
 
 from __future__ import annotations
 
@@ -7,30 +7,30 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tocsin.cli.events.csv_files import common_header
-from tocsin.cli.files import data_files
+from tocsin.cli.events.csv_files import read_common_header
+from tocsin.cli.files import list_data_files
 from tocsin.cli.job import Job, Outcome
-from tocsin.cli.output import join_parts, tally
-from tocsin.cli.progress import Bar, following_spark, stderr_into
+from tocsin.cli.output import join_parts, tally_parts
+from tocsin.cli.progress import Bar, follow_spark, redirect_stderr
 from tocsin.errors import TocsinError
 
 
 def match_files(job: Job, folder: Path, bar: Bar) -> Outcome:
-    """Do it; parts of the output, and Spark's log, lie in `folder` until it is complete."""
+    """Match and write the output; `folder` is for its parts and Spark's log."""
     tocsin_spark = import_spark()
-    files = data_files(job.events, partitioned=True)
+    files = list_data_files(job.events, partitioned=True)
     if job.format == "csv":
-        common_header(files)  # Spark takes columns by their places, whatever other headers say
+        read_common_header(files)  # raises if they differ: Spark would read columns by position
     log, parts = folder / "spark.log", folder / "parts"
-    with following_spark(log, bar) as step:
+    with follow_spark(log, bar) as step:
         step("starting Spark")
         spark = _session(tocsin_spark, log)
         start = time.perf_counter()
         step("reading events")
         frame = tocsin_spark.files.read_files(spark, job.events, job.format, job.declared)
         rules = job.rules if job.rules.is_dir() else job.read_rules(frame.schema)
-        frame, rows = tocsin_spark.files.counted(frame)
-        found = tocsin_spark.match(
+        frame, rows = tocsin_spark.files.observe_row_count(frame)
+        matches = tocsin_spark.match(
             frame,
             rules,
             how=job.how,
@@ -40,43 +40,44 @@ def match_files(job: Job, folder: Path, bar: Bar) -> Outcome:
             payload=job.payload,
         )
         if job.out_format == "csv":
-            job.refuse(tocsin_spark.files.nested(found))
+            job.refuse_columns(tocsin_spark.files.nested_columns(matches))
         step("matching")
-        tocsin_spark.files.write_files(found, parts, job.out_format)
+        tocsin_spark.files.write_files(matches, parts, job.out_format)
         step(f"writing {job.out.name}")
-        join_parts(parts, job.out_format, found.columns, job.out)
+        join_parts(parts, job.out_format, matches.columns, job.out)
         seconds = time.perf_counter() - start
         column = "matches" if job.how == "count" else "rule" if job.output == "rows" else "rules"
-        type_ = dict(found.dtypes)[column]
-        tallied = tally(parts, job.out_format, found.columns, column, type_)
-    return Outcome(rows.get["rows"], tallied.matches, tallied.by_rule, seconds)
+        type_ = dict(matches.dtypes)[column]
+        tally = tally_parts(parts, job.out_format, matches.columns, column, type_)
+    return Outcome(rows.get["rows"], tally.matches, tally.by_rule, seconds)
 
 
 def import_spark() -> Any:
-    """Return `tocsin.spark`, or say what to install."""
+    """Return `tocsin.spark`; raise with instructions if Spark is not installed."""
     try:
         import tocsin.spark.files
     except ModuleNotFoundError as error:
         raise TocsinError(
-            f"--spark needs Spark, and {error.name} is not installed; pip install 'tocsin[spark]'"
+            f"--spark needs Spark, but {error.name} is not installed; pip install 'tocsin[spark]'"
         ) from None
     return tocsin.spark
 
 
 def _session(tocsin_spark: Any, log: Path) -> Any:
     settings = {
-        # Errors come as exceptions; the log would say them again, as pages of Java.
+        # Errors are raised as exceptions; the log would repeat them as pages of Java.
         "spark.log.level": "OFF",
-        # Small tasks: the bar moves, and the last core does not keep the others waiting.
+        # Small tasks, so that the bar moves and all cores finish at about the same time.
         "spark.sql.files.maxPartitionBytes": "8m",
         "spark.ui.showConsoleProgress": str(sys.stderr.isatty()).lower(),
     }
     try:
-        with stderr_into(log), tocsin_spark.files.telling("Spark did not start"):
+        with redirect_stderr(log), tocsin_spark.files.spark_errors("Spark did not start"):
             spark = tocsin_spark.session(config=settings)
             for name, value in tocsin_spark.files.SETTINGS.items():
-                spark.conf.set(name, value)  # also where a session was running already
+                spark.conf.set(name, value)  # the session may have been running already
             return spark
     except TocsinError as error:
-        said = log.read_text(errors="replace").strip().splitlines()[-3:]
-        raise TocsinError("\n  ".join([f"{error}; it needs Java 17 or newer", *said])) from None
+        log_end = log.read_text(errors="replace").strip().splitlines()[-3:]
+        message = f"{error}; it needs Java 17 or newer"
+        raise TocsinError("\n  ".join([message, *log_end])) from None

@@ -1,7 +1,7 @@
-"""The one file that `tocsin match` leaves: written row by row, or joined from Spark's parts.
+"""The output of `tocsin match`: one file, written in blocks or joined from Spark's parts.
 
-It lies in a folder beside its place until it is complete, and takes its name last: whoever looks
-finds no file, the old one or the whole new one. Nothing is held in memory but a block.
+The file is written to a temporary folder and renamed when it is complete. So at any time there is
+no file, the old file or the complete new one. Only one block is in memory.
 """
 
 from __future__ import annotations
@@ -21,34 +21,33 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
-from tocsin.cli.spelling import csv_lines, json_lines
+from tocsin.cli.formatting import to_csv, to_json_lines
 
-_ARROW = {
+_ARROW_TYPES = {  # by Spark's names
     "string": pa.string(),
     "bigint": pa.int64(),
     "array<string>": pa.list_(pa.string()),
     "array<bigint>": pa.list_(pa.int64()),
 }
 _ROW_GROUP = 1 << 17  # rows
-_BLOCK = 1 << 26  # bytes of text parsed at once; no row may be longer
+_BLOCK = 1 << 26  # bytes of text parsed at once; no row can be longer
 
 
 class Tally:
-    """How many matches were written, and of which rules; counts name no rule."""
+    """The number of matches that were written, in total and per rule; counts have no rules."""
 
     def __init__(self) -> None:
         self.matches = 0
         self.by_rule: Counter[Any] = Counter()
 
     def add_rules(self, ids: pa.Array) -> None:
-        """Count a match for each id."""
+        """Add one match per id."""
         self.matches += len(ids)
-        found = pc.value_counts(ids)
-        rules, counts = found.field(0).to_pylist(), found.field(1).to_pylist()
+        rules, counts = (column.to_pylist() for column in pc.value_counts(ids).flatten())
         self.by_rule.update(dict(zip(rules, counts, strict=True)))
 
     def add_counts(self, counts: pa.Array) -> None:
-        """Add numbers of matches."""
+        """Add the numbers of matches of several events."""
         self.matches += pc.sum(counts).as_py() or 0
 
 
@@ -56,37 +55,37 @@ class Tally:
 
 
 class FileWriter:
-    """Writes rows to a file: csv, json (an object a line) or parquet."""
+    """Writes rows to a file: csv, json (an object per line) or parquet."""
 
     def __init__(self, path: Path, format: str, schema: pa.Schema):
         self._file = open(path, "wb")  # noqa: SIM115  (closed by __exit__)
         self._format = format
         self._schema = schema
         self._parquet: pyarrow.parquet.ParquetWriter | None = None
-        self._waiting: list[pa.RecordBatch] = []
+        self._pending: list[pa.RecordBatch] = []
         if format == "parquet":
             self._parquet = pyarrow.parquet.ParquetWriter(self._file, schema)
         elif format == "csv":
             self._file.write(_header(schema.names))
 
     def write(self, rows: pa.RecordBatch) -> None:
-        """Write rows after those before."""
+        """Append rows."""
         if self._parquet is not None:
-            self._waiting.append(rows)
-            if sum(batch.num_rows for batch in self._waiting) >= _ROW_GROUP:
-                self._write_waiting()
+            self._pending.append(rows)
+            if sum(batch.num_rows for batch in self._pending) >= _ROW_GROUP:
+                self._write_pending()
         elif rows.num_rows:
             lines = (
-                csv_lines(rows.columns)
+                to_csv(rows.columns)
                 if self._format == "csv"
-                else json_lines(self._schema.names, rows.columns)
+                else to_json_lines(self._schema.names, rows.columns)
             )
             self._file.write(lines)
 
-    def _write_waiting(self) -> None:
-        if self._parquet is not None and self._waiting:
-            self._parquet.write_table(pa.Table.from_batches(self._waiting, self._schema))
-            self._waiting.clear()
+    def _write_pending(self) -> None:
+        if self._parquet is not None and self._pending:
+            self._parquet.write_table(pa.Table.from_batches(self._pending, self._schema))
+            self._pending.clear()
 
     def __enter__(self) -> FileWriter:
         return self
@@ -94,7 +93,7 @@ class FileWriter:
     def __exit__(self, kind: type | None, *exception: object) -> None:
         try:
             if kind is None:
-                self._write_waiting()
+                self._write_pending()
             if self._parquet is not None:
                 self._parquet.close()
         finally:
@@ -105,21 +104,21 @@ class FileWriter:
 
 
 def join_parts(folder: Path, format: str, columns: list[str], out: Path) -> None:
-    """Make one file of the parts in a folder, and give it its name when it is complete."""
+    """Join the parts in a folder into one file, and rename it to `out` when it is complete."""
     whole = folder.parent / "whole"
     if format == "parquet":
-        _join_parquet(_parts(folder), whole)
+        _join_parquet(_list_parts(folder), whole)
     else:
         with open(whole, "wb") as file:
             if format == "csv":
                 file.write(_header(columns))
-            for part in _parts(folder):
+            for part in _list_parts(folder):
                 with open(part, "rb") as source:
                     shutil.copyfileobj(source, file, 1 << 20)
     os.replace(whole, out)
 
 
-def _parts(folder: Path) -> list[Path]:
+def _list_parts(folder: Path) -> list[Path]:
     return sorted(folder.glob("part-*"))
 
 
@@ -138,23 +137,26 @@ def _header(columns: list[str]) -> bytes:
     return text.getvalue().encode()
 
 
-def tally(folder: Path, format: str, columns: list[str], column: str, type_: str) -> Tally:
-    """Count the matches in the parts in a folder.
+def tally_parts(folder: Path, format: str, columns: list[str], column: str, type_: str) -> Tally:
+    """Tally the matches in the parts in a folder.
 
-    `column` has them, and is of Spark's type `type_`: rule, rules (in lists) or matches (counts).
+    They are in `column`, which is rule, rules (lists) or matches (counts). `type_` is its type in
+    Spark.
     """
-    field = pa.field(column, _ARROW[type_])
-    tallied = Tally()
-    for part in _parts(folder):
-        for values in _values(part, format, columns, field):
+    field = pa.field(column, _ARROW_TYPES[type_])
+    tally = Tally()
+    for part in _list_parts(folder):
+        for values in _read_column(part, format, columns, field):
             if column == "matches":
-                tallied.add_counts(values)
+                tally.add_counts(values)
             else:
-                tallied.add_rules(values.flatten() if column == "rules" else values)
-    return tallied
+                tally.add_rules(values.flatten() if column == "rules" else values)
+    return tally
 
 
-def _values(part: Path, format: str, columns: list[str], field: pa.Field) -> Iterator[pa.Array]:
+def _read_column(
+    part: Path, format: str, columns: list[str], field: pa.Field
+) -> Iterator[pa.Array]:
     """Yield one column of a part, block by block."""
     if format == "parquet":
         with pyarrow.parquet.ParquetFile(part) as source:

@@ -1,10 +1,9 @@
-"""What a terminal shows while files are matched: a bar. Nothing where stderr is not a terminal.
+"""The progress bar of `tocsin match`; it is shown only if stderr is a terminal.
 
-In this process the bar counts bytes. Spark tells how many of its tasks are done to no one but its
-own console bar, unless one asks its context, which Spark Connect does not have. So its JVM gets a
-file for its stderr, which keeps the start-up chatter off the terminal, and is told to draw the
-bar; a thread reads the bar's latest numbers there and draws ours. Should the bar look different
-one day, ours shows the time and no tasks.
+In this process the bar counts bytes. On Spark it counts tasks. Spark Connect has no API for their
+number, so we read it from Spark's own console bar: the JVM's stderr is redirected to a file, which
+also keeps its start-up messages off the terminal, and a thread reads the latest numbers from that
+file. If a later Spark draws its bar differently, ours shows only the time.
 """
 
 from __future__ import annotations
@@ -18,51 +17,51 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-_EVERY = 0.2  # seconds
-_BAR = re.compile(rb"\[Stage \d+:[^\]]*\((\d+) \+ \d+\) / (\d+)\]")
+_INTERVAL = 0.2  # seconds between two reads of Spark's bar; chosen
+_SPARK_BAR = re.compile(rb"\[Stage \d+:[^\]]*\((\d+) \+ \d+\) / (\d+)\]")
 
 
 class Bar:
-    """A bar that shows one step of the work after the other; none if `drawn` is None."""
+    """A progress bar that shows one step at a time; it is invisible if `progress` is None."""
 
-    def __init__(self, drawn: Any = None):
-        self._drawn = drawn
-        self._line = drawn and drawn.add_task("", total=None, tasks="")
+    def __init__(self, progress: Any = None):
+        self._progress = progress
+        self._line = progress and progress.add_task("", total=None, tasks="")
 
     @property
-    def is_drawn(self) -> bool:
-        """Whether anybody sees it."""
-        return self._drawn is not None
+    def is_visible(self) -> bool:
+        """Whether the bar is on a terminal."""
+        return self._progress is not None
 
-    def step(self, doing: str, total: int | None = None) -> None:
-        """Begin a step; `total` is what there is to advance, None if nobody knows."""
-        if self._drawn:
-            self._drawn.reset(self._line, total=total, description=doing, tasks="")
+    def step(self, name: str, total: int | None = None) -> None:
+        """Begin a step; `total` is the amount of work, None if unknown."""
+        if self._progress:
+            self._progress.reset(self._line, total=total, description=name, tasks="")
 
     def advance(self, amount: int) -> None:
-        """Say how much more is done."""
-        if self._drawn:
-            self._drawn.advance(self._line, amount)
+        """Add to the amount of work that is done."""
+        if self._progress:
+            self._progress.advance(self._line, amount)
 
     def show_tasks(self, done: int, total: int) -> None:
-        """Say how many of Spark's tasks are done."""
-        if self._drawn:
-            words = f"{done} of {total} tasks"
-            self._drawn.update(self._line, completed=done, total=total, tasks=words)
+        """Show how many of Spark's tasks are done."""
+        if self._progress:
+            text = f"{done} of {total} tasks"
+            self._progress.update(self._line, completed=done, total=total, tasks=text)
 
 
 @contextlib.contextmanager
-def shown() -> Iterator[Bar]:
-    """Show a bar."""
+def show_progress() -> Iterator[Bar]:
+    """Yield a bar, which is shown if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield Bar()
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    # Of its own, since stderr is led elsewhere while Spark starts.
+    # A descriptor of its own, because stderr is redirected while Spark starts.
     with open(os.dup(2), "w") as terminal:
-        drawn = Progress(
+        progress = Progress(
             SpinnerColumn(),
             TextColumn("{task.description}"),
             BarColumn(),
@@ -73,16 +72,16 @@ def shown() -> Iterator[Bar]:
             redirect_stdout=False,
             redirect_stderr=False,
         )
-        with drawn:
-            yield Bar(drawn)
+        with progress:
+            yield Bar(progress)
 
 
 # ------------------------------------------------------------ Spark's tasks
 
 
 @contextlib.contextmanager
-def stderr_into(path: Path) -> Iterator[None]:
-    """Let processes that are started meanwhile, such as Spark's JVM, write stderr to a file."""
+def redirect_stderr(path: Path) -> Iterator[None]:
+    """Redirect stderr to a file; processes started meanwhile, such as the JVM, keep that file."""
     sys.stderr.flush()
     own = os.dup(2)
     try:
@@ -95,25 +94,25 @@ def stderr_into(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def following_spark(log: Path, bar: Bar) -> Iterator[Callable[[str], None]]:
-    """Let a bar show Spark's tasks; gives a function that begins a step.
+def follow_spark(log: Path, bar: Bar) -> Iterator[Callable[[str], None]]:
+    """Show Spark's tasks in a bar; yields a function that begins a step.
 
-    `log` is where Spark writes.
+    `log` is the file that Spark writes its own bar to.
     """
-    if not bar.is_drawn:
+    if not bar.is_visible:
         yield bar.step
         return
     since = 0
     done = threading.Event()
 
-    def step(doing: str) -> None:
+    def step(name: str) -> None:
         nonlocal since
         since = log.stat().st_size if log.exists() else 0
-        bar.step(doing)
+        bar.step(name)
 
     def follow() -> None:
-        while not done.wait(_EVERY):
-            tasks = latest_tasks(log, since)
+        while not done.wait(_INTERVAL):
+            tasks = read_latest_tasks(log, since)
             if tasks:
                 bar.show_tasks(*tasks)
 
@@ -126,12 +125,12 @@ def following_spark(log: Path, bar: Bar) -> Iterator[Callable[[str], None]]:
         follower.join()
 
 
-def latest_tasks(log: Path, since: int) -> tuple[int, int] | None:
-    """Return tasks done and tasks in all, as Spark's bar last had them after byte `since`."""
+def read_latest_tasks(log: Path, since: int) -> tuple[int, int] | None:
+    """Return the numbers of finished and of all tasks in Spark's latest bar after byte `since`."""
     if not log.exists():
         return None
     with open(log, "rb") as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(since, end - 4096))
-        bars = _BAR.findall(file.read())
+        bars = _SPARK_BAR.findall(file.read())
     return (int(bars[-1][0]), int(bars[-1][1])) if bars else None

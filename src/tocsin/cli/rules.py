@@ -1,4 +1,4 @@
-"""`tocsin rules`: make a rule store, change it, look into it. Every change is a version."""
+"""`tocsin rules`: create, change and inspect a rule store; every change publishes a version."""
 
 from __future__ import annotations
 
@@ -10,38 +10,38 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tocsin.cli.files import add_file, as_id, joined, json_option, read_schema
+from tocsin.cli.files import add_file, parse_id, read_schema
+from tocsin.cli.options import LocalPath, join_values, json_option
 
 if TYPE_CHECKING:
     from tocsin.engine.rules import Rules
 
-_STORE = click.argument("store", type=click.Path(path_type=Path))
-_FILE = click.Path(path_type=Path)
-_AT_VERSION = click.option("--version", type=int, help="Version to read. Default: the current one.")
-_WEIGHTS = json_option("--weights", help="How much attributes count, as in '{\"x\": 0.4}'.")
-_PAYLOAD = json_option("--payload", help="Columns of your own, likewise.")
+_STORE = click.argument("store", type=LocalPath())
+_VERSION = click.option("--version", type=int, help="Version to read. Default: the current one.")
+_WEIGHTS = json_option("--weights", help="Weights of attributes, as in '{\"x\": 0.4}'.")
+_PAYLOAD = json_option("--payload", help='Your own data about the rule, as in \'{"team": "red"}\'.')
 
 
 def _index_options(ctx: Any, param: Any, values: Sequence[str]) -> dict[str, Any]:
-    """Return options by name; a value is a number, true, false, none, or else a text."""
-    found: dict[str, Any] = {}
+    """Return options by name; values are numbers, true, false, none, or else text."""
+    options: dict[str, Any] = {}
     for each in values:
         name, equals, text = each.partition("=")
         if not equals:
             raise click.BadParameter(f"{each!r} must be NAME=VALUE, as in fan_out=8")
         try:
-            found[name] = None if text == "none" else json.loads(text)
+            options[name] = None if text == "none" else json.loads(text)
         except ValueError:
-            found[name] = text
-    return found
+            options[name] = text
+    return options
 
 
 @click.group()
 def rules() -> None:
     """Create, change and inspect a rule store.
 
-    A store is a folder. Every change publishes a numbered version, which never changes; streams
-    that use the store pick it up in their next micro-batch.
+    A store is a folder. Every change publishes a numbered version. Streams that use the store pick
+    it up in their next micro-batch.
     """
 
 
@@ -54,11 +54,11 @@ def rules() -> None:
     "--schema",
     required=True,
     multiple=True,
-    callback=joined,
-    help="The events' attributes: x=number,tier=category (or integer, flag, time), or a file of "
-    "events that has them as columns.",
+    callback=join_values,
+    help="Attributes and their kinds (number, integer, category, flag, time), as in "
+    "x=number,tier=category, or a file of events whose columns they are.",
 )
-@click.option("--rules", "source", type=_FILE, help="A file of rules to begin with.")
+@click.option("--rules", "source", type=LocalPath(), help="A file of rules to add.")
 @click.option("--index", default="auto", show_default=True, help="Which index holds the rules.")
 @click.option(
     "--index-option",
@@ -66,22 +66,22 @@ def rules() -> None:
     multiple=True,
     metavar="NAME=VALUE",
     callback=_index_options,
-    help="What to vary about that index; may be repeated.",
+    help="An option of the index; can be repeated.",
 )
 def create(
     store: Path, schema: str, source: Path | None, index: str, options: dict[str, Any]
 ) -> None:
-    """Make a store, without rules or with those of a file."""
+    """Create a store that is empty or has the rules of a file."""
     from tocsin.engine.rules import Rules
     from tocsin.engine.store_folder import StoreFolder
     from tocsin.errors import StoreError
 
     if StoreFolder(store).numbers():
         raise StoreError(f"a rule store already exists at {store}")
-    made = Rules(read_schema(schema), index, options)
+    new_rules = Rules(read_schema(schema), index, options)
     if source is not None:
-        add_file(made, source)
-    click.echo(f"version {made.save(store)}: {_counted(len(made))}")
+        add_file(new_rules, source)
+    click.echo(f"version {new_rules.save(store)}: {_count_rules(len(new_rules))}")
 
 
 @rules.command()
@@ -90,7 +90,7 @@ def create(
 @click.argument("where", required=False)
 @_WEIGHTS
 @_PAYLOAD
-@click.option("--from", "source", type=_FILE, help="Add all rules of a file instead of one.")
+@click.option("--from", "source", type=LocalPath(), help="Add all rules of a file.")
 def add(
     store: Path,
     id: str | None,
@@ -99,18 +99,18 @@ def add(
     payload: dict[str, Any] | None,
     source: Path | None,
 ) -> None:
-    """Add a rule, or all rules of a file (CSV, JSON lines, Parquet).
+    """Add a rule, or all rules of a CSV, JSON lines or Parquet file.
 
     WHERE is a condition, as in "x BETWEEN 3 AND 8 AND tier = 'gold'".
     """
     if source is not None:
         if (id, weights, payload) != (None, None, None):
-            raise click.UsageError("--from FILE goes without ID, WHERE, --weights and --payload.")
+            raise click.UsageError("--from FILE excludes ID, WHERE, --weights and --payload.")
         _publish(store, lambda rules: add_file(rules, source))
     elif id is None or where is None:
         raise click.UsageError("Give ID and WHERE, or --from FILE.")
     else:
-        _publish(store, lambda rules: rules.add(as_id(id, rules), where, weights, payload))
+        _publish(store, lambda rules: rules.add(parse_id(id, rules), where, weights, payload))
 
 
 @rules.command()
@@ -126,16 +126,16 @@ def replace(
     weights: dict[str, float] | None,
     payload: dict[str, Any] | None,
 ) -> None:
-    """Give a rule a new condition; weights and payload stay unless they are given."""
-    _publish(store, lambda rules: rules.replace(as_id(id, rules), where, weights, payload))
+    """Replace the condition of a rule; weights and payload stay unless given."""
+    _publish(store, lambda rules: rules.replace(parse_id(id, rules), where, weights, payload))
 
 
 @rules.command()
 @_STORE
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 def remove(store: Path, ids: tuple[str, ...]) -> None:
-    """Remove rules: all that are named, or none if one is unknown."""
-    _publish(store, lambda rules: rules.remove_many([as_id(id, rules) for id in ids]))
+    """Remove rules: all of them, or none if one does not exist."""
+    _publish(store, lambda rules: rules.remove_many([parse_id(id, rules) for id in ids]))
 
 
 @rules.command()
@@ -147,20 +147,23 @@ def merge(store: Path) -> None:
 
 @rules.command()
 @_STORE
-@click.option("--keep", type=click.IntRange(min=1), required=True, help="How many to keep.")
+@click.option(
+    "--keep", type=click.IntRange(min=1), required=True, help="Number of versions to keep."
+)
 def prune(store: Path, keep: int) -> None:
-    """Delete old versions and keep the last --keep.
+    """Delete old versions.
 
-    Versions that a stream may still need stay; `tocsin rules streams` lists them.
+    The last --keep versions stay, and those that a stream may still need. `tocsin rules streams`
+    lists the latter.
     """
     from tocsin.engine.store import RuleStore
 
     opened = RuleStore(store)
-    gone = opened.prune(keep)
-    click.echo(f"deleted versions: {_listed(gone)}")
+    deleted = opened.prune(keep)
+    click.echo(f"deleted versions: {_list_numbers(deleted)}")
     pinned = [version.number for version in opened.versions()][:-keep]
     if pinned:
-        click.echo(f"kept for streams: {_listed(pinned)}")
+        click.echo(f"kept for streams: {_list_numbers(pinned)}")
 
 
 @rules.command()
@@ -171,8 +174,9 @@ def prune(store: Path, keep: int) -> None:
 def unpin(store: Path, query: str, batch: int | None, all_: bool) -> None:
     """Release a micro-batch of a stream from the version that it is pinned to.
 
-    When it is repeated, it uses the current version. QUERY is Spark's id of the streaming query, as
-    `tocsin rules streams` lists it. Stop the stream first, so that no batch sees two versions.
+    If Spark repeats the micro-batch, it uses the current version. QUERY is Spark's id of the
+    streaming query, which `tocsin rules streams` lists. Stop the stream first, so that no
+    micro-batch uses two versions.
     """
     from tocsin.engine.store import RuleStore
 
@@ -182,7 +186,7 @@ def unpin(store: Path, query: str, batch: int | None, all_: bool) -> None:
     click.echo(f"released {'all batches' if all_ else f'batch {batch}'} of {query}")
 
 
-def _listed(versions: list[int]) -> str:
+def _list_numbers(versions: list[int]) -> str:
     return ", ".join(map(str, versions)) or "none"
 
 
@@ -191,39 +195,39 @@ def _publish(store: Path, change: Callable[[Rules], None]) -> None:
 
     count = 0
 
-    def changed(rules: Rules) -> None:
+    def change_and_count(rules: Rules) -> None:
         nonlocal count
         change(rules)
         count = len(rules)
 
-    number = RuleStore(store).publish(changed)
-    click.echo(f"version {number}: {_counted(count)}")
+    number = RuleStore(store).publish(change_and_count)
+    click.echo(f"version {number}: {_count_rules(count)}")
 
 
-def _counted(count: int) -> str:
+def _count_rules(count: int) -> str:
     return f"{count:,} rule{'s' * (count != 1)}"
 
 
-# ------------------------------------------------------------ look
+# ------------------------------------------------------------ inspect
 
 
 @rules.command("list")
 @_STORE
-@_AT_VERSION
+@_VERSION
 @click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True)
 def list_(store: Path, version: int | None, limit: int) -> None:
-    """List rules, in the order of addition."""
+    """List the rules in the order in which they were added."""
     from tocsin.cli.show import show_table
     from tocsin.engine.rules import Rules
 
     opened = Rules.open(store, version)
     first = [opened[id] for id in itertools.islice(opened, limit)]
     if first:
-        rows = [(str(r.id), r.where, _json(r.payload) if r.payload else "") for r in first]
+        rows = [(str(r.id), r.where, _to_json(r.payload) if r.payload else "") for r in first]
         show_table(["id", "condition", "payload"], rows)
     more = len(opened) - len(first)
     if more:
-        click.echo(f"and {more:,} more" if first else _counted(more))
+        click.echo(f"and {more:,} more" if first else _count_rules(more))
     elif not first:
         click.echo("no rules yet")
 
@@ -231,25 +235,25 @@ def list_(store: Path, version: int | None, limit: int) -> None:
 @rules.command()
 @_STORE
 @click.argument("id")
-@_AT_VERSION
+@_VERSION
 def show(store: Path, id: str, version: int | None) -> None:
-    """Show all of one rule."""
+    """Show one rule."""
     from tocsin.engine.rules import Rules
 
     opened = Rules.open(store, version)
-    rule = opened[as_id(id, opened)]
+    rule = opened[parse_id(id, opened)]
     click.echo(f"id         {rule.id}")
     click.echo(f"condition  {rule.where}")
     if rule.weights:
-        click.echo(f"weights    {_json(rule.weights)}")
+        click.echo(f"weights    {_to_json(rule.weights)}")
     if rule.payload:
-        click.echo(f"payload    {_json(rule.payload)}")
+        click.echo(f"payload    {_to_json(rule.payload)}")
 
 
 @rules.command()
 @_STORE
 def versions(store: Path) -> None:
-    """List the versions that there are."""
+    """List the versions."""
     from tocsin.cli.show import show_table
     from tocsin.engine.store import RuleStore
 
@@ -263,7 +267,7 @@ def versions(store: Path) -> None:
 @rules.command()
 @_STORE
 def streams(store: Path) -> None:
-    """List the streams that use the rules live, and the versions that they need."""
+    """List the streams that use the store, and the versions that they need."""
     from tocsin.cli.show import show_table
     from tocsin.engine.store import RuleStore
 
@@ -273,14 +277,14 @@ def streams(store: Path) -> None:
             s.batch,
             f"{s.used:%Y-%m-%d %H:%M:%S} UTC",
             s.version,
-            _listed(list(s.pinned)),
+            _list_numbers(list(s.pinned)),
             ", ".join(s.missing),
         )
         for s in RuleStore(store).streams()
     ]
     if rows:
-        heads = ["query", "batch", "used", "version", "pinned versions", "missing columns"]
-        show_table(heads, rows)
+        headings = ["query", "batch", "used", "version", "pinned versions", "missing columns"]
+        show_table(headings, rows)
     else:
         click.echo("no streams yet")
 
@@ -290,11 +294,11 @@ def streams(store: Path) -> None:
 @click.argument("old", type=int)
 @click.argument("new", type=int, required=False)
 def diff(store: Path, old: int, new: int | None) -> None:
-    """Tell what changed from version OLD to version NEW, or to the current one."""
+    """Show what changed from version OLD to version NEW (default: the current one)."""
     from tocsin.engine.store import RuleStore
 
     click.echo(str(RuleStore(store).diff(old, new)))
 
 
-def _json(values: dict[str, Any]) -> str:
+def _to_json(values: dict[str, Any]) -> str:
     return json.dumps(values, ensure_ascii=False, default=str)

@@ -1,4 +1,4 @@
-"""How a table is printed: fitted to a terminal, whole lines everywhere else."""
+"""Tables on stdout: fitted to the width of a terminal, and one line per row everywhere else."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-# In a pipe a row is a line, however long: what reads it wants it whole.
-_ANY_WIDTH = 1_000_000
+# In a pipe, a row is one line however long, because a program may read it.
+_UNLIMITED_WIDTH = 1_000_000
 
 
-def show_table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
-    """Print rows under their heads; a column whose values are all integers is set right."""
-    shown = [list(row) for row in rows]
+def show_table(headings: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+    """Print rows under headings; columns of integers are right-aligned."""
+    lines = [list(row) for row in rows]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for number, head in enumerate(heads):
-        whole = shown and all(isinstance(row[number], int) for row in shown)
-        table.add_column(head, justify="right" if whole else "left", overflow="fold")
-    for row in shown:
-        # Text, since in a str rich would read [brackets] as markup.
+    for number, heading in enumerate(headings):
+        is_integer = lines and all(isinstance(row[number], int) for row in lines)
+        table.add_column(heading, justify="right" if is_integer else "left", overflow="fold")
+    for row in lines:
+        # Text, because rich would read [brackets] in a str as markup.
         table.add_row(*(Text(f"{v:,}" if isinstance(v, int) else str(v)) for v in row))
-    width = None if sys.stdout.isatty() else _ANY_WIDTH
+    width = None if sys.stdout.isatty() else _UNLIMITED_WIDTH
     Console(width=width, highlight=False).print(table)

@@ -1,8 +1,8 @@
-"""Files of events to a DataFrame and a DataFrame to files, with Spark's quirks kept here.
+"""Read files of events into a DataFrame, and write a DataFrame to files.
 
-Spark by default turns what it cannot parse into nulls, drops microseconds, trims texts and
-escapes quotes in a way of its own; the options below say otherwise. What it raises is a page
-of Java; `telling` keeps the sentences of it.
+By default, Spark reads values that it cannot parse as null, drops microseconds, trims strings and
+escapes quotes unlike others; the options below change this. Its errors are pages of Java;
+`spark_errors` extracts their messages.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _TIMES = {
     "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }
 
-# A date, or a date and a time with or without seconds, fraction and zone. By itself Spark takes
-# "90210" for a year and "12:30" for a time of today. `tocsin.cli.events` reads the same.
+# A date, or a date and a time with or without seconds, fraction and zone. By default, Spark reads
+# "90210" as a year and "12:30" as a time of today. `tocsin.cli.events` reads the same format.
 _CLOCK = "HH:mm[:ss[.SSSSSSSSS]][XXX][XX][X]"
 _TIME = f"yyyy-MM-dd['T'{_CLOCK}][ {_CLOCK}]"
 
-_READING: dict[str, dict[str, Any]] = {
+_READ_OPTIONS: dict[str, dict[str, Any]] = {
     "csv": {"header": True, "escape": '"', "mode": "FAILFAST", "timestampFormat": _TIME},
     "json": {"inferTimestamp": True, "mode": "FAILFAST", "timestampFormat": _TIME},
     "parquet": {},
 }
 
-_WRITING: dict[str, dict[str, Any]] = {
+_WRITE_OPTIONS: dict[str, dict[str, Any]] = {
     "csv": {
         "escape": '"',
         "ignoreLeadingWhiteSpace": False,
@@ -54,71 +54,71 @@ _WRITING: dict[str, dict[str, Any]] = {
     "parquet": {},
 }
 
-# Spark's other way of writing times, INT96, has no zone and ends in 2262.
+# The default, INT96, has no zone and ends in 2262.
 SETTINGS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 
 
 def read_files(spark: Any, path: str | os.PathLike[str], format: str, declared: Schema) -> Any:
     """Return a file, or all files of a folder, as a DataFrame; `format` is csv, json or parquet.
 
-    Columns that are declared have the declared kind; of the others Spark finds the types.
+    Declared columns have the declared kind; Spark infers the types of the others.
     """
-    # Spark reads patterns; this is one path.
-    plain = re.sub(r"([\[\]{}*?\\])", r"\\\1", os.path.abspath(path))
-    reader = spark.read.format(format).options(**_READING[format])
-    with telling(f"{path} cannot be read"):
-        frame = reader.load(plain)
-        kinds = _kinds(frame.schema, declared)
+    # Spark expands patterns, but this is a single path.
+    escaped = re.sub(r"([\[\]{}*?\\])", r"\\\1", os.path.abspath(path))
+    reader = spark.read.format(format).options(**_READ_OPTIONS[format])
+    with spark_errors(f"{path} cannot be read"):
+        frame = reader.load(escaped)
+        types = _declared_types(frame.schema, declared)
         if format == "parquet":
             return frame.select(
                 [
-                    functions.col(_quoted(f.name)).cast(kinds.get(f.name, f.dataType)).alias(f.name)
+                    functions.col(_quote(f.name)).cast(types.get(f.name, f.dataType)).alias(f.name)
                     for f in frame.schema.fields
                 ]
             )
-        if format == "csv" and len(kinds) < len(frame.columns):
-            frame = reader.option("inferSchema", True).load(plain)
-        if not kinds:
+        if format == "csv" and len(types) < len(frame.columns):
+            frame = reader.option("inferSchema", True).load(escaped)
+        if not types:
             return frame
         fields = [
-            st.StructField(f.name, kinds.get(f.name, f.dataType)) for f in frame.schema.fields
+            st.StructField(f.name, types.get(f.name, f.dataType)) for f in frame.schema.fields
         ]
-        return reader.schema(st.StructType(fields)).load(plain)
+        return reader.schema(st.StructType(fields)).load(escaped)
 
 
-def _kinds(schema: st.StructType, declared: Schema) -> dict[str, st.DataType]:
-    """Return the types of declared columns; one that is not there may be in a map."""
+def _declared_types(schema: st.StructType, declared: Schema) -> dict[str, st.DataType]:
+    """Return the types of declared columns; attributes without a column may be in a map."""
     columns = {f.name.lower(): f.name for f in schema.fields}
-    sparse = any(isinstance(f.dataType, st.MapType) for f in schema.fields)
+    has_map = any(isinstance(f.dataType, st.MapType) for f in schema.fields)
     for name in declared:
-        if name.lower() not in columns and not sparse:
+        if name.lower() not in columns and not has_map:
             raise EventError(
                 f"the schema declares {name!r}, but the events have no such column"
                 + (suggest(name, schema.names) or f"; they have {', '.join(schema.names[:8])}")
             )
-    found = {}
+    types = {}
     for name in declared:
         if name.lower() in columns:
             column = columns[name.lower()]
-            found[column] = _type_of(schema[column].dataType, _TYPES[declared.kind(name)])
-    return found
+            types[column] = _apply_declared(schema[column].dataType, _TYPES[declared.kind(name)])
+    return types
 
 
-def _type_of(given: st.DataType, declared: st.DataType) -> st.DataType:
-    """Return the type that a column has as declared; of a range it is that of both ends."""
-    if isinstance(given, st.StructType) and set(given.names) == set(RANGE):
-        return st.StructType([st.StructField(name, declared) for name in given.names])
+def _apply_declared(type_: st.DataType, declared: st.DataType) -> st.DataType:
+    """Return the declared type of a column; in a range, both ends have it."""
+    if isinstance(type_, st.StructType) and set(type_.names) == set(RANGE):
+        return st.StructType([st.StructField(name, declared) for name in type_.names])
     return declared
 
 
-def counted(frame: Any) -> tuple[Any, Observation]:
-    """Return the same DataFrame, and what will know its number of rows once a job has run."""
+def observe_row_count(frame: Any) -> tuple[Any, Observation]:
+    """Return the same DataFrame, and an observation of `rows`, the number of rows of its job."""
     rows = Observation()
     return frame.observe(rows, functions.count(functions.lit(1)).alias("rows")), rows
 
 
-def nested(frame: Any) -> dict[str, str]:
-    """Return the columns, and their types, that no CSV file can hold."""
+def nested_columns(frame: Any) -> dict[str, str]:
+    """Return the names and types of columns that a CSV file cannot hold."""
     atoms = (
         st.NumericType,
         st.StringType,
@@ -135,13 +135,13 @@ def nested(frame: Any) -> dict[str, str]:
 
 
 def write_files(frame: Any, folder: str | os.PathLike[str], format: str) -> None:
-    """Run a DataFrame and write it as the files of a new folder; CSV files have no header."""
-    with telling("Spark could not finish"):
-        writer = frame.write.format(format).options(**_WRITING[format])
+    """Run a DataFrame and write it to a new folder; CSV files have no header."""
+    with spark_errors("Spark could not finish"):
+        writer = frame.write.format(format).options(**_WRITE_OPTIONS[format])
         writer.save(os.path.abspath(folder))
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -149,19 +149,19 @@ def _quoted(name: str) -> str:
 
 
 @contextlib.contextmanager
-def telling(what: str) -> Iterator[None]:
-    """Turn what Spark raises into an error of ours that starts with `what`."""
+def spark_errors(what: str) -> Iterator[None]:
+    """Raise Spark's errors as a `TocsinError` that starts with `what`."""
     try:
         yield
     except Exception as error:
-        # What the JVM raises comes from py4j, which Spark Connect does not have: no import.
+        # Compared by name, because Spark Connect may lack py4j, which raises the JVM's errors.
         if type(error).__module__.partition(".")[0] not in ("pyspark", "py4j"):
             raise
-        raise TocsinError(f"{what}: {reason(str(error))}") from None
+        raise TocsinError(f"{what}: {extract_reason(str(error))}") from None
 
 
-def reason(text: str) -> str:
-    """Return the sentences of an error of Spark's: each cause once, the deepest last."""
+def extract_reason(text: str) -> str:
+    """Return the messages in the text of a Spark error: each cause once, the deepest last."""
     ours = re.findall(r"^tocsin\.errors\.\w+: (.*)", text, re.MULTILINE)
     if ours:
         return str(ours[-1])
@@ -169,6 +169,6 @@ def reason(text: str) -> str:
     if worker:
         return f"a Python worker failed with {worker[-1]}"
     causes = re.findall(r"^(?:: |Caused by: )[\w.$]+: (.*)", text, re.MULTILINE)
-    found = causes or text.strip().splitlines()[:1]
-    plain = [re.sub(r"^\[[A-Z_.0-9]+\] |\s*SQLSTATE: \w+$", "", c).strip(" .") for c in found]
-    return "; ".join(dict.fromkeys(plain))
+    messages = causes or text.strip().splitlines()[:1]
+    noise = r"^\[[A-Z_.0-9]+\] |\s*SQLSTATE: \w+$"
+    return "; ".join(dict.fromkeys(re.sub(noise, "", m).strip(" .") for m in messages))

@@ -1,4 +1,4 @@
-"""Compile in the driver, before workers start, so that they only load."""
+"""Compile kernels in the driver before workers start, so that workers load them from the cache."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import functools
 
 @functools.cache
 def compile_kernels() -> None:
-    """Compile every kernel that matching uses; the first time takes a minute, later none."""
+    """Compile all kernels; the first time takes a minute, later they are loaded from the cache."""
     import tocsin.engine.rules  # noqa: F401  (imports all kernels)
     from tocsin import jit
 

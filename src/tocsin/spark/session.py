@@ -1,4 +1,4 @@
-"""A local Spark session that is quiet and whose workers find their Python and their kernels."""
+"""A local Spark session that is quiet and whose workers find Python and compiled kernels."""
 
 from __future__ import annotations
 
@@ -15,25 +15,24 @@ from tocsin.spark.kernels import compile_kernels
 def session(
     name: str = "tocsin", cores: int | str = "*", config: dict[str, Any] | None = None
 ) -> SparkSession:
-    """Return a Spark session for matching: the running one as it is, or a new local one.
+    """Return a Spark session for matching: the active one unchanged, or a new local one.
 
-    In a new one workers run this Python, times are UTC, the console is quiet, and kernels are
-    compiled before the first worker asks. `config` adds to, or overrides, what is set here.
+    In a new session, workers run this Python, times are UTC, the console is quiet, and kernels are
+    compiled in advance. `config` adds to these settings or overrides them.
 
-    Where `SPARK_REMOTE` (or `spark.remote` in `config`) names a Spark Connect server, the
-    session is one of that server's. Its master is its own, so `cores` says nothing there, and
-    only settings of the session are made.
+    If `SPARK_REMOTE` (or `spark.remote` in `config`) names a Spark Connect server, the new session
+    is on that server. `cores` is then ignored, and only session settings are applied.
     """
     try:
         return SparkSession.active()
     except PySparkRuntimeError:
-        pass  # none is running
+        pass  # there is no active session
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     settings = {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.shuffle.partitions": "4",
-        # Kernels like whole batches; 10,000 rows, the default, leave a third of the speed unused.
+        # Kernels are fastest on large batches; 10,000 rows, the default, cost a third of the speed.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "50000",
     }
     builder = SparkSession.builder

@@ -1,20 +1,20 @@
-"""What runs in Spark's workers: open the rules once, match batch after batch.
+"""The code that runs in Spark's workers: open the rules once, and match batch after batch.
 
-In a stream the rules of a store are live. A worker knows its query and its micro-batch;
-the first task of a batch writes the version it finds into a log in the store, put-if-absent,
-and all others, and every repetition of the batch, read it there. So a batch sees one
-version, a repeated batch the same one, and Spark's own sinks stay exactly once.
+In a stream, the rules of a store are live. A worker knows its query and its micro-batch. The first
+task of a micro-batch writes the current version to a log in the store, unless the log has one
+already; all other tasks, and repetitions of the micro-batch, read it from there. So a micro-batch
+uses one version, a repeated one uses the same version, and Spark's sinks remain exactly-once.
 
-Rules that are live may test attributes that the stream has no column for. These are null there, and
-reported once: a rule must not stop a stream, and removing it would not help, since the batch that
-failed is pinned to the version that has it.
+Live rules may test attributes that the stream has no column for. Their value is null, and each is
+reported once. A rule must not stop a stream: removing the rule would not help, because the failed
+micro-batch is pinned to the version that has it.
 
-A worker matches on one thread, whatever TOCSIN_THREADS says: Spark runs as many workers as it was
-given cores.
+A worker matches on one thread, whatever TOCSIN_THREADS is, because Spark starts as many workers as
+it has cores.
 
-The result's columns have the types that were planned. A later version may have others: they are
-cast where nothing is lost, and otherwise an error says what to do; Spark itself would fail without
-naming the cause.
+The columns of the result have the planned types. A later version of the rules may have other types.
+They are cast if no value changes; otherwise an error tells what to do. Spark itself would fail
+without naming the cause.
 """
 
 from __future__ import annotations
@@ -37,7 +37,6 @@ from pyspark.sql.pandas.types import from_arrow_type
 from tocsin.engine.store_folder import StoreFolder
 from tocsin.engine.version import Version
 from tocsin.errors import StoreError
-from tocsin.model.arrow import decode
 from tocsin.model.events import is_sparse
 from tocsin.model.matches import Matches
 
@@ -46,45 +45,45 @@ class RuleSource(NamedTuple):
     """Where a worker finds the rules."""
 
     path: str
-    version: int | None  # None: live, as the log of the store says
-    archive: bool  # whether `path` is the name of an archive that came with the job
+    version: int | None  # None: live, the version in the store's log
+    archive: bool  # whether `path` is the name of an archive that was sent with the job
 
 
 class MatchOptions(NamedTuple):
-    """What is asked of each batch, and what its result was planned to be."""
+    """The options of `match`, and the planned types of the result."""
 
     how: str
     k: int | None
-    columns: list[str]  # the batch's, by position; the first `kept` are kept
-    kept: int
-    hidden: list[str]  # of the columns those that are no attributes
+    columns: list[str]  # of a batch, by position
+    kept: int  # the number of columns to keep; they come first
+    hidden: list[str]  # columns that are not attributes
     output: str
     weights: str | dict[str, float] | None
-    id_type: pa.DataType  # int64 or text
-    payload: pa.Schema  # in the types that Spark takes
+    id_type: pa.DataType  # int64 or string
+    payload: pa.Schema  # in Spark's types
     rules_version: bool
 
 
-def self_contained(job: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return the same job for workers that may lack Tocsin: there it says what to do.
+def make_self_contained(job: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return the same job, with a helpful error for workers that lack Tocsin.
 
-    A function of a module travels by its name, so a worker without the module fails while Spark
-    unpacks the function, with `No module named 'tocsin'`. A function that was made inside another
-    one travels with its code; its module's names are not there, so it imports what it uses.
+    A module's function is pickled by name, so a worker without the module fails while Spark
+    unpickles it, with `No module named 'tocsin'`. A nested function is pickled with its code. It
+    cannot use the names of its module, so it imports what it needs.
     """
-    carried, caller = pickle.dumps(job), sys.executable
+    pickled, caller = pickle.dumps(job), sys.executable
 
     def run(batches: Any) -> Any:
         import pickle
         import sys
 
         try:
-            job = pickle.loads(carried)
+            job = pickle.loads(pickled)
         except (ImportError, AttributeError) as error:
             raise ImportError(
                 f"Spark's workers run {sys.executable}, which cannot load tocsin: {error}. Before "
                 "Spark starts, set PYSPARK_PYTHON to a Python that has the same version of tocsin "
-                f"as the caller, which runs {caller} (tocsin.spark.session does that)"
+                f"as the caller, which runs {caller} (tocsin.spark.session does so)"
             ) from None
         return job(batches)
 
@@ -96,32 +95,32 @@ def match_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the result of each batch."""
     for batch in batches:
-        current = _in_force(source)
-        rules = _opened(current)
-        # Spark binds by position; the names are the events' own.
+        current = _resolve_version(source)
+        rules = _open_rules(current)
+        # Spark binds by position; here columns get their names back.
         events = pa.RecordBatch.from_arrays(batch.columns, options.columns)
         attributes = events.drop_columns(options.hidden)
         if source.version is None:
-            attributes = _with_all_attributes(rules, attributes, source)
-        yield _result(rules, current, options, events, attributes)
+            attributes = _add_missing_attributes(rules, attributes, source)
+        yield _build_result(rules, current, options, events, attributes)
 
 
-# ------------------------------------------------------------ which rules
+# ------------------------------------------------------------ rules
 
 
-def _opened(source: RuleSource) -> Version:
-    """Map the rules, once in the life of a worker process; checked when they were sent."""
-    # A store may have been deleted and made anew at the same path: its version is another file.
-    made = None
+def _open_rules(source: RuleSource) -> Version:
+    """Return the rules, which are mapped into memory once per worker process."""
+    # The stamp tells apart a store and another one created later at the same path.
+    stamp = None
     if not source.archive and source.version is not None:
-        made = StoreFolder(source.path).stamp(source.version)
-    return _mapped(source, made)
+        stamp = StoreFolder(source.path).stamp(source.version)
+    return _map_rules(source, stamp)
 
 
 @functools.lru_cache(maxsize=4)
-def _mapped(source: RuleSource, made: tuple[int, int] | None) -> Version:
+def _map_rules(source: RuleSource, stamp: tuple[int, int] | None) -> Version:
     if source.archive:
-        return _unpacked(source)
+        return _map_archive(source)
     try:
         return StoreFolder(source.path).open(source.version, verify=False)[0]
     except StoreError as error:
@@ -131,40 +130,40 @@ def _mapped(source: RuleSource, made: tuple[int, int] | None) -> Version:
         raise
 
 
-def _unpacked(source: RuleSource) -> Version:
+def _map_archive(source: RuleSource) -> Version:
     """Map the rules of an archive that Spark has fetched and unpacked for this task.
 
-    On Classic it lies in the root of Spark's files, on Connect in the folder of the session
-    below that. There a worker of a batch query is told the session's folder as its root, but
-    one of a streaming query the root of all (seen in Spark 4.3), so it has to look around. A
-    name is given once, so whichever folder has it has the same rules; only another session's
-    may still be in the middle of unpacking.
+    On Classic, the archive is in the root of Spark's files; on Connect, it is in the session's
+    folder below the root. On Connect, the root that Spark reports is the session's folder in a
+    batch query, but the root of all sessions in a streaming query (seen in Spark 4.3), so both are
+    searched. Names of archives are unique, so all folders with the name have the same rules. Only
+    the folder of another session may not be completely unpacked yet.
     """
-    from pyspark import SparkFiles  # which a client without Spark itself does not have
+    from pyspark import SparkFiles  # missing in a client without Spark itself
 
     root = Path(SparkFiles.getRootDirectory())
-    trouble = StoreError(f"the rules, sent as archive {source.path}, did not arrive in {root}")
+    last_error = StoreError(f"the rules, sent as archive {source.path}, did not arrive in {root}")
     for folder in [root / source.path, *root.glob(f"*/{source.path}")]:
         if folder.is_dir():
             try:
                 return StoreFolder(folder).open(source.version, verify=False)[0]
             except StoreError as error:
-                trouble = error
-    raise trouble
+                last_error = error
+    raise last_error
 
 
-def _in_force(source: RuleSource) -> RuleSource:
-    """Return a source with the version of this micro-batch, if it is live."""
+def _resolve_version(source: RuleSource) -> RuleSource:
+    """Return a source with the version of this micro-batch if it is live."""
     if source.version is not None:
         return source
     query, batch = _micro_batch()
     if not query or not batch:
-        raise StoreError("live rules need a streaming query, and this task belongs to none")
+        raise StoreError("live rules need a streaming query, but this task belongs to none")
     return source._replace(version=StoreFolder(source.path).pin(query, batch))
 
 
 def _micro_batch() -> tuple[str | None, str | None]:
-    """Return the streaming query and the micro-batch that this task belongs to."""
+    """Return the ids of this task's streaming query and micro-batch."""
     context = TaskContext.get()
     if context is None:
         return None, None
@@ -174,15 +173,15 @@ def _micro_batch() -> tuple[str | None, str | None]:
     )
 
 
-# ------------------------------------------------------------ match
+# ------------------------------------------------------------ matching
 
 
-def _with_all_attributes(
+def _add_missing_attributes(
     rules: Version, events: pa.RecordBatch, source: RuleSource
 ) -> pa.RecordBatch:
-    """Return events that have a column for each attribute that is tested, null where they had none.
+    """Return events with null columns for tested attributes that they lack.
 
-    Where there are maps of sparse attributes, they may be in these, and are null otherwise.
+    If there are maps of sparse attributes, the attributes may be in these.
     """
     known = {name.lower() for name in events.column_names}
     missing = [name for name in rules.tested() if name.lower() not in known]
@@ -195,18 +194,18 @@ def _with_all_attributes(
 
 @functools.lru_cache(maxsize=64)
 def _report_missing(path: str, query: str | None, missing: tuple[str, ...]) -> None:
-    """Log what a stream lacks: once in its life, whatever worker comes first."""
+    """Log columns that a stream lacks, once per stream for all workers."""
     for name in StoreFolder(path).log.report_missing(query or "none", list(missing)):
         logging.getLogger("tocsin").warning(
-            "stream %s has no column %r, which a rule of %s tests: it is null there. If the events "
-            "have such a column, restart the query, so that it is planned with it",
+            "stream %s has no column %r, which a rule of %s tests: it is always null. If the "
+            "events have such a column, restart the query, so that it is planned with it",
             query,
             name,
             path,
         )
 
 
-def _result(
+def _build_result(
     rules: Version,
     source: RuleSource,
     options: MatchOptions,
@@ -218,23 +217,24 @@ def _result(
         added = {"matches": pa.array(rules.count(attributes, threads=1))}
     else:
         if options.how == "top":
-            weights = options.weights
-            own = events.column(weights) if isinstance(weights, str) else weights
-            found = rules.top(attributes, options.k or 1, weights=own, threads=1)
+            weights: Any = options.weights
+            if isinstance(weights, str):
+                weights = events.column(weights)
+            matches = rules.top(attributes, options.k or 1, weights=weights, threads=1)
         else:
-            found = rules.match(attributes, threads=1)
-        added = {"rule": _ids(rules, found, source, options.id_type)}
-        if found.scores is not None:
-            added["score"] = pa.array(found.scores)
+            matches = rules.match(attributes, threads=1)
+        added = {"rule": _cast_ids(rules, matches, source, options.id_type)}
+        if matches.scores is not None:
+            added["score"] = pa.array(matches.scores)
         if options.output == "lists":
-            added = {f"{n}s": _lists(found.offsets, values) for n, values in added.items()}
+            added = {f"{n}s": _to_lists(matches.offsets, values) for n, values in added.items()}
         else:
-            rows = found.events
-            added |= _payload(rules, found, source, options.payload)
+            rows = matches.events
+            added |= _cast_payload(rules, matches, source, options.payload)
     columns = events.columns[: options.kept]
     if rows is not None:
-        places = pa.array(rows)
-        columns = [column.take(places) for column in columns]
+        positions = pa.array(rows)
+        columns = [column.take(positions) for column in columns]
     if options.rules_version:
         count = events.num_rows if rows is None else len(rows)
         added["rules_version"] = pa.array(np.full(count, source.version, np.int64))
@@ -242,58 +242,64 @@ def _result(
     return pa.RecordBatch.from_arrays([*columns, *added.values()], names)
 
 
-def _lists(offsets: np.ndarray, values: pa.Array) -> pa.Array:
+def _to_lists(offsets: np.ndarray, values: pa.Array) -> pa.Array:
     element = pa.field("element", values.type, nullable=False)
     return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, pa.list_(element))
 
 
-# ------------------------------------------------------------ as planned
+# ------------------------------------------------------------ planned types
 
 
-def _ids(rules: Version, found: Matches, source: RuleSource, planned: pa.DataType) -> pa.Array:
-    """Return the ids; integers become texts where texts were planned."""
-    ids = found.ids()
-    # Without rules the type of the ids is unknown.
+def _cast_ids(
+    rules: Version, matches: Matches, source: RuleSource, planned: pa.DataType
+) -> pa.Array:
+    """Return the ids in the planned type; integers may become strings."""
+    ids = matches.ids()
+    # If there are no rules, the type of the ids is unknown.
     if len(rules) and t.is_integer(planned) and not t.is_integer(ids.type):
-        raise _unplanned(source, "the rules' ids are texts, but the query was planned for integers")
+        message = "the rules' ids are strings, but the query was planned for integers"
+        raise _planning_error(source, message)
     return ids.cast(planned)
 
 
-def _payload(
-    rules: Version, found: Matches, source: RuleSource, planned: pa.Schema
+def _cast_payload(
+    rules: Version, matches: Matches, source: RuleSource, planned: pa.Schema
 ) -> dict[str, pa.Array]:
-    """Return the planned columns of the payload, null where the rules have no such column."""
+    """Return the planned payload columns; columns that the rules lack are null."""
     known = rules.payload_schema
-    carried = found.payload(pa.schema([known.field(n) for n in planned.names if n in known.names]))
+    schema = pa.schema([known.field(name) for name in planned.names if name in known.names])
+    payload = matches.payload(schema)
     return {
-        field.name: _cast(decode(carried.column(field.name)), field, source)
-        if field.name in carried.column_names
-        else pa.nulls(len(found), field.type)
+        field.name: _cast(decode(payload.column(field.name)), field, source)
+        if field.name in payload.column_names
+        else pa.nulls(len(matches), field.type)
         for field in planned
     }
 
 
 def _cast(column: pa.Array, planned: pa.Field, source: RuleSource) -> pa.Array:
-    """Return a column in the planned type; raise if its values change thereby."""
-    given, wanted = _spark_type(column.type), _spark_type(planned.type)
-    what = f"payload column {planned.name!r} is {given}, but the query was planned for {wanted}"
-    numeric = _is_numeric(column.type) and _is_numeric(planned.type)
-    if given != wanted and not numeric and not t.is_null(column.type):
-        raise _unplanned(source, what)
+    """Return a column in the planned type; raise if a value would change."""
+    actual, expected = _spark_type(column.type), _spark_type(planned.type)
+    message = (
+        f"payload column {planned.name!r} is {actual}, but the query was planned for {expected}"
+    )
+    is_numeric = _is_numeric(column.type) and _is_numeric(planned.type)
+    if actual != expected and not is_numeric and not t.is_null(column.type):
+        raise _planning_error(source, message)
     try:
-        # What is not a whole microsecond is dropped, as Spark does.
+        # Like Spark, truncate times to microseconds.
         options = pc.CastOptions(planned.type, allow_time_truncate=True)
         cast = column.cast(options=options)
-        if numeric and not _same_numbers(column, cast.cast(column.type)):
+        if is_numeric and not _has_same_numbers(column, cast.cast(column.type)):
             raise pa.ArrowInvalid("some values have no equal of that type")
     except pa.ArrowInvalid as error:
-        raise _unplanned(source, f"{what}, and {error}") from None
+        raise _planning_error(source, f"{message}, and {error}") from None
     return cast
 
 
-def _same_numbers(a: pa.Array, b: pa.Array) -> bool:
-    same = pc.or_(pc.equal(a, b), pc.not_equal(a, a))  # NaN is not itself
-    return pc.all(same).as_py() is not False
+def _has_same_numbers(a: pa.Array, b: pa.Array) -> bool:
+    is_same = pc.or_(pc.equal(a, b), pc.not_equal(a, a))  # NaN is not equal to itself
+    return pc.all(is_same).as_py() is not False
 
 
 def _is_numeric(type_: pa.DataType) -> bool:
@@ -301,20 +307,20 @@ def _is_numeric(type_: pa.DataType) -> bool:
 
 
 def _spark_type(type_: pa.DataType) -> str:
-    """Return the name of Spark's type for a type of Arrow's, which is its own if Spark has none."""
+    """Return the name of Spark's type for an Arrow type; Arrow's own name if there is none."""
     try:
         return from_arrow_type(type_, prefer_timestamp_ntz=True).simpleString()
     except (TypeError, ValueError):
         return str(type_)
 
 
-def _unplanned(source: RuleSource, what: str) -> StoreError:
-    """Return the error for a version whose columns do not fit those that were planned."""
+def _planning_error(source: RuleSource, message: str) -> StoreError:
+    """Return the error for a version whose types do not fit the planned ones."""
     advice = "restart the query, so that it is planned with the current version"
     query, batch = _micro_batch()
     if query and batch:
         advice += f"; {_unpin_advice(source, query, batch)}"
-    return StoreError(f"{source.path}, version {source.version}: {what}; {advice}")
+    return StoreError(f"{source.path}, version {source.version}: {message}; {advice}")
 
 
 def _unpin_advice(source: RuleSource, query: str, batch: str) -> str:

@@ -1,1 +1,1 @@
-"""`tocsin demo`: a seeded city, its rules and its traffic, in a minute on Spark."""
+"""`tocsin demo`: generate a city, its rules and its traffic, and match them on Spark."""

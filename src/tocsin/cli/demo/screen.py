@@ -1,7 +1,7 @@
-"""What the demo shows while it runs and when it is done.
+"""The output of the demo.
 
-On a terminal: a live panel, redrawn after each micro-batch. Elsewhere: a few plain lines,
-no colours, no control characters, always the same width.
+On a terminal it is a live panel, redrawn after each micro-batch. Otherwise it is a few plain lines
+of a fixed width, without colours and control characters.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _PLAIN_WIDTH = 96
 
 
 class Screen:
-    """Tells the story of a run: steps, micro-batches, the change, the summary."""
+    """Shows a run: steps, micro-batches, the change and the summary."""
 
     def __init__(self, console: Console, events: int, rules: list[fences.Fence]):
         self.console = console
         self.events = events
-        self.says = {f.id: f.says for f in rules}
+        self.descriptions = {f.id: f.description for f in rules}
         self.batches: list[Batch] = []
         self.change: Change | None = None
         self.counts: Counter[str] = Counter()
@@ -41,47 +41,50 @@ class Screen:
         self._live: Live | None = None
 
     @contextmanager
-    def step(self, words: str) -> Iterator[None]:
-        """Say what is being done, and how long it took."""
-        began = time.perf_counter()
+    def step(self, name: str) -> Iterator[None]:
+        """Show a step while it runs, and then how long it took."""
+        start = time.perf_counter()
         if self.console.is_terminal:
-            with self.console.status(f"{words} ..."):
+            with self.console.status(f"{name} ..."):
                 yield
         else:
             yield
-        self.line(f"{words}: {time.perf_counter() - began:.1f} s")
+        self.line(f"{name}: {time.perf_counter() - start:.1f} s")
 
-    def line(self, words: str) -> None:
-        """Print a line as it is."""
-        self.console.print(words, markup=False, highlight=False, soft_wrap=True)
+    def line(self, text: str) -> None:
+        """Print a line without markup."""
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     @contextmanager
     def live(self) -> Iterator[None]:
-        """Show the panel while the stream runs, where there is a terminal to show it on."""
+        """Show the panel while the stream runs, if there is a terminal."""
         if not self.console.is_terminal:
             yield
             return
         with Live(self._panel(), console=self.console, refresh_per_second=8) as self._live:
             yield
 
-    def show(self, moment: Batch | Change) -> None:
-        """Take in what happened and show it."""
-        if isinstance(moment, Change):
-            self.change = moment
-            self.says[fences.ALARM] = f"first speeding, then {fences.after().says}"
+    def show(self, report: Batch | Change) -> None:
+        """Record and show a micro-batch or the change."""
+        if isinstance(report, Change):
+            self.change = report
+            description = fences.alarm_after().description
+            self.descriptions[fences.ALARM] = f"first speeding, then {description}"
             if self.console.is_terminal:
                 self.console.bell()
             else:
-                self.line(self._news(moment).strip())
+                self.line(self._describe_change(report).strip())
         else:
-            self.batches.append(moment)
-            for entry in pc.value_counts(moment.matches["rule"]).to_pylist():
+            self.batches.append(report)
+            for entry in pc.value_counts(report.matches["rule"]).to_pylist():
                 self.counts[entry["values"]] += entry["counts"]
-            alarms = pc.sum(pc.equal(moment.matches["rule"], fences.ALARM)).as_py() or 0
+            alarms = pc.sum(pc.equal(report.matches["rule"], fences.ALARM)).as_py() or 0
             self.alarms.append(alarms)
             if not self.console.is_terminal and len(self.batches) % 5 == 0:
                 done = sum(b.events for b in self.batches)
-                self.line(f"  {done:,} of {self.events:,} events, {self._matches():,} matches")
+                self.line(
+                    f"  {done:,} of {self.events:,} events, {self._count_matches():,} matches"
+                )
         if self._live:
             self._live.update(self._panel())
 
@@ -100,98 +103,104 @@ class Screen:
             ProgressBar(total=self.events, completed=done),
             f"{done:,} / {self.events:,} events",
             Text(rate, style="cyan"),
-            Text(f"{self._matches():,} matches", style="green"),
+            Text(f"{self._count_matches():,} matches", style="green"),
             Text(f"rules version {version}", style="bold red" if self.change else "bold"),
         )
         top = max([*self.alarms, 1])
         bars = "".join(_BARS[round(n / top * 7)] for n in self.alarms)
-        half = self.change.after if self.change else len(bars)
+        middle = self.change.after if self.change else len(bars)
         alarm = Text.assemble(
-            (f"{fences.ALARM} ", "bold"), (bars[:half], "yellow"), (bars[half:], "bold red"),
-            f" {sum(self.alarms):,} hits: {self.says[fences.ALARM]}",
+            (f"{fences.ALARM} ", "bold"), (bars[:middle], "yellow"), (bars[middle:], "bold red"),
+            f" {sum(self.alarms):,} matches: {self.descriptions[fences.ALARM]}",
         )  # fmt: skip
-        news = Text(self._news(self.change), style="bold white on red") if self.change else Text()
+        news = Text()
+        if self.change:
+            news = Text(self._describe_change(self.change), style="bold white on red")
         colour = "red" if self.change else "blue"
-        body = Group(head, Text(), alarm, news, Text(), self._busiest(7))
+        body = Group(head, Text(), alarm, news, Text(), self._busiest_rules(7))
         return Panel(body, title="tocsin demo", border_style=colour, padding=(1, 2))
 
-    def _news(self, change: Change) -> str:
+    def _describe_change(self, change: Change) -> str:
         return (
-            f" 8:00, the gasworks burn. {fences.ALARM} is replaced as the stream runs: "
+            f" 8:00: fire at the gasworks. {fences.ALARM} is replaced while the stream runs: "
             f"version {change.version}, {change.seconds * 1000:.0f} ms "
         )
 
-    def _matches(self) -> int:
+    def _count_matches(self) -> int:
         return sum(len(b.matches) for b in self.batches)
 
     # ------------------------------------------------------------ summary
 
-    def _busiest(self, n: int) -> Table:
+    def _busiest_rules(self, n: int) -> Table:
         table = Table(box=box.SIMPLE_HEAD, title="The busiest rules", title_justify="left")
         table.add_column("rule", no_wrap=True, min_width=24)
-        table.add_column("says", no_wrap=True, min_width=44)
-        table.add_column("hits", justify="right", min_width=8)
-        for id_, hits in self.counts.most_common(n):
+        table.add_column("description", no_wrap=True, min_width=44)
+        table.add_column("matches", justify="right", min_width=8)
+        for id_, count in self.counts.most_common(n):
             style = "bold red" if id_ == fences.ALARM and self.change else None
-            table.add_row(id_, self.says[id_], f"{hits:,}", style=style)
+            table.add_row(id_, self.descriptions[id_], f"{count:,}", style=style)
         return table
 
-    def _effect(self) -> Table:
+    def _change_table(self) -> Table:
         assert self.change is not None
         table = Table(
             box=box.SIMPLE_HEAD,
-            title=f"The change: hits of {fences.ALARM} by micro-batch",
+            title=f"The change: matches of {fences.ALARM} by micro-batch",
             title_justify="left",
         )
-        for name in ("micro-batch", "events", "rules_version", "hits"):
+        for name in ("micro-batch", "events", "rules_version", "matches"):
             table.add_column(name, justify="right", no_wrap=True)
-        table.add_column("the rule then said", no_wrap=True)
-        said = {False: fences.before().says, True: fences.after().says}
+        table.add_column("the rule at that time", no_wrap=True)
         middle = self.change.after
         for number in range(max(0, middle - 3), min(len(self.batches), middle + 3)):
-            batch, hits = self.batches[number], self.alarms[number]
-            # The column as the sink wrote it, not what we meant to happen.
-            seen = pc.unique(batch.matches["rules_version"]).to_pylist()
-            later = batch.version >= self.change.version
+            batch = self.batches[number]
+            # The versions that the sink wrote, not the expected ones.
+            versions = pc.unique(batch.matches["rules_version"]).to_pylist()
+            is_after = batch.version >= self.change.version
+            rule = fences.alarm_after() if is_after else fences.alarm_before()
             table.add_row(
-                str(number), f"{batch.events:,}", ", ".join(map(str, seen)), f"{hits:,}",
-                said[later], style="bold red" if later and self.console.is_terminal else None,
+                str(number), f"{batch.events:,}", ", ".join(map(str, versions)),
+                f"{self.alarms[number]:,}", rule.description,
+                style="bold red" if is_after and self.console.is_terminal else None,
             )  # fmt: skip
         return table
 
-    def summary(self, verdict: Verdict) -> None:
-        """Print the tables, the speed and the check."""
+    def print_summary(self, verdict: Verdict) -> None:
+        """Print the tables, the speed and the result of the check."""
         assert self.change is not None
-        early = sum(h for b, h in zip(self.batches, self.alarms) if b.version < self.change.version)
+        early = sum(n for b, n in zip(self.batches, self.alarms) if b.version < self.change.version)
         self.console.print()
-        self.console.print(self._effect())
-        self.line(f"  in all {early:,} hits before, {sum(self.alarms) - early:,} after")
+        self.console.print(self._change_table())
+        self.line(f"  in total {early:,} matches before, {sum(self.alarms) - early:,} after")
         self.console.print()
-        self.console.print(self._busiest(10))
+        self.console.print(self._busiest_rules(10))
         first, rest = self.batches[0], self.batches[1:]
         steady = sum(b.events for b in rest) / sum(b.seconds for b in rest)
         median = sorted(b.seconds for b in rest)[len(rest) // 2]
-        rang = len(self.counts)
-        self.line(f"{self.events:,} events, {self._matches():,} matches, {rang:,} rules rang")
+        matched = len(self.counts)
+        self.line(
+            f"{self.events:,} events, {self._count_matches():,} matches, {matched:,} rules matched"
+        )
         self.line(
             f"warm-up: the first micro-batch took {first.seconds:.1f} s "
-            "(Spark compiles its plan, Python workers start)"
+            "(Spark compiles its plan and starts Python workers)"
         )
         self.line(
             f"then: {steady:,.0f} events/s, {len(rest)} micro-batches of {median:.2f} s (median)"
         )
-        # Medians on a busy machine: 0.6 to 0.8 s for 100 events, 0.4 to 1.1 s for 15,000.
-        self.line("      (a small micro-batch is mostly Spark's own work: try --events 2000000)")
-        if verdict.equal:
+        # Measured with this demo on a busy machine: 0.6 to 0.8 s for a micro-batch of 100 events,
+        # 0.4 to 1.1 s for one of 15,000 events.
+        self.line("      (small micro-batches are mostly Spark's overhead: try --events 2000000)")
+        if verdict.is_equal:
             self.line(
-                f"checked: {verdict.matches:,} matches equal, recomputed without Spark in "
-                f"{verdict.seconds:.1f} s"
+                f"checked: {verdict.matches:,} matches are equal to those without Spark "
+                f"({verdict.seconds:.1f} s)"
             )
 
 
-def console() -> Console:
-    """Return a console for standard output: as wide as the terminal, or plain."""
-    made = Console()
-    if made.is_terminal:
-        return made
+def open_console() -> Console:
+    """Return a console for stdout: as wide as the terminal, or plain."""
+    console = Console()
+    if console.is_terminal:
+        return console
     return Console(width=_PLAIN_WIDTH, color_system=None, highlight=False)

@@ -1,9 +1,8 @@
-"""The demo's stream: files of events through Spark into Parquet, with a rule changed half-way.
+"""The demo's stream: Spark matches files of events, and a rule is replaced halfway.
 
-The change must be seen, and seen at the same place in every run. So the first half of the
-files is fed and waited for; then, with the query running, the rule is replaced in the store;
-then the second half is fed. Nothing else is arranged: which version a micro-batch used is
-read from what Spark's file sink wrote.
+The change takes effect at the same event in every run: the first half of the files is processed,
+then the rule is replaced in the store while the query runs, and then the second half is added. The
+version that a micro-batch used is read from the output of Spark's file sink.
 """
 
 from __future__ import annotations
@@ -32,71 +31,71 @@ KEPT = ["ping", "vehicle", "hour", "x", "y", "speed", "kind"]
 
 
 class Batch(NamedTuple):
-    """One micro-batch, as Spark reports it and as its sink wrote it."""
+    """A micro-batch, as reported by Spark and written by its sink."""
 
     number: int
     events: int
     seconds: float  # from Spark's trigger to its commit
-    version: int  # that the store's log has for it
+    version: int  # from the store's log
     matches: pa.Table  # the kept columns, rule, family, rules_version
 
 
 class Change(NamedTuple):
-    """The moment at which the rule was replaced."""
+    """The replacement of the rule."""
 
-    version: int  # the one that this published
-    seconds: float  # that it took
-    after: int  # micro-batches that were done by then
+    version: int  # the published version
+    seconds: float  # time to publish it
+    after: int  # number of micro-batches before it
 
 
 class Verdict(NamedTuple):
-    """What a second, independent computation found."""
+    """The result of the check."""
 
     matches: int
-    equal: bool
+    is_equal: bool
     seconds: float
 
 
 def publish(path: Path, rules: list[fences.Fence]) -> RuleStore:
-    """Make the rule store of the city."""
+    """Create a rule store with the rules of the city."""
     store = RuleStore.create(path, SCHEMA)
-    store.add_many(fences.table(rules))
+    store.add_many(fences.to_table(rules))
     return store
 
 
-def play(
+def run(
     spark: Any, folder: Path, store: RuleStore, parts: list[pa.Table]
 ) -> Iterator[Batch | Change]:
-    """Run the stream and yield what happens, as it happens: micro-batches, and the change.
+    """Run the stream; yield each micro-batch when it is done, and the change.
 
     `parts` are the events of each micro-batch.
     """
     inbox = folder / "events"
     inbox.mkdir()
     reader = spark.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
-    found = tocsin.spark.match(
+    matches = tocsin.spark.match(
         reader.parquet(str(inbox)), store.path, keep=KEPT, payload=["family"], rules_version=True
     )
     query = (
-        found.writeStream.format("parquet")
+        matches.writeStream.format("parquet")
         .option("checkpointLocation", str(folder / "checkpoint"))
         .option("path", str(folder / "matches"))
         .trigger(processingTime="0 seconds")
         .start()
     )
     try:
-        middle = half(parts)
+        middle = change_batch(parts)
         for number in range(middle):
-            _feed(inbox, number, parts[number])
-        yield from _batches(query, folder, store, range(middle))
-        began = time.perf_counter()
-        alarm = fences.after()
-        payload = {"family": alarm.family, "says": alarm.says}
+            _add_file(inbox, number, parts[number])
+        yield from _wait_for_batches(query, folder, store, range(middle))
+        start = time.perf_counter()
+        alarm = fences.alarm_after()
+        payload = {"family": alarm.family, "description": alarm.description}
         version = store.replace(alarm.id, alarm.where, payload=payload)
-        yield Change(version, time.perf_counter() - began, middle)
+        yield Change(version, time.perf_counter() - start, middle)
         for number in range(middle, len(parts)):
-            _feed(inbox, number, parts[number])
-        yield from _batches(query, folder, store, range(middle, len(parts)))
+            _add_file(inbox, number, parts[number])
+        yield from _wait_for_batches(query, folder, store, range(middle, len(parts)))
     finally:
         query.stop()
 
@@ -107,86 +106,88 @@ def split(events: pa.Table, batches: int) -> list[pa.Table]:
     return [events.slice(a, b - a) for a, b in itertools.pairwise(ends)]
 
 
-def half(parts: list[pa.Table]) -> int:
+def change_batch(parts: list[pa.Table]) -> int:
     """Return the number of the first micro-batch after the change."""
     return len(parts) // 2
 
 
 def check(store: RuleStore, parts: list[pa.Table], batches: list[Batch]) -> Verdict:
-    """Match all events again, in this process and without Spark, at the versions recorded.
+    """Match all events again, in this process without Spark, with the recorded versions.
 
-    Equal means: every micro-batch has exactly these pairs of ping and rule, none twice, and
-    every row bears the version that the store's log has for its micro-batch.
+    The results are equal if every micro-batch has the same pairs of ping and rule, none twice, and
+    every row has the version that the store's log has for its micro-batch.
     """
-    began = time.perf_counter()
-    equal, matches = len(parts) == len(batches), 0
+    start = time.perf_counter()
+    is_equal, matches = len(parts) == len(batches), 0
     rules = {version: store.rules(version) for version in {b.version for b in batches}}
     for part, batch in zip(parts, batches):
         pairs = rules[batch.version].match(part).to_arrow()
         expected = pa.table({"ping": part["ping"].take(pairs["event"]), "rule": pairs["rule"]})
         written = batch.matches
         versions = pc.unique(written["rules_version"]).to_pylist()
-        equal &= versions in ([batch.version], [])
-        equal &= _in_order(expected).equals(_in_order(written.select(["ping", "rule"])))
+        is_equal &= versions in ([batch.version], [])
+        is_equal &= _sort(expected).equals(_sort(written.select(["ping", "rule"])))
         matches += len(written)
-    return Verdict(matches, equal, time.perf_counter() - began)
+    return Verdict(matches, is_equal, time.perf_counter() - start)
 
 
-def _in_order(pairs: pa.Table) -> pa.Table:
+def _sort(pairs: pa.Table) -> pa.Table:
     pairs = pa.table({"ping": pairs["ping"], "rule": pairs["rule"].cast(pa.string())})
     return pairs.sort_by([("ping", "ascending"), ("rule", "ascending")]).combine_chunks()
 
 
-def _feed(inbox: Path, number: int, events: pa.Table) -> None:
-    """Put a file where Spark looks for them, complete when it appears, and later than the last."""
+def _add_file(inbox: Path, number: int, events: pa.Table) -> None:
+    """Add a file for Spark; it is complete when it appears, and newer than the files before."""
     hidden = inbox / f".{number:03d}"
     pq.write_table(events, hidden)
-    moment = time.time() - 3600 + number  # Spark takes the oldest first, to the millisecond
-    os.utime(hidden, (moment, moment))
+    modified = time.time() - 3600 + number  # Spark reads the oldest file first
+    os.utime(hidden, (modified, modified))
     hidden.rename(inbox / f"{number:03d}.parquet")
 
 
-def _batches(query: Any, folder: Path, store: RuleStore, numbers: range) -> Iterator[Batch]:
-    """Yield these micro-batches as Spark reports them done."""
-    folder_of_rules = StoreFolder(store.path)
+def _wait_for_batches(
+    query: Any, folder: Path, store: RuleStore, numbers: range
+) -> Iterator[Batch]:
+    """Yield micro-batches when Spark reports that they are done."""
+    store_folder = StoreFolder(store.path)
     for number in numbers:
-        report = _report(query, number)
-        written = [pq.read_table(path) for path in _committed(folder / "matches", number)]
+        report = _wait_for_report(query, number)
+        written = [pq.read_table(path) for path in _committed_files(folder / "matches", number)]
         yield Batch(
             number,
             report["numInputRows"],
             report["durationMs"]["triggerExecution"] / 1000,
-            folder_of_rules.pin(str(query.id), str(number)),
+            store_folder.pin(str(query.id), str(number)),
             pa.concat_tables(written),
         )
 
 
-def _report(query: Any, number: int) -> dict[str, Any]:
-    """Wait for Spark's report of a micro-batch."""
+def _wait_for_report(query: Any, number: int) -> dict[str, Any]:
+    """Wait for Spark's report about a micro-batch and return it."""
     while True:
-        active = query.isActive
+        is_active = query.isActive
         for progress in query.recentProgress:
             report = json.loads(progress.json)
             if report["batchId"] == number and report["numInputRows"]:
                 return report
-        if not active:
-            raise query.exception() or RuntimeError("the stream was stopped from outside")
+        if not is_active:
+            raise query.exception() or RuntimeError("the stream was stopped externally")
         time.sleep(0.05)
 
 
-def _committed(sink: Path, number: int) -> list[Path]:
-    """Return the files that Spark's sink committed in a micro-batch, as its own log lists them.
+def _committed_files(sink: Path, number: int) -> list[Path]:
+    """Return the files that Spark's sink committed in a micro-batch, according to its log.
 
-    What merely lies in the folder may be half written. Every tenth entry of the log repeats
-    all earlier ones, so only what no earlier entry lists is this micro-batch's.
+    Other files in the folder may be incomplete. Every tenth entry of the log repeats all earlier
+    ones, so files of earlier entries are left out.
     """
 
-    def listed(n: int) -> list[str]:
+    def list_entry(n: int) -> list[str]:
         for name in (f"{n}", f"{n}.compact"):
             entry = sink / "_spark_metadata" / name
             if entry.exists():
                 return [json.loads(line)["path"] for line in entry.read_text().splitlines()[1:]]
         return []
 
-    earlier = {path for n in range(number) for path in listed(n)}
-    return [Path(unquote(urlparse(p).path)) for p in listed(number) if p not in earlier]
+    earlier = {path for n in range(number) for path in list_entry(n)}
+    return [Path(unquote(urlparse(p).path)) for p in list_entry(number) if p not in earlier]

@@ -1,8 +1,8 @@
-"""Two hours of traffic: vehicles that drive from hot spot to hot spot, pinging as they go.
+"""Simulate two hours of traffic: vehicles drive from hub to hub and send their positions.
 
-Every vehicle heads for a goal, prefers avenues and dislikes turning; at a crossing it
-draws its next street with those odds. Drones fly straight. All vehicles move at once, in
-NumPy; the loop is over the moments at which they ping.
+A vehicle heads for a goal, prefers avenues and avoids turns; at a crossing it draws its next street
+accordingly. Drones fly straight. All vehicles move at once, in NumPy; the loop is over the times at
+which they send a ping.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tocsin.cli.demo.city import HEIGHT, WIDTH, City
 
-MOMENTS = 128  # pings of each vehicle
+PINGS = 128  # per vehicle
 START, END = 7.0, 9.0  # o'clock
 KINDS = {  # share of the vehicles, top speed in km/h, share that is electric
     "car": (0.42, 75, 0.3),
@@ -25,7 +25,7 @@ KINDS = {  # share of the vehicles, top speed in km/h, share that is electric
     "drone": (0.04, 60, 1.0),
     "fire engine": (0.01, 80, 0.0),
 }
-FLEETS = {  # whose vehicles they are; private cars are nobody's
+FLEETS = {  # owners of vehicles; private cars have none
     "van": ["Hermes", "Pannier", "Nightpost", "Brook & Sons", "Freshcart", "Tidewater"],
     "truck": ["Tidewater", "Brook & Sons", "Harbour Haulage"],
     "taxi": ["Checkered", "Blue Lantern", "Owl Cabs"],
@@ -35,7 +35,7 @@ FLEETS = {  # whose vehicles they are; private cars are nobody's
     "drone": ["Skylark", "Nightpost"],
     "fire engine": ["Fire Brigade"],
 }
-SCHEMA = {  # what rules can speak of
+SCHEMA = {  # the attributes that rules can test
     "x": "number",
     "y": "number",
     "speed": "number",
@@ -44,49 +44,49 @@ SCHEMA = {  # what rules can speak of
     "kind": "category",
     "fleet": "category",
 }
-COLUMNS = (  # the events' columns, as Spark spells them
+COLUMNS = (  # of the events, in Spark's syntax
     "ping BIGINT, vehicle BIGINT, hour DOUBLE, x DOUBLE, y DOUBLE, speed DOUBLE, "
     "kind STRING, fleet STRING, battery DOUBLE"
 )
 
 
-def drive(city: City, events: int, seed: int) -> pa.Table:
-    """Return so many pings in the order of time; the same city and seed give the same."""
+def simulate(city: City, events: int, seed: int) -> pa.Table:
+    """Return pings in the order of time; the same arguments give the same pings."""
     rng = np.random.default_rng([seed, 2])
-    n = -(-events // MOMENTS)
+    n = -(-events // PINGS)
     names = np.array(list(KINDS))
-    shares, tops, electric = np.array(list(KINDS.values())).T
+    shares, top_speeds, electric = np.array(list(KINDS.values())).T
     kind = rng.choice(len(names), n, p=shares / shares.sum())
     fleet = [
         rng.choice(FLEETS[name]) if name in FLEETS and rng.random() < 0.95 else None
         for name in names[kind]
     ]
-    # A vehicle's own pace; one in eight has a heavy foot.
+    # Every vehicle has its own pace; about one in eight drives too fast.
     pace = rng.uniform(0.7, 1.0, n) * np.where(rng.random(n) < 0.12, 1.3, 1.0)
     charge = np.where(rng.random(n) < electric[kind], rng.uniform(12, 100, n), np.nan)
 
-    crew = _Crew(city, rng, kind == list(KINDS).index("drone"))
-    moments = np.linspace(START, END, MOMENTS, endpoint=False)
-    seconds = (END - START) * 3600 / MOMENTS
+    vehicles = _Vehicles(city, rng, kind == list(KINDS).index("drone"))
+    hours = np.linspace(START, END, PINGS, endpoint=False)
+    seconds = (END - START) * 3600 / PINGS
     frames = []
-    for hour in moments:
-        limit = np.where(crew.flies, 60.0, np.where(crew.on_avenue(), 58.0, 36.0))
+    for hour in hours:
+        limit = np.where(vehicles.can_fly, 60.0, np.where(vehicles.is_on_avenue, 58.0, 36.0))
         rush = 0.8 + 0.2 * abs(hour - 8.1)  # slowest shortly after eight
-        speed = np.minimum(limit * rng.uniform(0.75, 1.15, n) * rush, tops[kind]) * pace
-        speed[rng.random(n) < 0.16] = 0.0  # lights, doorbells, passengers
-        crew.move(speed * seconds / 3600)
+        speed = np.minimum(limit * rng.uniform(0.75, 1.15, n) * rush, top_speeds[kind]) * pace
+        speed[rng.random(n) < 0.16] = 0.0  # lights, deliveries, passengers
+        vehicles.move(speed * seconds / 3600)
         charge -= speed * seconds / 3600 * rng.uniform(0.4, 1.2, n)
-        charge[charge < 3] = 95.0  # a fresh battery
-        wobble = rng.normal(0, 0.008, (n, 2))
-        frames.append(np.column_stack([crew.places() + wobble, speed, charge]))
+        charge[charge < 3] = 95.0  # a new battery
+        noise = rng.normal(0, 0.008, (n, 2))
+        frames.append(np.column_stack([vehicles.positions() + noise, speed, charge]))
 
     x, y, speed, battery = np.concatenate(frames)[:events].T
-    vehicle = np.tile(np.arange(n), MOMENTS)[:events]
+    vehicle = np.tile(np.arange(n), PINGS)[:events]
     return pa.table(
         {
             "ping": np.arange(events),
             "vehicle": vehicle,
-            "hour": np.repeat(moments, n)[:events].round(4),
+            "hour": np.repeat(hours, n)[:events].round(4),
             "x": x.clip(0, WIDTH).round(4),
             "y": y.clip(0, HEIGHT).round(4),
             "speed": speed.round(1),
@@ -97,76 +97,75 @@ def drive(city: City, events: int, seed: int) -> pa.Table:
     )
 
 
-class _Crew:
-    """All vehicles at once: the street each is on, how far along it, and where it wants to go."""
+class _Vehicles:
+    """All vehicles: the street that each is on, its position there, and its goal."""
 
-    def __init__(self, city: City, rng: np.random.Generator, flies: np.ndarray):
-        self.city, self.rng, self.flies = city, rng, flies
-        self.exits, self.exit_avenue = _exits(city)
-        # Everybody sets out near a hot spot, or from anywhere.
-        starts = self._near(self._goals(len(flies)))
+    def __init__(self, city: City, rng: np.random.Generator, can_fly: np.ndarray):
+        self.city, self.rng, self.can_fly = city, rng, can_fly
+        self.exits, self.is_avenue_exit = _find_exits(city)
+        # Vehicles start near a hub, or anywhere.
+        starts = self._nearest_crossings(self._draw_goals(len(can_fly)))
         self.behind = starts
         self.ahead = self.exits[starts, 0]
-        self.ahead_avenue = self.exit_avenue[starts, 0]
-        self.along = np.zeros(len(flies))
-        self.air = city.nodes[starts].copy()
-        self.goal = self._goals(len(flies))
+        self.is_on_avenue = self.is_avenue_exit[starts, 0]
+        self.distance = np.zeros(len(can_fly))  # from the crossing behind, km
+        self.air_position = city.nodes[starts].copy()
+        self.goal = self._draw_goals(len(can_fly))
 
-    def on_avenue(self) -> np.ndarray:
-        return self.ahead_avenue
-
-    def places(self) -> np.ndarray:
-        """Return where everybody is, float64[n, 2]; on the right side of the street."""
+    def positions(self) -> np.ndarray:
+        """Return the positions of all vehicles, float64[n, 2]; they drive on the right."""
         a, b = self.city.nodes[self.behind], self.city.nodes[self.ahead]
         length = np.hypot(*(b - a).T)[:, None]
-        way = (b - a) / length
-        side = 0.012 * np.column_stack([way[:, 1], -way[:, 0]])
-        return np.where(self.flies[:, None], self.air, a + way * self.along[:, None] + side)
+        direction = (b - a) / length
+        side = 0.012 * np.column_stack([direction[:, 1], -direction[:, 0]])
+        on_street = a + direction * self.distance[:, None] + side
+        return np.where(self.can_fly[:, None], self.air_position, on_street)
 
     def move(self, distance: np.ndarray) -> None:
-        """Move everybody so many kilometres on, through as many crossings as that takes."""
-        towards = self.goal - self.air
-        away = np.hypot(*towards.T)
-        step = (distance / np.maximum(away, 1e-9)).clip(max=1.0)[:, None]
-        self.air += towards * step * self.flies[:, None]
-        self.along += np.where(self.flies, 0.0, distance)
+        """Move each vehicle by a distance in kilometres, through any number of crossings."""
+        to_goal = self.goal - self.air_position
+        length = np.hypot(*to_goal.T)
+        share = (distance / np.maximum(length, 1e-9)).clip(max=1.0)[:, None]
+        self.air_position += to_goal * share * self.can_fly[:, None]
+        self.distance += np.where(self.can_fly, 0.0, distance)
         while True:
             a, b = self.city.nodes[self.behind], self.city.nodes[self.ahead]
             length = np.hypot(*(b - a).T)
-            past = np.flatnonzero(self.along >= length)
-            if not len(past):
+            arrived = np.flatnonzero(self.distance >= length)
+            if not len(arrived):
                 break
-            self.along[past] -= length[past]
-            self._turn(past)
-        here = np.where(self.flies[:, None], self.air, self.city.nodes[self.ahead])
-        # Some change their minds, or they would circle for ever opposite a goal across the river.
-        bored = self.rng.random(len(here)) < 0.04
-        there = np.flatnonzero((np.hypot(*(self.goal - here).T) < 0.25) | bored)
-        self.goal[there] = self._goals(len(there))
+            self.distance[arrived] -= length[arrived]
+            self._turn(arrived)
+        here = np.where(self.can_fly[:, None], self.air_position, self.city.nodes[self.ahead])
+        # Some change their goal; otherwise they might circle opposite a goal across the river.
+        changes_goal = self.rng.random(len(here)) < 0.04
+        done = np.flatnonzero((np.hypot(*(self.goal - here).T) < 0.25) | changes_goal)
+        self.goal[done] = self._draw_goals(len(done))
 
-    def _turn(self, who: np.ndarray) -> None:
+    def _turn(self, vehicles: np.ndarray) -> None:
         """Draw the next street of vehicles that are at a crossing."""
-        nodes, came, at = self.city.nodes, self.behind[who], self.ahead[who]
-        options = self.exits[at]
-        way = nodes[options] - nodes[at][:, None]
-        length = np.hypot(way[..., 0], way[..., 1])
-        straight = nodes[at] - nodes[came]
+        nodes, last, crossing = self.city.nodes, self.behind[vehicles], self.ahead[vehicles]
+        exits = self.exits[crossing]
+        street = nodes[exits] - nodes[crossing][:, None]
+        length = np.hypot(street[..., 0], street[..., 1])
+        straight = nodes[crossing] - nodes[last]
         straight /= np.hypot(*straight.T)[:, None]
-        wish = self.goal[who] - nodes[at]
-        wish /= np.maximum(np.hypot(*wish.T), 1e-9)[:, None]
+        to_goal = self.goal[vehicles] - nodes[crossing]
+        to_goal /= np.maximum(np.hypot(*to_goal.T), 1e-9)[:, None]
         with np.errstate(invalid="ignore", divide="ignore"):
-            unit = way / length[..., None]
-        odds = 1.2 * (unit @ straight[..., None])[..., 0] + 1.8 * (unit @ wish[..., None])[..., 0]
-        odds += 1.1 * self.exit_avenue[at] - 6.0 * (options == came[:, None])
+            direction = street / length[..., None]
+        odds = 1.2 * (direction @ straight[..., None])[..., 0]
+        odds += 1.8 * (direction @ to_goal[..., None])[..., 0]
+        odds += 1.1 * self.is_avenue_exit[crossing] - 6.0 * (exits == last[:, None])
         odds += self.rng.gumbel(0, 0.7, odds.shape)
-        chosen = np.where(options == at[:, None], -np.inf, odds).argmax(axis=1)
-        rows = np.arange(len(who))
-        self.behind[who] = at
-        self.ahead[who] = options[rows, chosen]
-        self.ahead_avenue[who] = self.exit_avenue[at, chosen]
+        chosen = np.where(exits == crossing[:, None], -np.inf, odds).argmax(axis=1)
+        rows = np.arange(len(vehicles))
+        self.behind[vehicles] = crossing
+        self.ahead[vehicles] = exits[rows, chosen]
+        self.is_on_avenue[vehicles] = self.is_avenue_exit[crossing, chosen]
 
-    def _goals(self, n: int) -> np.ndarray:
-        """Draw goals: hot spots by rank, every third time anywhere."""
+    def _draw_goals(self, n: int) -> np.ndarray:
+        """Draw goals: two thirds near hubs, by rank, and one third anywhere."""
         hubs, nodes = self.city.hubs, self.city.nodes
         rank = 1 / np.arange(2, len(hubs) + 2)
         hub = hubs[self.rng.choice(len(hubs), n, p=rank / rank.sum())]
@@ -174,22 +173,22 @@ class _Crew:
         spread = self.rng.normal(0, 0.25, (n, 2))
         return np.where(self.rng.random(n)[:, None] < 0.33, anywhere, hub + spread)
 
-    def _near(self, points: np.ndarray) -> np.ndarray:
+    def _nearest_crossings(self, points: np.ndarray) -> np.ndarray:
         """Return the crossing nearest to each point."""
         nodes = self.city.nodes
         return np.array([np.hypot(*(nodes - p).T).argmin() for p in points], dtype=np.int64)
 
 
-def _exits(city: City) -> tuple[np.ndarray, np.ndarray]:
-    """Return the neighbours of each crossing, padded with itself, and which ways are avenues."""
-    both = np.concatenate([city.edges, city.edges[:, ::-1]])
-    avenue = np.tile(city.avenue, 2)
-    order = np.argsort(both[:, 0], kind="stable")
-    both, avenue = both[order], avenue[order]
-    start = np.searchsorted(both[:, 0], np.arange(len(city.nodes)))
-    place = np.arange(len(both)) - start[both[:, 0]]
-    exits = np.tile(np.arange(len(city.nodes))[:, None], (1, place.max() + 1))
-    is_avenue = np.zeros(exits.shape, dtype=bool)
-    exits[both[:, 0], place] = both[:, 1]
-    is_avenue[both[:, 0], place] = avenue
-    return exits, is_avenue
+def _find_exits(city: City) -> tuple[np.ndarray, np.ndarray]:
+    """Return the neighbours of each crossing, padded with itself, and which exits are avenues."""
+    directed = np.concatenate([city.edges, city.edges[:, ::-1]])
+    is_avenue = np.tile(city.is_avenue, 2)
+    order = np.argsort(directed[:, 0], kind="stable")
+    directed, is_avenue = directed[order], is_avenue[order]
+    start = np.searchsorted(directed[:, 0], np.arange(len(city.nodes)))
+    column = np.arange(len(directed)) - start[directed[:, 0]]
+    exits = np.tile(np.arange(len(city.nodes))[:, None], (1, column.max() + 1))
+    is_avenue_exit = np.zeros(exits.shape, dtype=bool)
+    exits[directed[:, 0], column] = directed[:, 1]
+    is_avenue_exit[directed[:, 0], column] = is_avenue
+    return exits, is_avenue_exit

@@ -1,6 +1,6 @@
-"""Files of events, read in this process: CSV, JSON lines and Parquet, batch by batch.
+"""Read files of events in this process, batch by batch: CSV, JSON lines and Parquet.
 
-What Spark would make of a file is made of it here: the same columns, types and values.
+Columns, types and values are the same as those that Spark reads.
 """
 
 from __future__ import annotations
@@ -14,36 +14,36 @@ import pyarrow as pa
 from tocsin.cli.events.csv_files import CsvEvents
 from tocsin.cli.events.json_files import JsonEvents
 from tocsin.cli.events.parquet_files import ParquetEvents
-from tocsin.cli.events.types import depth
+from tocsin.cli.events.types import nesting_depth
 from tocsin.errors import EventError
 from tocsin.model.schema import Schema
 
 _READERS: dict[str, Any] = {"csv": CsvEvents, "json": JsonEvents, "parquet": ParquetEvents}
-_DEPTH = 50  # Arrow hands schemas with 64 levels to nobody
+_MAX_DEPTH = 50  # levels of nesting; Arrow cannot export schemas with 64
 
 
 class EventFiles(Protocol):
-    """Files of events whose columns and types are known."""
+    """Files of events with known columns and types."""
 
     schema: pa.Schema
 
-    def batches(self, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
-        """Yield the values of these columns, in the order of the schema."""
+    def batches(self, file: Path, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one of the files, with these columns in the order of the schema."""
         ...
 
 
 def open_events(
     files: Sequence[Path], format: str, declared: Schema, advance: Callable[[int], object]
 ) -> EventFiles:
-    """Find the columns and types of files; `format` is csv, json or parquet.
+    """Open files and determine their columns and types; `format` is csv, json or parquet.
 
-    Columns that are declared have the declared kind. `advance` receives the number of bytes read:
-    by now, where values have to be looked at to know their types, and in `batches`.
+    Declared columns have the declared kind. `advance` receives the number of bytes read: now, if
+    types have to be inferred from values, and in `batches`.
     """
-    opened: EventFiles = _READERS[format](files, declared, advance)
-    if not len(opened.schema):
+    events: EventFiles = _READERS[format](files, declared, advance)
+    if not len(events.schema):
         raise EventError(f"the events in {files[0]} have no columns")
-    for field in opened.schema:
-        if depth(field.type) > _DEPTH:
-            raise EventError(f"column {field.name!r} is nested more than {_DEPTH} levels deep")
-    return opened
+    for field in events.schema:
+        if nesting_depth(field.type) > _MAX_DEPTH:
+            raise EventError(f"column {field.name!r} is nested more than {_MAX_DEPTH} levels deep")
+    return events

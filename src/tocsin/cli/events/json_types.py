@@ -1,8 +1,8 @@
-"""The types of JSON values, as Spark finds them: what does not agree is a text.
+"""Infer the types of JSON values as Spark does: values of different types become strings.
 
 A type is an Arrow type, a dict of the types of an object's fields, or a `ListOf` the type of a
-list's items. Null stands for what is not known yet, `MIXED` for texts that are not all written
-as texts.
+list's items. `NULL` is a type that is not known yet. `MIXED` is a string type for values that are
+not all strings in the file.
 """
 
 from __future__ import annotations
@@ -18,46 +18,46 @@ from tocsin.cli.events.types import TIME, list_type, merge_numbers
 
 
 class ListOf(NamedTuple):
-    """The type of lists."""
+    """The type of a list."""
 
     item: Any
 
 
 NULL = pa.null()
 MIXED = pa.large_string()
-_WHOLE = range(-(2**63), 2**63)
-_DIGITS = 38  # of a decimal
+_INT64 = range(-(2**63), 2**63)
+_MAX_DIGITS = 38  # of a decimal128
 
 
 def infer_type(values: Iterable[Any]) -> Any:
-    """Return the type of values as Python's json gives them."""
+    """Return the common type of values that Python's json returned."""
     by_type: dict[type, list[Any]] = {}
     for value in values:
         by_type.setdefault(type(value), []).append(value)
-    found = NULL
-    for kind, of_kind in by_type.items():
-        found = merge(found, _INFER[kind](of_kind))
-    return found
+    merged = NULL
+    for python_type, group in by_type.items():
+        merged = merge(merged, _INFER[python_type](group))
+    return merged
 
 
 def _infer_integers(values: list[int]) -> pa.DataType:
     low, high = min(values), max(values)
-    if low in _WHOLE and high in _WHOLE:
+    if low in _INT64 and high in _INT64:
         return pa.int64()
-    found = NULL
-    for value in {v for v in values if v not in _WHOLE}:
+    merged = NULL
+    for value in {v for v in values if v not in _INT64}:
         digits = len(str(abs(value)))
-        type_ = pa.decimal128(digits, 0) if digits <= _DIGITS else pa.float64()
-        found = merge(found, type_)
-    return merge(found, pa.int64()) if any(v in _WHOLE for v in values) else found
+        type_ = pa.decimal128(digits, 0) if digits <= _MAX_DIGITS else pa.float64()
+        merged = merge(merged, type_)
+    return merge(merged, pa.int64()) if any(v in _INT64 for v in values) else merged
 
 
 def infer_texts(texts: pa.Array) -> pa.DataType:
-    """Return the type of texts, times or texts; empty ones do not say."""
+    """Return the type of strings: a time, a string, or `NULL` if all are empty."""
     texts = texts.filter(pa.compute.not_equal(texts, ""))
     if not len(texts):
         return NULL
-    # Mostly the first tells.
+    # Test the first one alone: if it is no time, which is common, the rest need not be tested.
     return TIME if fits(texts.slice(0, 1), TIME) and fits(texts, TIME) else pa.string()
 
 
@@ -66,7 +66,7 @@ def _infer_objects(values: list[dict[str, Any]]) -> dict[str, Any]:
     for value in values:
         for name, field in value.items():
             fields.setdefault(name, []).append(field)
-    return {name: infer_type(of_field) for name, of_field in fields.items()}
+    return {name: infer_type(field_values) for name, field_values in fields.items()}
 
 
 _INFER: dict[type, Any] = {
@@ -81,7 +81,7 @@ _INFER: dict[type, Any] = {
 
 
 def merge(one: Any, other: Any) -> Any:
-    """Return the type of a column with values of two types."""
+    """Return the common type of values of two types."""
     if one == other or _is_null(other):
         return one
     if _is_null(one):
@@ -97,11 +97,11 @@ def merge(one: Any, other: Any) -> Any:
     return merge_numbers(one, other) or MIXED
 
 
-def is_mixed(type_: Any) -> bool:
-    """Tell whether there are texts that are not all written as texts."""
+def has_mixed(type_: Any) -> bool:
+    """Return whether a type is or contains `MIXED`."""
     if isinstance(type_, dict):
-        return any(map(is_mixed, type_.values()))
-    return is_mixed(type_.item) if isinstance(type_, ListOf) else type_ == MIXED
+        return any(map(has_mixed, type_.values()))
+    return has_mixed(type_.item) if isinstance(type_, ListOf) else type_ == MIXED
 
 
 def _is_null(type_: Any) -> bool:
@@ -109,13 +109,13 @@ def _is_null(type_: Any) -> bool:
 
 
 def arrow_type(type_: Any) -> pa.DataType | None:
-    """Return the Arrow type of a type, None if it has no fields; what is only null is a text.
+    """Return the Arrow type of a type, None if it has no fields; `NULL` becomes a string.
 
-    Fields come in the order of their names; those without a name are left out.
+    Fields are in the order of their names; fields without a name are left out.
     """
     if isinstance(type_, dict):
-        named = {n: arrow_type(type_[n]) for n in sorted(type_, key=_as_java_sorts) if n}
-        fields = [(name, type_) for name, type_ in named.items() if type_ is not None]
+        types = {n: arrow_type(type_[n]) for n in sorted(type_, key=_java_sort_key) if n}
+        fields = [(name, type_) for name, type_ in types.items() if type_ is not None]
         return pa.struct(fields) if fields else None
     if isinstance(type_, ListOf):
         item = arrow_type(type_.item)
@@ -123,5 +123,5 @@ def arrow_type(type_: Any) -> pa.DataType | None:
     return pa.string() if _is_null(type_) or type_ == MIXED else type_
 
 
-def _as_java_sorts(name: str) -> bytes:
+def _java_sort_key(name: str) -> bytes:
     return name.encode("utf-16-be", "surrogatepass")

@@ -1,6 +1,6 @@
-"""Types of columns of events: Arrow's that stand for Spark's, and those that are declared.
+"""Types of event columns: Arrow types that correspond to Spark's, and declared types.
 
-Events have the same types in this process as on Spark, so that what is written is the same.
+Events have the same types in this process as on Spark, so that the output is the same.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from tocsin.model.arrow import is_text
 from tocsin.model.schema import RANGE, Schema
 
 TIME = pa.timestamp("us", "UTC")
-LOCAL_TIME = pa.timestamp("us")  # Spark's timestamp_ntz: no zone
+LOCAL_TIME = pa.timestamp("us")  # without a zone: Spark's timestamp_ntz
 
-_OF_KIND = {
+_TYPE_OF_KIND = {
     "integer": pa.int64(),
     "number": pa.float64(),
     "category": pa.string(),
@@ -25,7 +25,7 @@ _OF_KIND = {
     "time": TIME,
 }
 
-_MISSING = {"NA", "N/A", "NULL", "NONE", "NIL", "-", "?"}  # as people write what they do not know
+_MISSING = {"NA", "N/A", "NULL", "NONE", "NIL", "-", "?"}  # common spellings of missing values
 
 _NAMES = {
     pa.int8(): "tinyint",
@@ -42,18 +42,18 @@ _NAMES = {
 }
 
 
-def misfit(name: str, type_: pa.DataType, value: object) -> EventError:
-    """Return the error for a value that is not of the kind that a column is declared as."""
-    kind = next((kind for kind, own in _OF_KIND.items() if own == type_), type_name(type_))
-    missing = isinstance(value, str) and value.strip().upper() in _MISSING
+def misfit_error(name: str, type_: pa.DataType, value: object) -> EventError:
+    """Return the error for a value that does not fit the declared kind of its column."""
+    kinds = {type_: kind for kind, type_ in _TYPE_OF_KIND.items()}
+    is_missing = isinstance(value, str) and value.strip().upper() in _MISSING
     return EventError(
-        f"column {name!r} is declared as {kind}, but has the value {value!r}"
-        + ("; leave missing values empty" if missing else "")
+        f"column {name!r} is declared as {kinds.get(type_, type_name(type_))}, but has the value "
+        f"{value!r}" + ("; leave missing values empty" if is_missing else "")
     )
 
 
 def type_name(type_: pa.DataType) -> str:
-    """Return what Spark calls a type, as in bigint or array<string>."""
+    """Return Spark's name of a type, such as bigint or array<string>."""
     if type_ in _NAMES:
         return _NAMES[type_]
     if t.is_decimal(type_):
@@ -68,7 +68,7 @@ def type_name(type_: pa.DataType) -> str:
 
 
 def can_be_written(type_: pa.DataType, format: str) -> bool:
-    """Tell whether a file can hold values of this type: csv, json or parquet."""
+    """Return whether a file of a format (csv, json or parquet) can hold values of a type."""
     if format == "parquet" or type_ in _NAMES or t.is_decimal128(type_):
         return True
     if format == "csv":
@@ -79,8 +79,8 @@ def can_be_written(type_: pa.DataType, format: str) -> bool:
     return bool(t.is_binary(type_))
 
 
-def depth(type_: pa.DataType) -> int:
-    """Return how many levels of lists, maps and structs there are in a type."""
+def nesting_depth(type_: pa.DataType) -> int:
+    """Return the number of levels of lists, maps and structs in a type."""
     level, children = 0, [type_]
     while children:
         children = [c.field(i).type for c in children for i in range(c.num_fields)]
@@ -89,28 +89,28 @@ def depth(type_: pa.DataType) -> int:
 
 
 def list_type(item: pa.DataType) -> pa.DataType:
-    """Return the type of lists of a type, with Spark's name for their elements."""
+    """Return a list type; like Spark, its field is named "element"."""
     return pa.list_(pa.field("element", item))
 
 
 def merge_numbers(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """Return the narrowest type of numbers that holds two others; None if one is no number."""
+    """Return the narrowest type that holds two numeric types; None if one is not numeric."""
     if not all(t.is_integer(x) or t.is_floating(x) or t.is_decimal(x) for x in (one, other)):
         return None
     if t.is_floating(one) or t.is_floating(other):
         return pa.float64()
     if t.is_decimal(one) or t.is_decimal(other):
-        return pa.decimal128(max(map(_digits, (one, other))), 0)
+        return pa.decimal128(max(_decimal_digits(one), _decimal_digits(other)), 0)
     return pa.int64()
 
 
-def _digits(type_: pa.DataType) -> int:
-    """Return how many digits Spark gives a decimal that is to hold all values of a type."""
+def _decimal_digits(type_: pa.DataType) -> int:
+    """Return the precision of Spark's decimal for all values of a type."""
     return int(type_.precision) if t.is_decimal(type_) else 10 if t.is_int32(type_) else 20
 
 
 def check_unique(names: Iterable[str]) -> None:
-    """Raise if two columns have one name; names are case-insensitive."""
+    """Raise if two columns have the same name; names are case-insensitive."""
     seen: dict[str, str] = {}
     for name in names:
         if name.lower() in seen:
@@ -125,37 +125,37 @@ def check_unique(names: Iterable[str]) -> None:
 
 
 def declared_types(schema: pa.Schema, declared: Schema) -> dict[str, pa.DataType]:
-    """Return the types of declared columns; one that is not there may be in a map."""
+    """Return the types of declared columns; attributes without a column may be in a map."""
     columns = {f.name.lower(): f for f in schema}
-    sparse = any(t.is_map(f.type) for f in schema)
-    found = {}
+    has_map = any(t.is_map(f.type) for f in schema)
+    types = {}
     for name in declared:
         field = columns.get(name.lower())
         if field is not None:
-            found[field.name] = _as_declared(field.type, _OF_KIND[declared.kind(name)])
-        elif not sparse:
+            types[field.name] = _apply_declared(field.type, _TYPE_OF_KIND[declared.kind(name)])
+        elif not has_map:
             raise EventError(
                 f"the schema declares {name!r}, but the events have no such column"
                 + (suggest(name, schema.names) or f"; they have {', '.join(schema.names[:8])}")
             )
-    return found
+    return types
 
 
-def _as_declared(given: pa.DataType, declared: pa.DataType) -> pa.DataType:
-    """Return the type that a column has as declared; of a range it is that of both ends."""
-    if t.is_struct(given) and {f.name for f in given} == set(RANGE):
-        return pa.struct([(f.name, declared) for f in given])
+def _apply_declared(type_: pa.DataType, declared: pa.DataType) -> pa.DataType:
+    """Return the declared type of a column; in a range, both ends have it."""
+    if t.is_struct(type_) and {f.name for f in type_} == set(RANGE):
+        return pa.struct([(f.name, declared) for f in type_])
     return declared
 
 
-# ------------------------------------------------------------ Arrow's other types
+# ------------------------------------------------------------ other Arrow types
 
 
 def spark_type(type_: pa.DataType, int96: Iterator[bool] | None = None) -> pa.DataType:
-    """Return the type that Spark has for an Arrow type; the same if it has none.
+    """Return the Arrow type that corresponds to Spark's type; `type_` itself if there is none.
 
-    `int96` tells of each leaf, in order, whether a Parquet file has it as an INT96: that is a
-    point in time for Spark, and a local time for Arrow.
+    `int96` yields for each leaf of a Parquet file whether it is an INT96, which is a point in time
+    for Spark and a local time for Arrow.
     """
     if isinstance(type_, pa.BaseExtensionType):
         type_ = type_.storage_type

@@ -24,20 +24,20 @@ class OneAttribute(Peer):
 
 class Ncls(OneAttribute):
     name, package = "ncls", "ncls"
-    bytes_a_pair = 32
+    bytes_per_pair = 32
 
     def __init__(self, workload: Workload):
         from ncls import NCLS
 
         low, high = workload.low[0], workload.high[0]
-        self.list = NCLS(low, high + 1, np.arange(len(low)))  # it excludes the end
+        self.list = NCLS(low, high + 1, np.arange(len(low)))  # its intervals are half-open
 
-    def native(self, points: Points) -> Any:
-        (at,) = points
-        return at, at + 1, np.arange(len(at))
+    def to_native(self, points: Points) -> Any:
+        (x,) = points
+        return x, x + 1, np.arange(len(x))
 
-    def join(self, taken: Any, large: bool) -> Iterator[Any]:
-        yield self.list.all_overlaps_both(*taken)
+    def join(self, loaded: Any, is_large: bool) -> Iterator[Any]:
+        yield self.list.all_overlaps_both(*loaded)
 
     def pairs(self, result: Any) -> Iterable[Pairs]:
         yield result
@@ -45,7 +45,7 @@ class Ncls(OneAttribute):
 
 class SuperIntervals(OneAttribute):
     name, package = "superintervals", "superintervals"
-    bytes_a_pair = 48
+    bytes_per_pair = 48
     counts = True
     remark = "ids only, as lists of Python integers; its reused buffer is not accessible"
 
@@ -53,19 +53,19 @@ class SuperIntervals(OneAttribute):
         from superintervals import IntervalMap
 
         low, high = workload.low[0], workload.high[0]
-        self.order = np.lexsort((-high, low))  # its own; so its numbers are places in it
+        self.order = np.lexsort((-high, low))  # the order of its results
         bounds = (a[self.order].astype(np.int32) for a in (low, high))
         self.map = IntervalMap.from_arrays(*bounds)
 
-    def native(self, points: Points) -> np.ndarray:
+    def to_native(self, points: Points) -> np.ndarray:
         return points[0].astype(np.int32)
 
-    def join(self, taken: np.ndarray, large: bool) -> Iterator[Any]:
-        yield self.map.search_idxs_batch(taken, taken)
+    def join(self, loaded: np.ndarray, is_large: bool) -> Iterator[Any]:
+        yield self.map.search_idxs_batch(loaded, loaded)
 
     def pairs(self, result: Any) -> Iterable[Pairs]:
-        for events, places in lists_as_pairs(result):
-            yield events, self.order[places]
+        for events, positions in lists_as_pairs(result):
+            yield events, self.order[positions]
 
     def count(self, points: np.ndarray) -> Any:
         return self.map.count_batch(points, points)
@@ -83,14 +83,14 @@ class SortedNumPy(OneAttribute):
         self.ends = np.sort(high)
         self.longest = int((high - low).max())
 
-    def native(self, points: Points) -> np.ndarray:
+    def to_native(self, points: Points) -> np.ndarray:
         return points[0]
 
-    def join(self, taken: np.ndarray, large: bool) -> Iterator[Any]:
+    def join(self, loaded: np.ndarray, is_large: bool) -> Iterator[Any]:
         ids, high = self.ids, self.high
-        begin = np.searchsorted(self.low, taken - self.longest, "left").tolist()
-        end = np.searchsorted(self.low, taken, "right").tolist()
-        yield [ids[i:j][high[i:j] >= at] for i, j, at in zip(begin, end, taken)]
+        begin = np.searchsorted(self.low, loaded - self.longest, "left").tolist()
+        end = np.searchsorted(self.low, loaded, "right").tolist()
+        yield [ids[i:j][high[i:j] >= x] for i, j, x in zip(begin, end, loaded)]
 
     def pairs(self, result: Any) -> Iterable[Pairs]:
         return lists_as_pairs(result)

@@ -1,0 +1,55 @@
+"""Types and callbacks of command-line options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tocsin.cli.files import is_url, parse_object
+
+
+class LocalPath(click.Path):
+    """The path of a local file or folder; URLs are refused."""
+
+    def __init__(self, **settings: Any):
+        super().__init__(path_type=Path, **settings)
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the path."""
+        # pathlib would turn s3://bucket into s3:/bucket, which exists nowhere.
+        if isinstance(value, str) and is_url(value):
+            self.fail(f"{value!r} is a URL; only local files and folders are supported", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+def split_names(ctx: Any, param: Any, values: Sequence[str]) -> list[str] | None:
+    """Return the comma-separated names of a repeatable option, None if it is not given."""
+    if not values:
+        return None
+    return [name.strip() for value in values for name in value.split(",") if name.strip()]
+
+
+def join_values(ctx: Any, param: Any, values: Sequence[str]) -> str | None:
+    """Return the values of a repeatable option, separated by commas; None if it is not given."""
+    return ",".join(values) if values else None
+
+
+def json_option(name: str, **settings: Any) -> Callable[[Any], Any]:
+    """Declare an option whose value is a JSON object; repeated options are merged."""
+    return click.option(name, multiple=True, callback=_merge_objects, metavar="JSON", **settings)
+
+
+def _merge_objects(ctx: Any, param: Any, values: Sequence[str]) -> dict[str, Any] | None:
+    merged: dict[str, Any] = {}
+    for value in values:
+        try:
+            parsed = parse_object(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error), ctx, param) from None
+        for name in parsed.keys() & merged.keys():
+            raise click.BadParameter(f"{name!r} is given twice.", ctx, param)
+        merged |= parsed
+    return merged if values else None
