@@ -39,6 +39,7 @@ from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.protocol import Index
 from tocsin.jit import freeze_fields
 from tocsin.model.conjunctions import Conjunctions, select
+from tocsin.model.keys import dense_keys
 
 FILE = Path(unit_costs.__file__)
 SIZES = {"tiny": (2_000, 200), "full": (100_000, 20_000)}  # rules, events

@@ -10,6 +10,7 @@ import numpy as np
 from tocsin.index.accept import accept
 from tocsin.index.finish import BestRules, EventWeights, keep_best
 from tocsin.index.registry import INDEXES
+from tocsin.jit import freeze
 from tocsin.model.conjunctions import Conjunctions, select
 from tocsin.model.keys import EventBatch, Keys
 

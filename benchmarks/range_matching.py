@@ -58,6 +58,7 @@ from benchmarks.timing import (
 )
 from tocsin import jit
 from tocsin.model.categories import Categories
+from tocsin.model.conjunctions import select
 from tocsin.model.events import Events
 from tocsin.model.keys import EventBatch
 

@@ -23,6 +23,7 @@ from tocsin.cli.output import FileWriter, Tally
 from tocsin.cli.progress import Bar
 from tocsin.engine.rules import Rules
 from tocsin.errors import EventError, RuleError, suggest
+from tocsin.model.arrow import decode
 from tocsin.model.events import is_sparse
 
 _EVENTS = 1 << 14  # events per match; chosen: all pairs of a match are in memory

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pyspark.sql import types as st
 
 from tocsin.engine.version import Version
-from tocsin.errors import EventError, RuleError
+from tocsin.errors import EventError, RuleError, suggest
 from tocsin.model.schema import ARTICLE, Schema
 
 _AMBIGUOUS = "is the name of more than one column of the events; rename or drop all but one"
