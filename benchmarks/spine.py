@@ -218,10 +218,9 @@ def measure_loading(report: Report, size: dict[str, int], rng: np.random.Generat
 
 
 def measure_keys(report: Report, n: int, rng: np.random.Generator) -> None:
-
-    values, out = rng.normal(size=n), np.empty(n, np.int64)
     from tocsin.model.columns import write_number_keys
 
+    values, out = rng.normal(size=n), np.empty(n, np.int64)
     (reused,) = best(lambda: write_number_keys(values, out))
     (fresh,) = best(lambda: write_number_keys(values, np.empty(n, np.int64)))
     report.add_target(f"convert {n:,} numbers to keys, new memory", fresh, 0.1, "s")
