@@ -21,6 +21,7 @@ from tocsin.cli.job import Job, Outcome
 from tocsin.cli.output import FileWriter, Tally
 from tocsin.cli.progress import Bar
 from tocsin.engine.rules import Rules
+from tocsin.engine.threads import thread_count
 from tocsin.errors import EventError, RuleError, near
 from tocsin.model.arrow import plain
 from tocsin.model.events import is_sparse
@@ -63,6 +64,7 @@ class _Answers:
     def __init__(self, job: Job, rules: Rules, events: pa.Schema):
         self._job = job
         self._rules = rules
+        self._threads = thread_count(job.threads)
         rules.count(events.empty_table())  # raises where a column is missing or of a wrong type
         self._kept = _kept_columns(job.keep, events)
         self._payload = _payload_columns(rules, job.payload)
@@ -81,14 +83,14 @@ class _Answers:
         job, rules = self._job, self._rules
         kept = [events.column(name) for name in self._kept]
         if job.how == "count":
-            counts = pa.array(rules.count(events, threads=job.threads))
+            counts = pa.array(rules.count(events, threads=self._threads))
             tally.add_counts(counts)
             yield self._rows([*kept, counts])
             return
         if job.k is None:
-            found = rules.match(events, threads=job.threads)
+            found = rules.match(events, threads=self._threads)
         else:
-            found = rules.top(events, job.k, threads=job.threads)
+            found = rules.top(events, job.k, threads=self._threads)
         ids = found.ids().cast(_id_type(rules))
         tally.add_rules(ids)
         added = [ids] if found.scores is None else [ids, pa.array(found.scores)]
