@@ -29,7 +29,7 @@ from benchmarks.index_search import IndexSearch
 from benchmarks.tables import Section, show
 from benchmarks.timing import Runner, run_in_turns, time_call, use_one_core
 from tocsin import jit
-from tocsin.engine.segment import Indexed, LiveSegment, Segment, none_removed
+from tocsin.engine.segment import IndexedPart, LiveSegment, Segment, none_removed
 from tocsin.index import unit_costs
 from tocsin.index.cells.grid import Grid
 from tocsin.index.constructs.intervals.index import Intervals
@@ -164,7 +164,9 @@ def time_parts(parts: int, events: int) -> Timing:
     (live,) = version.segments
     c = live.segment.parts[0].conjunctions
     groups = [select(c, c.rule % parts == i) for i in range(parts)]
-    segment = Segment(live.segment.roster, [Indexed(Exhaustive.build(each)) for each in groups])
+    segment = Segment(
+        live.segment.metadata, [IndexedPart(Exhaustive.build(each)) for each in groups]
+    )
     split = replace(version, segments=(LiveSegment("base", segment, none_removed(segment)),))
     points = pa.table({"x": rng.random(events)})
     return Timing("parts", lambda: split.match(points), events, {"PART": parts})

@@ -31,7 +31,7 @@ THREADS = 2
 TARGET = 1.7  # speed-up with two threads
 REPETITIONS = 5
 SIZES: dict[str, dict[str, tuple[int, int]]] = {  # events, rules
-    "tiny": {"W2": (10_000, 500), "W5": (10_000, 1_000), "B": (9_000, 1_000)},
+    "tiny": {"W2": (10_000, 500), "W5": (10_000, 1_000), "B": (3_000, 1_000)},
     "full": {"W2": (1_000_000, 25_000), "W5": (1_000_000, 256_000), "B": (20_000, 1_000_000)},
 }
 

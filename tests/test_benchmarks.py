@@ -40,7 +40,7 @@ def test_boolean_matching():
 
 def test_threads():
     output = output_of("threads")
-    for task in ("W2", "W5", "B, 9,000 events x 1,000 rules: top 5"):
+    for task in ("W2", "W5", "B, 3,000 events x 1,000 rules: top 5"):
         assert task in output
 
 

@@ -279,8 +279,8 @@ def test_threads(files, tmp_path, monkeypatch, how):
             super().__init__(run, several)
 
     monkeypatch.setattr(version, "ThreadedRun", Recorder)
-    monkeypatch.setattr(threads, "LEAST_EVENTS", 2)
-    monkeypatch.setattr(threads, "_FIRST_RANGE", 10)
+    monkeypatch.setattr(threads, "LEAST_IF_ASKED", 2)
+    monkeypatch.setattr(threads, "_FIRST_RANGE", (10, 10))
     monkeypatch.setenv("TOCSIN_THREADS", "5")
     options = ("--rules", files / "store", "--events", files / "events.csv", "--how", *how)
     outputs = []
@@ -292,12 +292,14 @@ def test_threads(files, tmp_path, monkeypatch, how):
     assert set(used) == {3, 5}
 
 
-def test_threads_that_are_refused(files, tmp_path):
+def test_threads_that_are_refused(files, tmp_path, monkeypatch):
     options = ("--rules", files / "store", "--events", files / "events.csv")
     options = ("match", *options, "--out", tmp_path / "o.csv", "--threads")
     assert "0 is not in the range x>=1" in run_failing(*options, "0", code=2)
     assert "'two' is not a valid integer range" in run_failing(*options, "two", code=2)
     assert "--threads is for one process" in run_failing(*options, "2", "--spark", code=2)
+    monkeypatch.setenv("TOCSIN_THREADS", "two")
+    assert "the environment variable TOCSIN_THREADS must be" in run_failing(*options[:-1])
 
 
 def test_nanoseconds(files, tmp_path):

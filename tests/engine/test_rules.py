@@ -531,7 +531,7 @@ def test_texts_whose_hashes_clash(monkeypatch):
 def size_of(rules):
     gc.collect()
     segments = [live.segment for live in rules.snapshot().segments]
-    texts = sum(s.roster.ids.nbytes + s.roster.where.nbytes for s in segments)
+    texts = sum(s.metadata.ids.nbytes + s.metadata.where.nbytes for s in segments)
     return rules.nbytes + texts + len(rules._draft.categories) * 100
 
 

@@ -21,7 +21,7 @@ from tests import generate
 from tests.naive import sql
 from tocsin.engine import threads, version
 from tocsin.engine.ordered_matches import OrderedMatches
-from tocsin.engine.segment import Indexed
+from tocsin.engine.segment import IndexedPart
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.registry import INDEXES
 from tocsin.model import events as reading
@@ -36,7 +36,8 @@ def small_ranges(monkeypatch):
     """Batches of any size are given to threads, in ranges of any size, across blocks of 256."""
     rng = random.Random(1)
     monkeypatch.setattr(threads, "LEAST_EVENTS", 2)
-    monkeypatch.setattr(threads, "_FIRST_RANGE", 1)
+    monkeypatch.setattr(threads, "LEAST_IF_ASKED", 2)
+    monkeypatch.setattr(threads, "_FIRST_RANGE", (1, 1))
     monkeypatch.setattr(threads._Batch, "_range_size", lambda self: rng.randint(1, 60))
     monkeypatch.setattr(reading, "BLOCK", 256)
 
@@ -297,11 +298,14 @@ def test_all_cores_by_default(used, above, monkeypatch):
 
 
 def test_small_batches_and_blocks_stay_on_one_thread(used, above):
-    above.match(SMALL, threads=4)
+    asked = LARGE.slice(0, threads.LEAST_IF_ASKED)
+    above.match(asked.slice(1), threads=4)
     above.count(SMALL)
     above.top({"x": 1.0}, threads=4)
     list(above.match_blocks(LARGE))
     assert used == []
+    above.match(asked, threads=4)
+    assert used == [4]
 
 
 def test_the_environment_variable(used, above, monkeypatch):
@@ -524,7 +528,7 @@ def test_exhaustive_search_for_ranges_is_built_once(monkeypatch):
     rules.match(events[:1])
     made = len(builds)
     part = rules.snapshot().segments[0].segment.parts[0]
-    assert isinstance(part, Indexed)
+    assert isinstance(part, IndexedPart)
     del part.__dict__["_fallback"]
     rules.match(events, threads=4)
     assert builds[made:] == [threading.main_thread()]
@@ -575,8 +579,8 @@ import signal, sys, threading, time
 import numpy as np, pyarrow as pa, tocsin
 from tests.engine.test_threads import boxes, points
 from tocsin.engine import threads
-threads.LEAST_EVENTS = 2
-threads._FIRST_RANGE = 1
+threads.LEAST_IF_ASKED = 2
+threads._FIRST_RANGE = 1, 1
 threads._Batch._range_size = lambda self: 64
 rules, events = boxes(), points(2_000)
 expected = rules.match(events, threads=1)

@@ -116,7 +116,7 @@ def test_what_is_written_reads_the_same(rng):
     c = segment.parts[0].conjunctions
     if c.size != 1:
         return
-    segment.roster = segment.roster._replace(where=pa.nulls(1, pa.large_string()))
+    segment.metadata = segment.metadata._replace(where=pa.nulls(1, pa.large_string()))
     text = condition_text(segment, 0, engine.schema, engine._draft.categories)
     again = tocsin.Rules(generate.SCHEMA)
     again.add("written", text)

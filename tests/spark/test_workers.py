@@ -74,6 +74,7 @@ def test_workers_match_on_one_thread(tmp_path, monkeypatch):
     source = worker.RuleSource(str(tmp_path / "store"), rules.save(tmp_path / "store"), False)
     events = pa.RecordBatch.from_pydict({"id": range(3)})
     monkeypatch.setattr(threads, "LEAST_EVENTS", 1)
+    monkeypatch.setattr(threads, "LEAST_IF_ASKED", 1)
     monkeypatch.setattr(version, "ThreadedRun", None)  # raises if it is used
     monkeypatch.setenv("TOCSIN_THREADS", "4")
     for how, k in (("all", None), ("count", None), ("top", 2)):

@@ -22,6 +22,7 @@ from tocsin.cli.job import Job, Outcome
 from tocsin.cli.output import FileWriter, Tally
 from tocsin.cli.progress import Bar
 from tocsin.engine.rules import Rules
+from tocsin.engine.threads import thread_count
 from tocsin.errors import EventError, RuleError, suggest
 from tocsin.model.arrow import decode
 from tocsin.model.events import is_sparse
@@ -78,6 +79,7 @@ class _Matcher:
     def __init__(self, job: Job, rules: Rules, events: pa.Schema):
         self._job = job
         self._rules = rules
+        self._threads = thread_count(job.threads)
         rules.count(events.empty_table())  # raises if a column is missing or has a wrong type
         self._kept = _kept_columns(job.keep, events)
         self._payload = _payload_columns(rules, job.payload)
@@ -96,14 +98,14 @@ class _Matcher:
         job, rules = self._job, self._rules
         kept = [events.column(name) for name in self._kept]
         if job.how == "count":
-            counts = pa.array(rules.count(events, threads=job.threads))
+            counts = pa.array(rules.count(events, threads=self._threads))
             tally.add_counts(counts)
             yield self._rows([*kept, counts])
             return
         if job.k is None:
-            matches = rules.match(events, threads=job.threads)
+            matches = rules.match(events, threads=self._threads)
         else:
-            matches = rules.top(events, job.k, threads=job.threads)
+            matches = rules.top(events, job.k, threads=self._threads)
         ids = matches.ids().cast(_id_type(rules))
         tally.add_rules(ids)
         added = [ids] if matches.scores is None else [ids, pa.array(matches.scores)]

@@ -1,17 +1,17 @@
-"""Rules while they change: base, delta, removals and merge, once for all indexes.
+"""Rules while they change: base, delta, removals and merges, the same for all indexes.
 
-The base is immutable under its index. What was added since lies in two small segments: the *delta*,
-under an index too, and the *recent* rules, at most 1,024 of them or an eighth of the delta, under
-the exhaustive one, which costs next to nothing to build; so additions seldom rebuild a large delta.
-What was removed is a bit. A merge makes one base of all when what was added has reached an eighth
-of the base, or half of the base is gone: so a rule takes part in few merges, and memory returns.
-This is the combined scheme of the thesis (2.6.5), for everything.
+The base is immutable. Rules added since the last merge are in two small segments. The *delta* has an
+index like the base. The *recent* rules, at most 1,024 of them or an eighth of the delta, are searched
+exhaustively, so that adding one rule seldom rebuilds a large delta. Removed rules are bits in a
+bitmap. A merge builds a new base from all of them. It happens when the added rules reach an eighth
+of the base, or half of the base has been removed. So each rule takes part in few merges, and memory
+is released. This is the combined scheme of the thesis (2.6.5), for every index.
 
-Nobody but the draft sees a change before `seal` makes a `Version` of it. Until then rules added one
-at a time wait in lists, and bits are set in place: n changes between two looks cost n, and one copy
-of the bits.
+Nobody sees a change before `seal` makes a `Version` of it. Until then, rules that are added one at a
+time wait in lists, and bits are set in place. So n changes between two matches cost n, and one copy
+of the bitmaps.
 
-Positions number the rules in the order of addition and are never reused.
+Positions number the rules in the order of addition, and are never reused.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ import pyarrow.types as t
 from tocsin.engine.ids import IdIndex
 from tocsin.engine.planner import build_parts
 from tocsin.engine.segment import (
-    Indexed,
+    IndexedPart,
     LiveSegment,
-    Roster,
+    RuleMetadata,
     Segment,
-    joined_rosters,
+    concatenate_metadata,
     none_removed,
     remove,
 )
@@ -71,7 +71,7 @@ class NewRule(NamedTuple):
     payload_schema: pa.Schema  # the columns of all rules, with this one's
 
 
-class _Pending:
+class PendingRules:
     """Rules added one at a time since the last version."""
 
     def __init__(self) -> None:
@@ -98,16 +98,17 @@ class _Pending:
         self.builder.truncate(built)
 
     def live_segment(self, id_type: pa.DataType, payload_schema: pa.Schema) -> LiveSegment:
+        """Return these rules as a segment of recent rules."""
         columns = {
             f.name: pa.array([p.get(f.name) for p in self.payload], f.type) for f in payload_schema
         }
-        roster = Roster(
+        metadata = RuleMetadata(
             np.array(self.positions, np.int32),
             pa.array(self.ids, pa.int64() if t.is_integer(id_type) else pa.large_string()),
             pa.array(self.where, pa.large_string()),
             pa.table(columns),
         )
-        segment = exhaustive_segment(roster, self.builder.build())
+        segment = exhaustive_segment(metadata, self.builder.build())
         gone = np.ones(len(self.ids), bool)
         gone[list(self.place_of.values())] = False
         removed = none_removed(segment)
@@ -132,7 +133,7 @@ class Draft:
         self._before: Version | None = None  # the last version
         self._segments: dict[str, LiveSegment] = {}  # by role
         self._own: set[str] = set()  # roles of segments whose bits no version has
-        self._pending = _Pending()
+        self._pending = PendingRules()
         self._undeleted: list[tuple[Any, int]] = []  # pending rules that a change removes
         self.size = 0  # how many rules there are, changed once a change is complete
 
@@ -247,9 +248,9 @@ class Draft:
         self._refuse_taken(read, index)
         payload_schema = self.joined_payload_schema(read.payload)
         positions = np.arange(self.next_position, self.next_position + n, dtype=np.int32)
-        roster = Roster(positions, read.ids, read.where, read.payload)
+        metadata = RuleMetadata(positions, read.ids, read.where, read.payload)
         self._freeze()
-        fresh = exhaustive_segment(roster, read.conjunctions, index)
+        fresh = exhaustive_segment(metadata, read.conjunctions, index)
         base, delta, recent = self._sizes()
         # A table is most often all there is. If there is to be a merge, nothing needs an index
         # before it.
@@ -297,14 +298,14 @@ class Draft:
             self._segments, self._own, self.categories = {}, set(), Categories()
             self.id_type, self.payload_schema = None, pa.schema([])
         else:
-            roster, conjunctions = survivors(live)
+            metadata, conjunctions = collect_live(live)
             conjunctions, categories = recode(conjunctions, self.categories, self.schema)
-            segment = Segment(roster, self._build_parts(conjunctions))
+            segment = Segment(metadata, self._build_parts(conjunctions))
             base = LiveSegment("base", segment, none_removed(segment))
             self._segments, self._own, self.categories = {"base": base}, set(), categories
         self._before = None  # with the segments that only it has
 
-    def _build_parts(self, conjunctions: Conjunctions) -> list[Indexed]:
+    def _build_parts(self, conjunctions: Conjunctions) -> list[IndexedPart]:
         return build_parts(self.index, self.options, conjunctions, self.schema.floats())
 
     def tune(self, events: Any) -> None:
@@ -317,7 +318,7 @@ class Draft:
         read = Events.read(events, self.schema, rows, self.categories)
         batch = EventBatch.whole(read.keys(0, len(read)), len(self.schema))
         parts = [
-            Indexed(cast(LearningIndex, part.index).tuned(batch), part.why, part.options)
+            IndexedPart(cast(LearningIndex, part.index).tuned(batch), part.why, part.options)
             if part.index.learns
             else part
             for part in base.segment.parts
@@ -329,7 +330,7 @@ class Draft:
                 f"these rules are held by {used}, which does not learn from events; "
                 f"{learning} does: Rules(schema, index={learning!r})"
             )
-        segment = Segment(base.segment.roster, parts, base.segment.ids)
+        segment = Segment(base.segment.metadata, parts, base.segment.ids)
         self._segments = {"base": LiveSegment("base", segment, none_removed(segment))}
         self._before = None
 
@@ -351,7 +352,7 @@ class Draft:
         if self._pending.ids:
             fresh = self._pending.live_segment(self.id_type, self.payload_schema)
             self._take(self._with_recent(fresh))
-            self._pending = _Pending()
+            self._pending = PendingRules()
 
     def _take(self, segments: list[LiveSegment]) -> None:
         """Let these be delta and recent rules."""
@@ -370,8 +371,8 @@ class Draft:
         if not together or len(together[0].segment) <= few:
             return [delta, *together] if delta else together
         # A delta can be an eighth of the base, too much to look at one by one.
-        roster, conjunctions = survivors([*([delta] if delta else []), *together])
-        segment = Segment(roster, self._build_parts(conjunctions))
+        metadata, conjunctions = collect_live([*([delta] if delta else []), *together])
+        segment = Segment(metadata, self._build_parts(conjunctions))
         return [LiveSegment("delta", segment, none_removed(segment))]
 
     # ------------------------------------------------------------ checks
@@ -399,7 +400,7 @@ class Draft:
                     given.column(column.name).cast(joined.types[0])
                 if joined.types[0] != before.type:
                     for live in self._live():
-                        live.segment.roster.payload_as(joined)
+                        live.segment.metadata.payload_as(joined)
                     held = [payload.get(column.name) for payload in self._pending.payload]
                     pa.array(held, joined.types[0])
         return pa.unify_schemas([known, given.schema], promote_options="permissive")
@@ -442,21 +443,23 @@ def _recent_of(segments: Sequence[LiveSegment | None]) -> list[LiveSegment]:
     live = [each for each in segments if each is not None]
     if len(live) == 1 and not live[0].removed.size:
         return [LiveSegment("recent", live[0].segment, live[0].removed)]
-    roster, conjunctions = survivors(live)
-    if not len(roster.positions):
+    metadata, conjunctions = collect_live(live)
+    if not len(metadata.positions):
         return []
-    segment = exhaustive_segment(roster, conjunctions)
+    segment = exhaustive_segment(metadata, conjunctions)
     return [LiveSegment("recent", segment, none_removed(segment))]
 
 
 def exhaustive_segment(
-    roster: Roster, conjunctions: Conjunctions, ids: IdIndex | None = None
+    metadata: RuleMetadata, conjunctions: Conjunctions, ids: IdIndex | None = None
 ) -> Segment:
     """Return a segment under the exhaustive index."""
-    return Segment(roster, [Indexed(Exhaustive.build(conjunctions))], ids)
+    return Segment(metadata, [IndexedPart(Exhaustive.build(conjunctions))], ids)
 
 
-def survivors(segments: Sequence[LiveSegment]) -> tuple[Roster, Conjunctions]:
-    """Return what was not removed: one roster, and conjunctions in the same order."""
-    rosters = [live.live_roster() for live in segments]
-    return joined_rosters(rosters), concatenate([live.live_conjunctions() for live in segments])
+def collect_live(segments: Sequence[LiveSegment]) -> tuple[RuleMetadata, Conjunctions]:
+    """Return the metadata and the conjunctions of the rules that were not removed, in order."""
+    metadata = [live.live_metadata() for live in segments]
+    return concatenate_metadata(metadata), concatenate(
+        [live.live_conjunctions() for live in segments]
+    )

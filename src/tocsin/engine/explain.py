@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tocsin.engine.segment import Indexed, Segment
+from tocsin.engine.segment import IndexedPart, Segment
 from tocsin.index.accept import evaluate_predicates
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.model.categories import Categories
@@ -98,10 +98,10 @@ def single_rule_segment(segment: Segment, place: int) -> Segment:
     """Return a segment of one rule alone, to be matched as any other."""
     here = np.arange(len(segment)) == place
     index = Exhaustive.build(segment.conjunctions_of(place))
-    return Segment(segment.roster.kept(here), [Indexed(index)])
+    return Segment(segment.metadata.select(here), [IndexedPart(index)])
 
 
-def explained(
+def build_explanation(
     segment: Segment,
     matched: Matches,
     schema: Schema,
@@ -146,7 +146,7 @@ def explained(
                     (1.0 if weights is None else float(weights[attribute])) if counts else None,
                 )
             )
-    id_ = segment.roster.ids[0].as_py()
+    id_ = segment.metadata.ids[0].as_py()
     where = condition_text(segment, 0, schema, categories)
     score = float(matched.scores[0]) if matched.scores is not None and len(matched) else 0.0
     return Explanation(id_, len(matched) > 0, where, tuple(tests), c.size, score)
@@ -154,7 +154,7 @@ def explained(
 
 def condition_text(segment: Segment, place: int, schema: Schema, categories: Categories) -> str:
     """Return a rule's condition: the text it was given as, or what its conjunctions say."""
-    text = segment.roster.where[place].as_py()
+    text = segment.metadata.where[place].as_py()
     if text is not None:
         return str(text)
     c = segment.conjunctions_of(place)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from tocsin.engine.buffers import ROOM, Buffer, buffer_pool
-from tocsin.engine.segment import LivePart, Rosters
+from tocsin.engine.segment import LivePart, RuleDirectory
 from tocsin.index.finish import BestRules, EventWeights
 from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, kernel
 from tocsin.model.event_ranges import EventRange
@@ -31,7 +31,7 @@ class Run:
     """One run of events through the parts of segments."""
 
     parts: Sequence[LivePart]
-    ids: Rosters
+    ids: RuleDirectory
     width: int  # attributes of the schema
     events: Events | EventRange
 

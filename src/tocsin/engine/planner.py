@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tocsin.engine.segment import Indexed
+from tocsin.engine.segment import IndexedPart
 from tocsin.index import unit_costs
 from tocsin.index.costs import Cost, Sample, counted
 from tocsin.index.protocol import Index
@@ -36,19 +36,21 @@ class Choice:
     index: type[Index]
     cost: Cost
 
-    def build(self, conjunctions: Conjunctions, floats: np.ndarray, remark: str = "") -> Indexed:
+    def build(
+        self, conjunctions: Conjunctions, floats: np.ndarray, remark: str = ""
+    ) -> IndexedPart:
         """Build the index, and say why it was chosen."""
         why = f"{self.cost.reason}, {_nanoseconds(self.cost.nanoseconds)}{remark}"
-        return Indexed(self.index.build(conjunctions, floats), why)
+        return IndexedPart(self.index.build(conjunctions, floats), why)
 
 
 def build_parts(
     name: str, options: Mapping[str, Any], conjunctions: Conjunctions, floats: np.ndarray
-) -> list[Indexed]:
+) -> list[IndexedPart]:
     """Build the index of that name, or with "auto" those that suit best; each part says why."""
     if name != "auto":
         index = INDEXES[name].build(conjunctions, floats, **options)
-        return [Indexed(index, "it was asked for", options)]
+        return [IndexedPart(index, "it was asked for", options)]
     sample = Sample.draw(conjunctions, floats)
     single = cheapest(sample)
     axes = _split(sample, single.cost.nanoseconds)

@@ -259,9 +259,10 @@ class Rules:
         polars, duckdb). A column of map type holds sparse attributes by name. A struct or dict
         of `low` and `high` is a range: some value in it must satisfy a predicate.
 
-        Thousands of events are matched by several `threads`, with the same result: by default one
-        for each core that this process may use, or as many as the environment variable
-        `TOCSIN_THREADS` says.
+        Many events are matched by several `threads`, with the same result. By default these are
+        as many as the environment variable `TOCSIN_THREADS` says, or as the process has cores, and
+        a batch of less than 32,768 events stays on one; if `threads` is given, one of less than
+        2,048.
         """
         return self.snapshot().match(events, threads)
 

@@ -1,8 +1,8 @@
-"""A segment: rules under one or several indexes, and what else is known of them. It never changes.
+"""A segment: rules under one or several indexes, with their metadata. It is immutable.
 
-What was removed of its rules is kept apart, in a `Removed`, so that many versions share a segment:
-a bit a rule and a bit a conjunction, an eighth of a byte each, which a change copies if someone may
-be reading them.
+Removals are kept apart from it, in `RemovedRules`, so that many versions can share a segment. They
+are bitmaps: one bit per rule and one per conjunction. A change copies a bitmap that a version may be
+reading.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tocsin.model.conjunctions import Conjunctions, concatenate, expand_ranges, 
 from tocsin.model.keys import Keys
 
 
-class Roster(NamedTuple):
+class RuleMetadata(NamedTuple):
     """What is known of n rules besides their conjunctions."""
 
     positions: np.ndarray  # [n] int32, ascending
@@ -32,12 +32,12 @@ class Roster(NamedTuple):
     where: pa.Array  # [n] texts, null where the rule was given as a box or in long form
     payload: pa.Table  # [n] rows; an Arrow table without columns has no rows at all
 
-    def kept(self, keep: np.ndarray) -> Roster:
+    def select(self, keep: np.ndarray) -> RuleMetadata:
         """Return the rules for which `keep` is true."""
         if keep.all():
             return self
         mask = pa.array(keep)
-        return Roster(
+        return RuleMetadata(
             self.positions[keep],
             self.ids.filter(mask),
             self.where.filter(mask),
@@ -57,21 +57,21 @@ class Roster(NamedTuple):
         )
 
 
-def joined_rosters(rosters: Sequence[Roster]) -> Roster:
-    """Return the rules of all rosters, in order."""
-    if len(rosters) == 1:
-        return rosters[0]
-    schemas = [r.payload.schema for r in rosters]
+def concatenate_metadata(metadata: Sequence[RuleMetadata]) -> RuleMetadata:
+    """Return the metadata of several segments as one, in order."""
+    if len(metadata) == 1:
+        return metadata[0]
+    schemas = [each.payload.schema for each in metadata]
     schema = pa.unify_schemas(schemas, promote_options="permissive")
-    return Roster(
-        np.concatenate([r.positions for r in rosters]),
-        pa.concat_arrays([r.ids for r in rosters]),
-        pa.concat_arrays([r.where for r in rosters]),
-        pa.concat_tables([r.payload_as(schema) for r in rosters]).combine_chunks(),
+    return RuleMetadata(
+        np.concatenate([each.positions for each in metadata]),
+        pa.concat_arrays([each.ids for each in metadata]),
+        pa.concat_arrays([each.where for each in metadata]),
+        pa.concat_tables([each.payload_as(schema) for each in metadata]).combine_chunks(),
     )
 
 
-class Indexed:
+class IndexedPart:
     """Conjunctions under one index: a part of a segment."""
 
     def __init__(
@@ -121,8 +121,10 @@ class Indexed:
 class Segment:
     """Rules under one index, or under several that each hold whole rules (its *parts*)."""
 
-    def __init__(self, roster: Roster, parts: Sequence[Indexed], ids: IdIndex | None = None):
-        self.roster = roster
+    def __init__(
+        self, metadata: RuleMetadata, parts: Sequence[IndexedPart], ids: IdIndex | None = None
+    ):
+        self.metadata = metadata
         self.parts = tuple(parts)
         self._ids = ids
         # How many rows test each attribute.
@@ -130,8 +132,8 @@ class Segment:
         self.attributes: list[int] = np.flatnonzero(self.tests).tolist()
 
     def conjunctions_of(self, place: int) -> Conjunctions:
-        """Return the conjunctions of the rule at a place of the roster."""
-        position = int(self.roster.positions[place])
+        """Return the conjunctions of the rule at a place of the segment."""
+        position = int(self.metadata.positions[place])
         for part in self.parts:
             first, stop = part.conjunctions.rule_span(position)
             if first < stop:
@@ -142,7 +144,7 @@ class Segment:
         """Return a rule's weights by attribute, where not 1, and its payload, where not null."""
         c = self.conjunctions_of(place)
         weights = dict(zip(c.attribute.tolist(), c.weight.tolist()))
-        table = self.roster.payload
+        table = self.metadata.payload
         payload = {name: to_python(table.column(name)[place]) for name in table.column_names}
         return (
             {attribute: weight for attribute, weight in weights.items() if weight != 1.0},
@@ -151,25 +153,25 @@ class Segment:
 
     @property
     def ids(self) -> IdIndex:
-        """Where each id stands in the roster; made when first asked."""
+        """The place of each id; built when it is first needed."""
         if self._ids is None:
-            self._ids = IdIndex(self.roster.ids)
+            self._ids = IdIndex(self.metadata.ids)
         return self._ids
 
     def __len__(self) -> int:
         """How many rules there are, also of those that were removed."""
-        return len(self.roster.positions)
+        return len(self.metadata.positions)
 
     @property
     def nbytes(self) -> int:
         """Bytes besides ids, texts and payload."""
-        return self.roster.positions.nbytes + sum(part.nbytes for part in self.parts)
+        return self.metadata.positions.nbytes + sum(part.nbytes for part in self.parts)
 
 
-class Removed(NamedTuple):
+class RemovedRules(NamedTuple):
     """Which rules of a segment were removed, in bits, the lowest of a byte first."""
 
-    rules: np.ndarray  # uint8, a bit per place of the roster; empty if none was removed
+    rules: np.ndarray  # uint8, a bit per rule; empty if none was removed
     parts: tuple[np.ndarray, ...]  # uint8, for each part a bit per conjunction; likewise
     tests: np.ndarray  # int64, how many rows of removed conjunctions test each attribute
     size: int  # how many rules were removed
@@ -183,13 +185,15 @@ class Removed(NamedTuple):
 _NO_BITS = freeze(np.empty(0), np.uint8)
 
 
-def none_removed(segment: Segment) -> Removed:
+def none_removed(segment: Segment) -> RemovedRules:
     """Return that nothing of a segment was removed."""
-    return Removed(_NO_BITS, (_NO_BITS,) * len(segment.parts), np.empty(0, np.int64), 0)
+    return RemovedRules(_NO_BITS, (_NO_BITS,) * len(segment.parts), np.empty(0, np.int64), 0)
 
 
-def remove(segment: Segment, removed: Removed, places: np.ndarray, in_place: bool) -> Removed:
-    """Return what is removed with the rules at further places of the roster.
+def remove(
+    segment: Segment, removed: RemovedRules, places: np.ndarray, in_place: bool
+) -> RemovedRules:
+    """Return what is removed with the rules at further places.
 
     Bits are set `in_place` if nobody else may be reading them, otherwise in a copy.
     """
@@ -199,7 +203,7 @@ def remove(segment: Segment, removed: Removed, places: np.ndarray, in_place: boo
         bits = [removed.rules, *removed.parts]
     else:
         bits = [each.copy() for each in (removed.rules, *removed.parts)]
-    positions = segment.roster.positions[places]
+    positions = segment.metadata.positions[places]
     numbers = [places, *(part.numbers_of(positions) for part in segment.parts)]
     tests = removed.tests if removed.size else np.zeros(len(segment.tests), np.int64)
     for part, of_part in zip(segment.parts, numbers[1:], strict=True):
@@ -210,7 +214,7 @@ def remove(segment: Segment, removed: Removed, places: np.ndarray, in_place: boo
         elif len(of_part):
             rows = expand_ranges(c.offsets[of_part], c.offsets[of_part + 1])
         tests = tests + np.bincount(c.attribute[rows], minlength=len(tests))
-    result = Removed(bits[0], tuple(bits[1:]), tests, removed.size + len(places))
+    result = RemovedRules(bits[0], tuple(bits[1:]), tests, removed.size + len(places))
     # Last, since whatever fails before has changed nothing.
     for each, own in zip(bits, numbers, strict=True):
         _set_bits(each, own)
@@ -235,7 +239,7 @@ def _are_set(bits: np.ndarray, count: int) -> np.ndarray:
 class LivePart(NamedTuple):
     """A part of a segment, with bits for those of its conjunctions that were removed."""
 
-    part: Indexed
+    part: IndexedPart
     removed: np.ndarray  # empty if none was
 
 
@@ -245,7 +249,7 @@ class LiveSegment:
 
     role: str  # base, delta or recent
     segment: Segment
-    removed: Removed
+    removed: RemovedRules
 
     def __len__(self) -> int:
         return len(self.segment) - self.removed.size
@@ -264,7 +268,7 @@ class LiveSegment:
         return np.flatnonzero(segment.tests > removed.tests).tolist()
 
     def is_alive(self, place: int) -> bool:
-        """Tell whether the rule at a place of the roster was not removed."""
+        """Tell whether the rule at a place of the segment was not removed."""
         bits = self.removed.rules
         return not self.removed.size or not (bits[place >> 3] >> (place & 7)) & 1
 
@@ -276,12 +280,12 @@ class LiveSegment:
 
     def positions(self) -> np.ndarray:
         """Return the positions of the rules that were not removed."""
-        positions: np.ndarray = self.segment.roster.positions
+        positions: np.ndarray = self.segment.metadata.positions
         return positions[self.alive()] if self.removed.size else positions
 
-    def live_roster(self) -> Roster:
+    def live_metadata(self) -> RuleMetadata:
         """Return what is known of the rules that were not removed."""
-        return self.segment.roster.kept(self.alive())
+        return self.segment.metadata.select(self.alive())
 
     def live_conjunctions(self) -> Conjunctions:
         """Return the conjunctions of the rules that were not removed, in the rules' order."""
@@ -319,18 +323,18 @@ class LiveSegment:
         return self.segment.nbytes + self.removed.nbytes
 
 
-class Rosters:
+class RuleDirectory:
     """Knows the ids and the payload of the rules of some segments by position."""
 
     def __init__(self, segments: Sequence[Segment], id_type: pa.DataType):
-        self._rosters = [s.roster for s in segments]
+        self._metadata = [s.metadata for s in segments]
         self._id_type = id_type
 
     def ids_at(self, positions: np.ndarray) -> pa.Array:
         """Return the ids at positions, in the type in which they were given."""
-        if not self._rosters:
+        if not self._metadata:
             return pa.array([], self._id_type)
-        ids = pa.chunked_array([r.ids for r in self._rosters])
+        ids = pa.chunked_array([r.ids for r in self._metadata])
         taken = ids.take(pa.array(self._places(positions)))
         if taken.nbytes > 2**31 - 1:
             return taken.combine_chunks()  # more text than a 32-bit type holds
@@ -338,17 +342,17 @@ class Rosters:
 
     def payload_at(self, positions: np.ndarray, schema: pa.Schema) -> pa.Table:
         """Return these columns of the payload at positions, null where a rule has none."""
-        parts = [r.payload_as(schema) for r in self._rosters]
+        parts = [r.payload_as(schema) for r in self._metadata]
         if not parts:
             return schema.empty_table()
         return pa.concat_tables(parts).take(pa.array(self._places(positions)))
 
     def _places(self, positions: np.ndarray) -> np.ndarray:
-        """Return where rules stand if the rosters are laid end to end."""
+        """Return where rules stand if the metadata of all segments were one."""
         places = np.empty(len(positions), np.int64)
         before = 0
-        for number, roster in enumerate(self._rosters):
-            known = roster.positions
+        for number, metadata in enumerate(self._metadata):
+            known = metadata.positions
             # Segments hold ascending runs of positions: a rule is in the last that begins no
             # later than it.
             mine: Any = positions >= known[0] if number else slice(None)

@@ -29,7 +29,7 @@ import pyarrow as pa
 
 from tocsin.engine.ids import IdIndex
 from tocsin.engine.planner import build_parts
-from tocsin.engine.segment import Indexed, Roster, Segment
+from tocsin.engine.segment import IndexedPart, RuleMetadata, Segment
 from tocsin.errors import StoreError
 from tocsin.index.registry import INDEXES, known_options
 from tocsin.jit import freeze_fields
@@ -68,7 +68,7 @@ def _fill(folder: Path, segment: Segment) -> str:
     for number, part in enumerate(segment.parts):
         held = {"conjunctions": part.conjunctions._asdict(), "index": part.index.arrays()}
         arrays |= {f"{number}.{what}.{k}": v for what in held for k, v in held[what].items()}
-    arrays["positions"] = segment.roster.positions
+    arrays["positions"] = segment.metadata.positions
     places: dict[str, Any] = {}
     with open(folder / "arrays.bin", "wb") as out:
         for key, array in arrays.items():
@@ -77,16 +77,16 @@ def _fill(folder: Path, segment: Segment) -> str:
             places[key] = {"dtype": array.dtype.str, "shape": shape, "offset": out.tell()}
             out.write(np.ascontiguousarray(array).tobytes())
         _sync(out)
-    roster = segment.roster
-    payload = {f"payload.{n}": roster.payload.column(n) for n in roster.payload.column_names}
-    table = pa.table({"id": roster.ids, "where": roster.where} | payload)
+    metadata = segment.metadata
+    payload = {f"payload.{n}": metadata.payload.column(n) for n in metadata.payload.column_names}
+    table = pa.table({"id": metadata.ids, "where": metadata.where} | payload)
     with open(folder / "rules.arrow", "wb") as out:
         with pa.ipc.new_file(out, table.schema) as writer:
             writer.write_table(table)
         _sync(out)
     manifest = {
         "format": FORMAT,
-        "rules": len(roster.positions),
+        "rules": len(metadata.positions),
         "parts": [
             {
                 "index": part.index.name,
@@ -138,22 +138,22 @@ def _read_files(
         arrays = _mapped(folder / "arrays.bin", manifest["arrays"])
         require("positions" in arrays, "array 'positions' is missing")
         check_dtype("positions", arrays["positions"], "int32")
-        roster = _read_roster(folder / "rules.arrow", arrays["positions"], verify)
-        ids = IdIndex.from_arrays(roster.ids, _named(arrays, "ids."))
+        metadata = _read_metadata(folder / "rules.arrow", arrays["positions"], verify)
+        ids = IdIndex.from_arrays(metadata.ids, _named(arrays, "ids."))
         parts = [
             part
             for number, entry in enumerate(manifest["parts"])
             for part in _read_part(number, entry, arrays, floats, verify)
         ]
         if verify:
-            _check_rules(manifest["rules"], roster, parts)
+            _check_rules(manifest["rules"], metadata, parts)
             ids.validate()
     except StoreError as error:
         raise damaged(folder, error) from None
-    return Segment(roster, parts, ids)
+    return Segment(metadata, parts, ids)
 
 
-def _read_roster(path: Path, positions: np.ndarray, verify: bool) -> Roster:
+def _read_metadata(path: Path, positions: np.ndarray, verify: bool) -> RuleMetadata:
     """Return what is known of the rules at these positions."""
     try:
         with pa.memory_map(str(path)) as source:
@@ -174,7 +174,7 @@ def _read_roster(path: Path, positions: np.ndarray, verify: bool) -> Roster:
     require(types[1] == pa.large_string(), f"conditions cannot be of type {types[1]}")
     table = table.combine_chunks()
     payload = table.select(names[2:])
-    return Roster(
+    return RuleMetadata(
         positions,
         _only_chunk(table.column("id")),
         _only_chunk(table.column("where")),
@@ -188,7 +188,7 @@ def _read_part(
     arrays: dict[str, np.ndarray],
     floats: np.ndarray,
     verify: bool,
-) -> list[Indexed]:
+) -> list[IndexedPart]:
     """Return the conjunctions of a part under their index, as stored or built again.
 
     An index that is not here any more may have several in its place.
@@ -207,27 +207,27 @@ def _read_part(
         if index is None:
             return build_parts("auto", {}, made, floats)
         if entry["version"] != index.version:
-            return [Indexed(index.build(made, floats, **options), why, options)]
+            return [IndexedPart(index.build(made, floats, **options), why, options)]
         stored = index.from_arrays(made, _named(arrays, f"{number}.index."))
         if verify:
             stored.validate(len(floats))
     except StoreError as error:
         raise error.with_place(f"part {number} ({name})") from None
-    return [Indexed(stored, why, options)]
+    return [IndexedPart(stored, why, options)]
 
 
-def _check_rules(count: int, roster: Roster, parts: list[Indexed]) -> None:
+def _check_rules(count: int, metadata: RuleMetadata, parts: list[IndexedPart]) -> None:
     """Raise unless there are so many rules, in order, and each has its conjunctions in one part."""
-    positions = roster.positions
+    positions = metadata.positions
     require(
-        1 <= count == len(positions) == len(roster.ids) == len(roster.where),
+        1 <= count == len(positions) == len(metadata.ids) == len(metadata.where),
         f"there must be as many positions and rows as rules, {count:,}, and 1 or more",
     )
     require(
         positions[0] >= 0 and bool((positions[1:] > positions[:-1]).all()),
         "the positions of rules must ascend",
     )
-    require(roster.ids.null_count == 0, "an id is null")
+    require(metadata.ids.null_count == 0, "an id is null")
     taken = np.zeros(count, bool)
     for part in parts:
         rule = part.conjunctions.rule
@@ -247,14 +247,14 @@ def check_fits(
     """
     for part in segment.parts:
         check_codes(part.conjunctions, categories, schema)
-    roster = segment.roster
-    require(is_text(id_type) == is_text(roster.ids.type), f"ids must be of type {id_type}")
+    metadata = segment.metadata
+    require(is_text(id_type) == is_text(metadata.ids.type), f"ids must be of type {id_type}")
     with translate_errors(
         StoreError, "ids, or a column of the payload, are not of the version's types"
     ):
         if not is_text(id_type):  # texts are handed out as they are where they are too long for it
-            roster.ids.cast(id_type)
-        joined = pa.unify_schemas([payload, roster.payload.schema], promote_options="permissive")
+            metadata.ids.cast(id_type)
+        joined = pa.unify_schemas([payload, metadata.payload.schema], promote_options="permissive")
         require(joined.types == payload.types, f"the payload's columns must be {payload.names}")
 
 

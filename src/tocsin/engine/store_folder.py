@@ -388,7 +388,7 @@ class StoreFolder:
 def _live(role: str, segment: Segment, gone: np.ndarray) -> LiveSegment:
     """Return a segment without the rules at positions that are gone."""
     removed = none_removed(segment)
-    places = np.flatnonzero(np.isin(segment.roster.positions, gone))
+    places = np.flatnonzero(np.isin(segment.metadata.positions, gone))
     if len(places):
         removed = remove(segment, removed, places, in_place=True)
     return LiveSegment(role, segment, removed)
@@ -396,7 +396,7 @@ def _live(role: str, segment: Segment, gone: np.ndarray) -> LiveSegment:
 
 def _removed_positions(version: Version) -> np.ndarray:
     gone = [
-        live.segment.roster.positions[~live.alive()]
+        live.segment.metadata.positions[~live.alive()]
         for live in version.segments
         if live.removed.size
     ]
@@ -416,7 +416,7 @@ def _check_parts(
     require(len(categories) == listed, "a category value is listed twice")
     last = -1
     for segment in segments:
-        positions = segment.roster.positions
+        positions = segment.metadata.positions
         require(len(positions) > 0 and positions[0] > last, "its segments are not in order")
         last = int(positions[-1])
         require(version.id_type is not None, "it has rules, but no type of their ids")

@@ -28,12 +28,16 @@ import numpy as np
 from tocsin.engine.buffers import ROOM
 from tocsin.errors import TocsinError
 
-LEAST_EVENTS = 1 << 13  # of a batch for several threads; fewer may take less than waking a thread
-_FIRST_RANGE = 1 << 12  # events of a range as long as no cost is known
-_LEAST_SECONDS = 0.001  # of a range: 20 times what it costs in Python
+# Events of a batch for several threads. Cheap ones take 30 nanoseconds each: fewer than these gain
+# nothing, since a helper takes 100 microseconds to wake (measured with two cores and workload W2
+# of benchmarks/threads.py). A user who asks for threads knows that events cost more.
+LEAST_EVENTS = 1 << 15
+LEAST_IF_ASKED = 1 << 11
+_FIRST_RANGE = 1 << 10, 1 << 14  # the least and the most events of a range while no cost is known
+_LEAST_SECONDS = 0.0005  # of a range: ten times what it costs in Python
 _MOST_SECONDS = 0.05  # of a range: what a user who presses Ctrl-C does not notice
 _RANGES_LEFT = 4  # ranges that each thread is to find among the events that are left
-_PATIENCE = 1.0  # seconds to wait for helpers after KeyboardInterrupt: one may be compiling
+_PATIENCE = 1.0  # seconds to wait for a helper after KeyboardInterrupt: it may be compiling
 
 VARIABLE = "TOCSIN_THREADS"
 
@@ -42,11 +46,10 @@ Work = Callable[[int, int], int]  # on events from first up to stop; returns pai
 
 def threads_for(events: int, threads: Any) -> int:
     """Return on how many threads to match so many events; `threads` is what the user says."""
-    is_small = events < LEAST_EVENTS
-    if is_small and threads is None:
+    if events < LEAST_EVENTS and threads is None:
         return 1  # and nothing else is looked at: a single event takes microseconds
     wanted = thread_count(threads)
-    return 1 if is_small or _this_thread.is_helper else wanted
+    return 1 if events < LEAST_IF_ASKED or _this_thread.is_helper else wanted
 
 
 def thread_count(threads: Any) -> int:
@@ -153,6 +156,8 @@ class _Batch:
         # No Condition: it is written in Python, where KeyboardInterrupt can leave it locked.
         self._lock = threading.Lock()
         self._ended: queue.SimpleQueue[None] = queue.SimpleQueue()  # a token for each range
+        least, most = _FIRST_RANGE
+        self._first_range = min(max(least, -(-events // threads)), most)
         # Of the range that ended last: an earlier one may have waited for compilation.
         self._seconds_each = 0.0  # of an event
         self._pairs_each = 0.0
@@ -172,7 +177,7 @@ class _Batch:
             raise self._errors[min(self._errors)]
 
     def _call_helpers(self) -> None:
-        helpers = min(self._threads, -(-self._events // _FIRST_RANGE)) - 1
+        helpers = min(self._threads, -(-self._events // self._first_range)) - 1
         _helpers.grow_to(helpers)
         for _ in range(min(helpers, _helpers.size)):
             _helpers.submit(self._help)
@@ -219,7 +224,7 @@ class _Batch:
 
     def _range_size(self) -> int:
         if not self._seconds_each:
-            return _FIRST_RANGE
+            return self._first_range
         size = (self._events - self._next) / (_RANGES_LEFT * self._threads)
         size = max(size, _LEAST_SECONDS / self._seconds_each)
         size = min(size, _MOST_SECONDS / self._seconds_each)

@@ -1,11 +1,12 @@
-"""A version: rules as they are at one moment, frozen. It is what everything passes around.
+"""A version: the rules at one moment, immutable. It is what everything passes around.
 
-It can be matched, explained and stored, and shared between threads; nothing of it ever changes.
-Segments and categories are shared with the versions before and after: the schema and the categories
-only grow, and a version knows how far they reached (`attributes`, `category_count`).
+A version can be matched, explained, stored, and shared between threads. It shares segments, the
+schema and the categories with the versions before and after it. The schema and the categories only
+grow; a version records how many attributes and categories there were (`attributes`,
+`category_count`).
 
-What is derived from a segment hangs on the segment, so that one more rule does not make it anew;
-what is a union over segments hangs here, and is made when it is first asked for.
+Data derived from one segment is cached on the segment, so that adding a rule does not rebuild it.
+Data derived from all segments is cached here, when it is first needed.
 """
 
 from __future__ import annotations
@@ -20,10 +21,15 @@ import pyarrow as pa
 import pyarrow.types as t
 
 from tocsin.engine.event_weights import read_event_weights
-from tocsin.engine.explain import Explanation, condition_text, explained, single_rule_segment
+from tocsin.engine.explain import (
+    Explanation,
+    build_explanation,
+    condition_text,
+    single_rule_segment,
+)
 from tocsin.engine.matching import Run
 from tocsin.engine.report import Plan, report
-from tocsin.engine.segment import LivePart, LiveSegment, Rosters, Segment, none_removed
+from tocsin.engine.segment import LivePart, LiveSegment, RuleDirectory, Segment, none_removed
 from tocsin.engine.threaded_run import ThreadedRun
 from tocsin.engine.threads import threads_for
 from tocsin.errors import EventError, RuleError, UnknownRuleError, is_unicode, suggest
@@ -78,7 +84,7 @@ class Version:
     def __iter__(self) -> Iterator[Any]:
         """Yield the ids in the order of addition."""
         for live in self.segments:
-            yield from live.live_roster().ids.to_pylist()
+            yield from live.live_metadata().ids.to_pylist()
 
     def __contains__(self, id: object) -> bool:
         return self.find(id) is not None
@@ -88,7 +94,7 @@ class Version:
         weights, payload = segment.weights_and_payload(place)
         where = condition_text(segment, place, self.schema, self.categories)
         named = {self.schema.name(attribute): weight for attribute, weight in weights.items()}
-        return Rule(segment.roster.ids[place].as_py(), where, named, payload)
+        return Rule(segment.metadata.ids[place].as_py(), where, named, payload)
 
     def find(self, id: Any) -> tuple[int, int] | None:
         """Return the number of the segment that holds a rule and its place there, or None."""
@@ -161,14 +167,14 @@ class Version:
         if weights is not None and not isinstance(weights, Mapping):
             raise EventError(f"weights of the event must be a dict, got {weights!r}")
         of_event = read_event_weights(weights, 1, self.schema)
-        run = Run(live.parts, Rosters([alone], self.id_type), len(self.schema), read)
+        run = Run(live.parts, RuleDirectory([alone], self.id_type), len(self.schema), read)
         matched = run.top(1, of_event)
         line = None if weights is None else of_event.common
-        return explained(alone, matched, self.schema, read, self.categories, line)
+        return build_explanation(alone, matched, self.schema, read, self.categories, line)
 
     def _run(self, events: Any) -> Run:
         read = Events.read(events, self.schema, self._rows, self.categories)
-        return Run(self._parts, self.directory, len(self.schema), read)
+        return Run(self._parts, self.directory, self.attributes, read)
 
     def _on_threads(self, run: Run, threads: int | None) -> Run | ThreadedRun:
         """Return what matches the events of a run: itself, or several threads if they are many."""
@@ -186,9 +192,9 @@ class Version:
         return [part for live in self.segments for part in live.parts]
 
     @functools.cached_property
-    def directory(self) -> Rosters:
+    def directory(self) -> RuleDirectory:
         """What knows the ids and the payload of rules by their positions."""
-        return Rosters([live.segment for live in self.segments], self.id_type or pa.string())
+        return RuleDirectory([live.segment for live in self.segments], self.id_type or pa.string())
 
     def inherit(self, before: Version | None) -> Version:
         """Take over what is derived and the same as in the version before; return self.
@@ -236,7 +242,7 @@ def find_many(
         return found
     wanted = None
     if len(usable) > 1:
-        wanted = pa.array([plain[i] for i in usable], segments[0].segment.roster.ids.type)
+        wanted = pa.array([plain[i] for i in usable], segments[0].segment.metadata.ids.type)
     for number, live in enumerate(segments):
         index = live.segment.ids
         places = [index.find(plain[usable[0]])] if wanted is None else index.find_many(wanted)
@@ -251,5 +257,5 @@ def unknown(id: Any, segments: tuple[LiveSegment, ...], more: list[Any] = []) ->
     known = list(more)
     for live in segments:
         alive = np.flatnonzero(live.alive())[:300]
-        known += live.segment.roster.ids.take(pa.array(alive)).to_pylist()
+        known += live.segment.metadata.ids.take(pa.array(alive)).to_pylist()
     return UnknownRuleError(f"there is no rule {id!r}{suggest(id, known)}")
