@@ -178,10 +178,10 @@ def test_kept_columns_keep_their_types(spark):
     matches = tocsin.spark.match(frame, rules)
     assert matches.dtypes[:-1] == frame.dtypes
     rows = {(r["x"], r["rule"]): r for r in matches.collect()}
-    given = {r["x"]: r for r in frame.collect()}
+    events = {r["x"]: r for r in frame.collect()}
     assert set(rows) == {(1.0, "any"), (9.0, "any"), (9.0, "high")}
     for (x, _), row in rows.items():
-        assert tuple(row)[:-1] == tuple(given[x])
+        assert tuple(row)[:-1] == tuple(events[x])
     assert rows[1.0, "any"]["dec"] == decimal.Decimal("12.50")
     assert rows[1.0, "any"]["d"] == datetime.date(2024, 5, 1)
 
