@@ -1,15 +1,15 @@
 """Rules while they change: base, delta, removals and merges, the same for all indexes.
 
-The base is immutable. Rules added since the last merge are in two small segments. The *delta* has an
-index like the base. The *recent* rules, at most 1,024 of them or an eighth of the delta, are searched
-exhaustively, so that adding one rule seldom rebuilds a large delta. Removed rules are bits in a
-bitmap. A merge builds a new base from all of them. It happens when the added rules reach an eighth
-of the base, or half of the base has been removed. So each rule takes part in few merges, and memory
-is released. This is the combined scheme of the thesis (2.6.5), for every index.
+The base is immutable. Rules added since the last merge are in two small segments. The *delta* has
+an index like the base. The *recent* rules, at most 1,024 of them or an eighth of the delta, are
+searched exhaustively, so that adding one rule seldom rebuilds a large delta. Removed rules are bits
+in a bitmap. A merge builds a new base from all of them. It happens when the added rules reach an
+eighth of the base, or half of the base has been removed. So each rule takes part in few merges, and
+memory is released. This is the combined scheme of the thesis (2.6.5), for every index.
 
-Nobody sees a change before `seal` makes a `Version` of it. Until then, rules that are added one at a
-time wait in lists, and bits are set in place. So n changes between two matches cost n, and one copy
-of the bitmaps.
+Nobody sees a change before `seal` makes a `Version` of it. Until then, rules that are added one at
+a time wait in lists, and bits are set in place. So n changes between two matches cost n, and one
+copy of the bitmaps.
 
 Positions number the rules in the order of addition, and are never reused.
 """

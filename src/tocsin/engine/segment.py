@@ -1,8 +1,8 @@
 """A segment: rules under one or several indexes, with their metadata. It is immutable.
 
 Removals are kept apart from it, in `RemovedRules`, so that many versions can share a segment. They
-are bitmaps: one bit per rule and one per conjunction. A change copies a bitmap that a version may be
-reading.
+are bitmaps: one bit per rule and one per conjunction. A change copies a bitmap that a version may
+be reading.
 """
 
 from __future__ import annotations
