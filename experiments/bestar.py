@@ -364,9 +364,8 @@ def construction(size: str) -> Finding:
         STAR: build_by_insertion,
         BULK: INDEXES["bestar"].build,
         BE: partial(build_by_insertion, rigid=True),
+        KEYED: INDEXES["keyed"].build,
     }
-    if "keyed" in INDEXES:
-        ways[KEYED] = INDEXES["keyed"].build
     series: Series = {name: [] for name in ("the paper", *ways)}
     checks = []
     for way in ways.values():  # compile
@@ -416,5 +415,3 @@ FIGURES: dict[str, Callable[[str], Finding]] = {
     "bestar-capacity": leaf_capacity,
     "bestar-construction": construction,
 }
-if "bestar" not in INDEXES:
-    FIGURES = {}

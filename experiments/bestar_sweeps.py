@@ -56,9 +56,8 @@ def build_structures(world: World, c: Conjunctions, events: int) -> dict[str, An
         BE: build_by_insertion(c, world.floats, rigid=True),
         BULK: INDEXES["bestar"].build(c, world.floats),
         STAR: build_by_insertion(c, world.floats),
+        KEYED: INDEXES["keyed"].build(c, world.floats),
     }
-    if "keyed" in INDEXES:
-        indexes[KEYED] = INDEXES["keyed"].build(c, world.floats)
     searches = {name: IndexSearch(index, keys, width) for name, index in indexes.items()}
     return {SCAN: searches.pop(SCAN), KINDEX: KIndex(c, keys, width), **searches}
 
