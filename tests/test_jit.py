@@ -57,6 +57,23 @@ def test_the_arrays_of_a_tuple_may_all_be_of_one_type():
     assert out.tolist() == [11, 22]
 
 
+class Untyped(NamedTuple):
+    first: np.ndarray
+
+
+def test_a_layout_that_is_wrong_is_explained():
+    with pytest.raises(TypeError, match=r"Alike has the fields first, second; check \['third'\]"):
+        jit.freeze_fields(Alike, first=[1], second=[2], third=[3])
+    with pytest.raises(TypeError, match=r"check \['second'\]"):
+        jit.freeze_fields(Alike, first=[1])
+    with pytest.raises(TypeError, match="field 'first' of Untyped must be an array: Int64s"):
+        jit.freeze_fields(Untyped, first=[1])
+    unannotated = kernel(lambda values: None)
+    with pytest.raises(TypeError, match="parameter 'values' of kernel <lambda> has no type"):
+        unannotated.compile()
+    jit._KERNELS.remove(unannotated)
+
+
 def test_unknown_annotations_are_refused():
     @kernel
     def strange(values: str) -> None: ...

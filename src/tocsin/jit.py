@@ -103,6 +103,9 @@ def freeze(array: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
 def freeze_fields(layout: type[_Tuple], /, **arrays: Any) -> _Tuple:
     """Return a named tuple of frozen arrays, each of the dtype that its field declares."""
     dtypes = field_types(layout)
+    if arrays.keys() != dtypes.keys():
+        wrong = sorted(arrays.keys() ^ dtypes.keys())
+        raise TypeError(f"{layout.__name__} has the fields {', '.join(dtypes)}; check {wrong}")
     return layout(**{name: freeze(np.asarray(a), dtypes[name]) for name, a in arrays.items()})
 
 
@@ -110,6 +113,12 @@ def freeze_fields(layout: type[_Tuple], /, **arrays: Any) -> _Tuple:
 def field_types(layout: type[Any]) -> dict[str, str]:
     """Return the dtype of each field of a named tuple of arrays."""
     hints = typing.get_type_hints(layout, include_extras=True)
+    for name in layout._fields:
+        if not hasattr(hints[name], "__metadata__"):
+            raise TypeError(
+                f"field {name!r} of {layout.__name__} must be an array: Int64s, Int32s, UInt8s, "
+                f"Float64s ... of tocsin.jit; got {hints[name]!r} (a number is an array of one)"
+            )
     return {name: hints[name].__metadata__[0].dtype for name in layout._fields}
 
 
@@ -193,6 +202,12 @@ class Kernel:
             if self._compiled is None:
                 hints = typing.get_type_hints(self.function, include_extras=True)
                 parameters = inspect.signature(self.function).parameters
+                for name in parameters:
+                    if name not in hints:
+                        raise TypeError(
+                            f"parameter {name!r} of kernel {self.function.__name__} has no type: "
+                            "the annotations of a kernel are its signature"
+                        )
                 signature = tuple(_numba_type(hints[name]) for name in parameters)
                 with _open_folder(self.function) as folder, _use_folder(self.function, folder):
                     dispatcher = numba.njit(signature, cache=True, **_OPTIONS)(self.function)

@@ -74,6 +74,9 @@ def proposed(index, keys, width, room=None):
     while first < keys.size:
         offsets[0] = 0
         stop = index.candidates(EventBatch(keys, width, first, keys.size), offsets, out)
+        written = out[: offsets[stop - first]]
+        assert written.min(initial=0) >= -n, "a candidate is no conjunction"
+        assert written.max(initial=-1) < n, "a candidate is no conjunction"
         assert stop > first, "an index must answer at least one event"
         found += [out[offsets[i] : offsets[i + 1]].tolist() for i in range(stop - first)]
         first = stop

@@ -16,6 +16,8 @@ import numpy as np
 from tocsin.model.matches import Counters, Matches, RuleDirectory
 
 _SAMPLE = 16  # the size of the result is estimated from one of so many events
+_MOST_GROWTH = 64  # times that a piece of the result may be larger than what is known; chosen
+_ROOM = 1 << 20  # matches, and as many more; chosen: 4 MiB
 
 
 class _Found(NamedTuple):
@@ -104,9 +106,11 @@ class OrderedMatches:
             self._placed += found.events
             stop = self._size + len(found.rules)
             if not self._chunks or stop > self._chunks[-1].base + len(self._chunks[-1].rules):
-                # Memory that is never touched costs nothing, and a second copy much.
-                expected = stop * self._events // self._placed * 9 // 8
-                self._chunks.append(self._new_chunk(self._size, max(stop, expected)))
+                # Memory that is never touched costs nothing, and a second copy much. But the
+                # events so far may not be like the others.
+                expected = self._counters.matched * self._events // self._known * 9 // 8
+                room = min(expected, _MOST_GROWTH * stop + _ROOM)
+                self._chunks.append(self._new_chunk(self._size, max(stop, room)))
             places.append(_Place(event, self._size, self._chunks[-1], found))
             self._size = stop
         return places

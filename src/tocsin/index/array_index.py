@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
@@ -17,7 +17,7 @@ from tocsin.model.keys import EventBatch
 from tocsin.model.validation import typed_arrays
 
 
-class ArrayIndex:
+class ArrayIndex(ABC):
     """An index over conjunctions, with a layout."""
 
     name: ClassVar[str]

@@ -27,7 +27,7 @@ class Cost(NamedTuple):
     """What an event costs, estimated."""
 
     nanoseconds: float
-    reason: str  # what an event meets or looks at, as a clause
+    reason: str  # what an event meets or looks at, as a clause: "an event ..."
 
 
 class Shares(NamedTuple):

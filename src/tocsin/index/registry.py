@@ -17,10 +17,17 @@ from tocsin.index.keyed.index import Keyed
 from tocsin.index.options import check_options
 from tocsin.index.protocol import Index
 
-INDEXES: dict[str, type[Index]] = {
-    each.name: each
-    for each in (Exhaustive, Grid, NTree, Intervals, Rectangles, Counting, Keyed, BEStar)
-}
+_CLASSES: list[type[Index]] = [
+    Exhaustive,
+    Grid,
+    NTree,
+    Intervals,
+    Rectangles,
+    Counting,
+    Keyed,
+    BEStar,
+]
+INDEXES = {index.name: index for index in _CLASSES}
 
 
 def known_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:

@@ -124,7 +124,10 @@ def slice_keys(keys: Keys, first: int, stop: int) -> Keys:
 
 
 def key_column(keys: Keys, attribute: int) -> np.ndarray:
-    """Return the keys of one attribute for all events, NULL where an event has no value."""
+    """Return the keys of one attribute for all events, NULL where an event has no value.
+
+    The attribute -1 is none: all keys are NULL.
+    """
     rows = keys.column_attribute.tolist()
     if attribute in rows:
         return keys.columns[rows.index(attribute)]
