@@ -162,8 +162,8 @@ def test_tuning_is_a_change_that_keeps_the_answers():
     assert after is not before
     assert [live.role for live in after.segments] == ["base"]
     old, new = (v.segments[0].segment.parts[0].index.layout for v in (before, after))
-    assert new.rate.any()
-    assert not old.rate.any(), "a version never changes"
+    assert new.loss_rate.any()
+    assert not old.loss_rate.any(), "a version never changes"
     expected = [pair for pair in expected if pair[1] != 17]
     expected += [(i, 1000) for i in range(60) if i % 9 == 3]
     assert list(rules.match(SEEN).sorted()) == sorted(expected)
@@ -172,11 +172,11 @@ def test_tuning_is_a_change_that_keeps_the_answers():
 def test_what_was_learnt_is_stored(tmp_path):
     rules = trained()
     rules.tune(SEEN)
-    rate = rules.snapshot().segments[0].segment.parts[0].index.layout.rate
+    rate = rules.snapshot().segments[0].segment.parts[0].index.layout.loss_rate
     rules.save(tmp_path / "store")
     again = tocsin.open(tmp_path / "store").snapshot().segments[0].segment.parts[0].index
     assert rate.any()
-    np.testing.assert_array_equal(again.layout.rate, rate)
+    np.testing.assert_array_equal(again.layout.loss_rate, rate)
     store = tocsin.RuleStore(tmp_path / "store")
     assert store.tune([{"tier": "t2", "a": 3, "b": 5}]) == 2
 
