@@ -88,7 +88,7 @@ def test_a_merge_that_fails(change, state, looked, monkeypatch):
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-@pytest.mark.parametrize("where", ["expand_ranges", "joined_rosters", "Segment"])
+@pytest.mark.parametrize("where", ["expand_ranges", "concatenate_metadata", "Segment"])
 def test_a_step_that_fails(change, state, where, monkeypatch):
     """Each of them has its turn of failing; where it is not a step, nothing fails."""
     rules, twin = made(state), made(state)

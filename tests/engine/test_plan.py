@@ -166,7 +166,7 @@ def test_a_sample_stands_for_all():
     assert 8_000 < sample.conjunctions.size < 8_400
     assert sample.represented == whole.represented == 50_000
     assert sample.met == pytest.approx(whole.met, rel=0.05)
-    some = sample.kept(np.arange(sample.conjunctions.size) % 2 == 0)
+    some = sample.filter(np.arange(sample.conjunctions.size) % 2 == 0)
     assert some.represented == pytest.approx(25_000, abs=10)
 
 

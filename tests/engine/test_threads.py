@@ -247,13 +247,13 @@ def test_matches_are_joined_in_the_order_of_their_events():
                 ordered.add(int(cuts[i]), one, reused=True)
                 for array in reused:
                     array[:] = -1
-            found = ordered.joined(None)
+            found = ordered.join(None)
             assert found.offsets.tolist() == offsets.tolist()
             assert found.rules.tolist() == rules.tolist()
             assert found.scores is None if not scored else found.scores.tolist() == scores.tolist()
             assert found.counters == (2 * len(cuts) - 2, len(cuts) - 1, len(rules))
     with pytest.raises(AssertionError, match="0 of 7 events"):
-        OrderedMatches(7).joined(None)
+        OrderedMatches(7).join(None)
 
 
 # ------------------------------------------------------------ how many threads

@@ -1,4 +1,4 @@
-"""Buffers for candidates: small enough to stay in cache, and kept from one match to the next."""
+"""Buffers for candidates: small enough to stay in cache, and reused by the next match."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from tocsin.index.finish import BestRules, EventWeights, fold, keep_best, to_rul
 from tocsin.index.protocol import PruningIndex
 from tocsin.model.keys import EventBatch
 
-ROOM = 1 << 20  # candidates a buffer holds beyond one event's most: 4 MiB
-MOST_KEPT = 1 << 24  # candidates of a buffer that a thread may keep: 64 MiB
+ROOM = 1 << 20  # candidates a buffer holds beyond one event's maximum: 4 MiB
+MOST_KEPT = 1 << 24  # candidates of the largest buffer that a thread keeps: 64 MiB
 
 
 class BufferPool(threading.local):
-    """Buffers that a thread keeps from one match to the next.
+    """Free buffers of a thread, reused by its next match.
 
-    A fresh one costs more to touch than a single event takes to match. One that is in use is not
-    here, so a match within a match (a signal handler's, a finalizer's) takes another.
+    Touching fresh memory takes longer than matching a single event. Buffers in use are not in the
+    pool, so a nested match (in a signal handler or a finalizer) takes another one.
     """
 
     def __init__(self) -> None:
         self._free: list[np.ndarray] = []
 
     def take(self, size: int) -> np.ndarray:
-        """Return an array with room for so many candidates."""
+        """Return an array with room for `size` candidates."""
         while self._free:
-            found = self._free.pop()
-            if len(found) >= size:
-                return found
+            array = self._free.pop()
+            if len(array) >= size:
+                return array
         return np.empty(size, np.int32)
 
     def give_back(self, buffers: Sequence[Buffer]) -> None:
-        """Keep the arrays of buffers for the next match; what they hold is lost."""
-        # Taken from the end: the same parts then find the same buffers.
+        """Keep the arrays of buffers for the next match, which overwrites them."""
+        # `take` pops from the end: the same parts then get the same buffers.
         self._free = [b.out for b in reversed(buffers) if b.out.size <= MOST_KEPT]
 
 
@@ -46,12 +46,12 @@ buffer_pool = BufferPool()
 
 
 class Buffer:
-    """The candidates of one part of a segment, and what finding them cost so far."""
+    """The candidates of one part of a segment, with counters of the work so far."""
 
     def __init__(self, live: LivePart, events: int, pooled: bool = True):
         part = live.part
         self.part, self.removed = live
-        # One event needs a place per conjunction; a single event gets no more.
+        # One event needs room for every conjunction; a single event gets no more.
         size = part.conjunctions.size + (ROOM if events > 1 else 0)
         self.out = buffer_pool.take(size) if pooled else np.empty(size, np.int32)
         self.offsets = np.empty(0, np.int64)
@@ -59,7 +59,7 @@ class Buffer:
         self.evaluated = 0
 
     def propose(self, batch: EventBatch) -> int:
-        """Propose candidates for the events of a batch; return the first event not answered."""
+        """Propose candidates for the events of a batch; return the first event not processed."""
         if len(self.offsets) < batch.size + 1:
             self.offsets = np.empty(batch.size + 1, np.int64)
         self.offsets[0] = 0
@@ -75,7 +75,7 @@ class Buffer:
         self.evaluated += evaluate(part.conjunctions, batch, self.offsets, self.out)
 
     def to_rules(self, batch: EventBatch) -> None:
-        """Turn the candidates into rules: those that hold and were not removed, each once."""
+        """Replace candidates by the live rules that match, each once."""
         part, removed = self.part, self.removed
         self.accept(batch)
         offsets = self.offsets[: batch.size + 1]
@@ -85,14 +85,16 @@ class Buffer:
             to_rules(part.conjunctions.rule, removed, offsets, self.out)
 
     def keep_best(self, batch: EventBatch, weights: EventWeights, best: BestRules) -> None:
-        """Merge the part's matches into the lists of the k best of a batch's events."""
+        """Merge the part's matches into the k best rules of each event of a batch."""
         part = self.part
         best = best._replace(unique=part.single)
         index = part.index_for(batch.keys)
         if index.prunes:
-            seen = cast(PruningIndex, index).best(batch, weights, self.removed, best)
-            self.candidates += seen[0]
-            self.evaluated += seen[1]
+            candidates, evaluated = cast(PruningIndex, index).best(
+                batch, weights, self.removed, best
+            )
+            self.candidates += candidates
+            self.evaluated += evaluated
             return
         done = batch.first
         while done < batch.stop:

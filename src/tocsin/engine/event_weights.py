@@ -1,4 +1,4 @@
-"""How much each attribute counts for events, as users give it to `top`."""
+"""Weights of events: how much each attribute counts in `top`, as users give them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tocsin.model.weights import check_weight
 
 
 def read_event_weights(given: Any, events: int, schema: Schema) -> EventWeights:
-    """Return weights of events: none, a dict for all, or one for each (a list, an Arrow map)."""
+    """Read weights of events: None, a dict for all, or one per event (a list, an Arrow map)."""
     if given is None:
         return _unit_weights(len(schema))
     if isinstance(given, pa.ChunkedArray):
@@ -46,13 +46,13 @@ def read_event_weights(given: Any, events: int, schema: Schema) -> EventWeights:
 
 @functools.lru_cache(maxsize=8)
 def _unit_weights(attributes: int) -> EventWeights:
-    """Return weights that are all 1: one event at a time, making them is a tenth of the work."""
+    """Return weights of 1; cached, since building them is a tenth of the work for one event."""
     return _event_weights(np.ones(attributes))
 
 
 def _common_weights(weights: Mapping[str, Any], schema: Schema) -> EventWeights:
     common = np.ones(len(schema))
-    for attribute, weight in _checked_weights(weights, schema):
+    for attribute, weight in _check_weights(weights, schema):
         common[attribute] = weight
     return _event_weights(common)
 
@@ -70,14 +70,14 @@ def _weights_of_maps(maps: pa.MapArray, schema: Schema) -> EventWeights:
 def _weights_of_dicts(dicts: Sequence[Any], schema: Schema) -> EventWeights:
     offsets, attributes, weights = [0], [], []
     for each in dicts:
-        for attribute, weight in _checked_weights(each or {}, schema):
+        for attribute, weight in _check_weights(each or {}, schema):
             attributes.append(attribute)
             weights.append(weight)
         offsets.append(len(weights))
     return _event_weights(np.ones(len(schema)), offsets, attributes, weights)
 
 
-def _checked_weights(weights: Mapping[str, Any], schema: Schema) -> Iterator[tuple[int, float]]:
+def _check_weights(weights: Mapping[str, Any], schema: Schema) -> Iterator[tuple[int, float]]:
     if not isinstance(weights, Mapping):
         raise EventError(f"expected a dict for each event, got {type(weights).__name__}")
     for name, weight in weights.items():

@@ -1,7 +1,7 @@
-"""Why a rule matched an event, or why not: predicate by predicate.
+"""Explain why a rule matches an event or not, predicate by predicate.
 
-The verdict comes from matching itself and each predicate's from accept: there is no
-second implementation that could disagree.
+The verdict comes from matching itself, and that of each predicate from `accept`. There is no second
+implementation that could disagree.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from tocsin.model.wording import off_by, predicate_text
 
 @dataclass(frozen=True)
 class Test:
-    """One predicate, put to one event.
+    """One predicate, evaluated for one event.
 
-    `holds` is True, False, or None: unknown, since the event has no value. `off` says how
-    far the value is from what is asked, positive if it is too high (a timedelta for times);
-    None where there is no distance. A range is a dict of low and high, and its nearer end counts.
-    `rule_weight` and `event_weight` are what counts in `top`: their product is what the test adds
-    to the score; None where that was not asked, or there are no weights.
+    `holds` is True, False, or None (unknown) if the event has no value. `off` is the distance of
+    the value from the nearest one that the predicate allows, positive if the value is too high (a
+    timedelta for times); None if there is no distance. A range is a dict of low and high; its
+    nearer end counts. The product of `rule_weight` and `event_weight` is what the predicate adds
+    to the score in `top`; they are None if there are no weights.
     """
 
     attribute: str
@@ -48,14 +48,16 @@ class Test:
 
     def __str__(self) -> str:
         mark = {True: "yes", False: "no", None: "unknown"}[self.holds]
-        seen = "missing" if self.value is None else _shown(self.value)
+        seen = "missing" if self.value is None else _format_value(self.value)
         line = f"{mark:<8}{self.text}    {self.attribute} is {seen}"
         if self.off is not None:
             zero = datetime.timedelta(0) if isinstance(self.off, datetime.timedelta) else 0
             if self.off == zero:
                 line += ", just outside: the end is open"
             else:
-                line += f", {'above' if self.off > zero else 'below'} by {_shown(abs(self.off))}"
+                line += (
+                    f", {'above' if self.off > zero else 'below'} by {_format_value(abs(self.off))}"
+                )
         if self.rule_weight is not None and self.event_weight is not None:
             adds = self.rule_weight * self.event_weight
             line += f"; {'adds' if self.holds else 'would add'} {adds:.6g}"
@@ -65,9 +67,9 @@ class Test:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Whether a rule matches an event, and every predicate of it; prints as a small table.
+    """Whether a rule matches an event, with all its predicates; prints as a small table.
 
-    `score` is what `top` gives the rule for this event, 0 if it does not match.
+    `score` is the rule's score in `top` for this event, 0 if it does not match.
     """
 
     rule: Any
@@ -95,10 +97,10 @@ class Explanation:
 
 
 def single_rule_segment(segment: Segment, place: int) -> Segment:
-    """Return a segment of one rule alone, to be matched as any other."""
-    here = np.arange(len(segment)) == place
+    """Return a segment that holds only the rule at a place."""
+    keep = np.arange(len(segment)) == place
     index = Exhaustive.build(segment.conjunctions_of(place))
-    return Segment(segment.metadata.select(here), [IndexedPart(index)])
+    return Segment(segment.metadata.select(keep), [IndexedPart(index)])
 
 
 def build_explanation(
@@ -109,17 +111,17 @@ def build_explanation(
     categories: Categories,
     weights: np.ndarray | None,
 ) -> Explanation:
-    """Return the explanation of the only rule of a segment for the only event of `events`.
+    """Explain the only rule of a segment for the only event of `events`.
 
-    `matched` is what `top` says of it; `weights` are the event's by attribute, if it has any.
+    `matched` is the result of `top`; `weights` are the event's by attribute, if it has any.
     """
     c = segment.conjunctions_of(0)
     keys = events.keys(0, 1)
-    held = np.empty(len(c.attribute), np.uint8)
+    satisfied = np.empty(len(c.attribute), np.uint8)
     line, last = np.empty(len(schema), np.int64), np.empty(len(schema), np.int64)
     write_lines(keys, 0, line, last)
-    evaluate_predicates(c, 0, c.size, line, last, held)
-    # Where nothing matched and nobody asked, weights say nothing; nor where the rule has none.
+    evaluate_predicates(c, 0, c.size, line, last, satisfied)
+    # Weights are shown if the event has some, or if the rule has some and matches.
     weighted = weights is not None or (bool((c.weight != 1).any()) and len(matched) > 0)
     tests = []
     for number in range(c.size):
@@ -128,10 +130,10 @@ def build_explanation(
             kind, name = schema.kind(attribute), schema.name(attribute)
             predicate = predicate_at(c, row)
             ends = int(line[attribute]), int(last[attribute])
-            holds: bool | None = bool(held[row])
+            holds: bool | None = bool(satisfied[row])
             if ends[0] == NULL and not holds and predicate != NOT_NULL:
                 holds = None
-            # As `finish.score` adds up: what must be null adds nothing, nor a second test.
+            # As in `finish.score`: IS NULL adds nothing, nor does a second test of an attribute.
             repeated = row > c.offsets[number] and attribute == c.attribute[row - 1]
             counts = weighted and predicate != IS_NULL and not repeated
             tests.append(
@@ -140,7 +142,7 @@ def build_explanation(
                     predicate_text(name, kind, predicate, categories),
                     events.value(attribute, 0),
                     holds,
-                    None if holds else _off(kind, predicate, ends),
+                    None if holds else _distance(kind, predicate, ends),
                     number,
                     (float(c.weight[row]) if c.weight.shape[0] else 1.0) if counts else None,
                     (1.0 if weights is None else float(weights[attribute])) if counts else None,
@@ -153,7 +155,7 @@ def build_explanation(
 
 
 def condition_text(segment: Segment, place: int, schema: Schema, categories: Categories) -> str:
-    """Return a rule's condition: the text it was given as, or what its conjunctions say."""
+    """Return a rule's condition: the original text, or one derived from its conjunctions."""
     text = segment.metadata.where[place].as_py()
     if text is not None:
         return str(text)
@@ -176,15 +178,15 @@ def predicate_at(c: Conjunctions, row: int) -> Predicate:
     return Predicate(kind, points=tuple(c.points[low:high].tolist()))
 
 
-def _off(kind: Kind, predicate: Predicate, ends: tuple[int, int]) -> Any:
-    """Return how far the nearer end of a range lies from what a predicate allows."""
-    offs = [off_by(kind, predicate, key) for key in ends]
-    return min((off for off in offs if off is not None), key=abs, default=None)
+def _distance(kind: Kind, predicate: Predicate, ends: tuple[int, int]) -> Any:
+    """Return the distance from the nearer end of a range to what a predicate allows."""
+    distances = [off_by(kind, predicate, key) for key in ends]
+    return min((each for each in distances if each is not None), key=abs, default=None)
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, dict):
-        return f"{_shown(value['low'])} to {_shown(value['high'])}"
+        return f"{_format_value(value['low'])} to {_format_value(value['high'])}"
     if isinstance(value, float):
         return f"{value:.6g}"
     return repr(value) if isinstance(value, str) else str(value)

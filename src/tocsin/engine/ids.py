@@ -1,8 +1,7 @@
-"""From ids to places, for millions of rules: 12 bytes a rule instead of a Python dict's 150.
+"""An index from ids to places: 12 bytes per rule, where a Python dict takes 150.
 
-An id becomes an int64 code (an integer is its own, a text is hashed), and the places
-are kept in the order of the codes. A look-up is a binary search and, for texts, a
-comparison of the ids themselves, since codes of different texts may be equal.
+An id has an int64 code: an integer is its own code, a text is hashed. Places are sorted by code. A
+lookup is a binary search and, for texts, a comparison of the ids, since hashes may collide.
 """
 
 from __future__ import annotations
@@ -24,30 +23,30 @@ class IdIndex:
 
     def __init__(self, ids: pa.Array):
         self._ids = ids
-        self._codes = _codes(ids)
+        self._codes = _compute_codes(ids)
         ascending = bool((self._codes[1:] > self._codes[:-1]).all())
         self._order = None if ascending else np.argsort(self._codes, kind="stable").astype(np.int32)
 
     @classmethod
     def from_arrays(cls, ids: pa.Array, arrays: Mapping[str, np.ndarray]) -> Self:
-        """Return the index of these ids whose `arrays` these are."""
+        """Return the index of ids from its stored `arrays`."""
         for name, dtype in (("codes", "int64"), ("order", "int32")):
             if name in arrays:
                 check_dtype(name, arrays[name], dtype)
         index = cls.__new__(cls)
         index._ids = ids
-        index._codes = arrays["codes"] if "codes" in arrays else _codes(ids)
+        index._codes = arrays["codes"] if "codes" in arrays else _compute_codes(ids)
         index._order = arrays.get("order")
         return index
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Return the arrays besides the ids, to be stored."""
-        own = {} if t.is_integer(self._ids.type) else {"codes": self._codes}
-        return own if self._order is None else own | {"order": self._order}
+        """Return the arrays to store besides the ids."""
+        arrays = {} if t.is_integer(self._ids.type) else {"codes": self._codes}
+        return arrays if self._order is None else arrays | {"order": self._order}
 
     def validate(self) -> None:
-        """Raise a StoreError unless the codes are the ids' own, and the order is theirs."""
-        codes, size = _codes(self._ids), len(self._ids)
+        """Raise a StoreError unless the codes and the order are those of the ids."""
+        codes, size = _compute_codes(self._ids), len(self._ids)
         require(np.array_equal(self._codes, codes), "'codes' must be those of the ids")
         if self._order is not None:
             require(len(self._order) == size, f"'order' must have {size:,} elements")
@@ -59,13 +58,13 @@ class IdIndex:
             bool((codes[1:] >= codes[:-1]).all()), "the ids must be in the order of their codes"
         )
 
-    def double(self) -> tuple[int, int] | None:
+    def find_duplicate(self) -> tuple[int, int] | None:
         """Return two places that hold the same id, or None."""
         if self._order is None:
             return None
         codes = self._codes[self._order]
         for i in np.flatnonzero(codes[1:] == codes[:-1]):
-            # Runs of equal codes are ids twice, or as good as never a clash of hashes.
+            # A run of equal codes is a duplicate id or, very rarely, a hash collision.
             j = i + 1
             while j < len(codes) and codes[j] == codes[i]:
                 a, b = int(self._order[i]), int(self._order[j])
@@ -80,7 +79,7 @@ class IdIndex:
             return -1
         if isinstance(id_, str):
             return int(self.find_many(pa.array([id_], self._ids.type))[0])
-        # Without arrays of one: they take three times as long as the search.
+        # Arrays of one element would take three times as long as the search.
         at = int(self._codes.searchsorted(id_, sorter=self._order))
         if at == len(self._codes):
             return -1
@@ -88,26 +87,26 @@ class IdIndex:
         return place if self._codes[place] == id_ else -1
 
     def find_many(self, ids: pa.Array) -> np.ndarray:
-        """Return the places of ids of the same type, -1 where there is none."""
-        codes = _codes(ids)
+        """Return the places of ids of the same type, -1 if there is none."""
+        codes = _compute_codes(ids)
         at = np.searchsorted(self._codes, codes, sorter=self._order)
         inside = at < len(self._codes)
         places = np.where(inside, at, 0)
         if self._order is not None and len(self._order):
             places = self._order[places]
-        found = inside.copy()
-        found[inside] = self._codes[places[inside]] == codes[inside]
+        present = inside.copy()
+        present[inside] = self._codes[places[inside]] == codes[inside]
         if not t.is_integer(ids.type):
-            hits = np.flatnonzero(found)
+            hits = np.flatnonzero(present)
             same = np.asarray(
                 pc.equal(self._ids.take(pa.array(places[hits])), ids.take(pa.array(hits)))
             )
-            for hit in hits[~same]:  # a clash of hashes: look at its neighbours
-                places[hit] = self._among_clashes(int(at[hit]), ids[int(hit)])
-                found[hit] = places[hit] >= 0
-        return np.where(found, places, -1)
+            for hit in hits[~same]:  # hash collisions
+                places[hit] = self._search_collisions(int(at[hit]), ids[int(hit)])
+                present[hit] = places[hit] >= 0
+        return np.where(present, places, -1)
 
-    def _among_clashes(self, at: int, id_: pa.Scalar) -> int:
+    def _search_collisions(self, at: int, id_: pa.Scalar) -> int:
         order = self._order if self._order is not None else np.arange(len(self._codes))
         code = self._codes[order[at]]
         while at < len(order) and self._codes[order[at]] == code:
@@ -117,7 +116,7 @@ class IdIndex:
         return -1
 
 
-def _codes(ids: pa.Array) -> np.ndarray:
+def _compute_codes(ids: pa.Array) -> np.ndarray:
     if t.is_integer(ids.type):
         return np.asarray(ids)
     out = np.empty(len(ids), np.int64)

@@ -1,11 +1,11 @@
-"""Events through the parts of segments: candidates, accept, finish, in blocks.
+"""Match events against the parts of segments in blocks: candidates, accept, finish.
 
-Each part proposes and accepts into a buffer of its own that is small enough to stay in cache; the
-accepted runs of all parts are then joined event by event. Only the final result of `match` is
-fresh memory, and it is touched once: first touch of a page costs more than finding what is
-written to it.
+Each part writes candidates to a buffer of its own that is small enough to stay in cache. The
+accepted runs of all parts are then merged event by event. Only the final result of `match` is fresh
+memory, and it is touched once: the first touch of a page costs more than finding the matches that
+are written to it.
 
-All of this is on one thread; `engine/threaded_run.py` gives ranges of events to several.
+A run uses one thread; `engine/threaded_run.py` distributes ranges of events over several.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tocsin.model.matches import Counters, Matches
 
 @dataclass(frozen=True)
 class Run:
-    """One run of events through the parts of segments."""
+    """Events to match against the parts of segments."""
 
     parts: Sequence[LivePart]
     ids: RuleDirectory
@@ -38,21 +38,21 @@ class Run:
     def blocks(self, pooled: bool = False) -> Iterator[Matches]:
         """Yield matches of successive events; a block's arrays are valid until the next.
 
-        Buffers are `pooled` only for a caller who takes all blocks at once: a generator may be
-        suspended for good.
+        Buffers may be `pooled` only if the caller takes all blocks: a suspended generator would
+        never give them back.
         """
         buffers = self._buffers(pooled)
-        joined = np.empty(0, np.int32)
+        merged = np.empty(0, np.int32)
         before = Counters(0, 0, 0)
         for first, events in self._rounds(buffers):
             if len(buffers) == 1:
                 offsets, rules = buffers[0].offsets[: events + 1], buffers[0].out
             else:
                 offsets = _sum_offsets(buffers, events)
-                if len(joined) < offsets[-1]:
-                    joined = np.empty(int(offsets[-1]), np.int32)
-                _join(buffers, offsets, joined)
-                rules = joined
+                if len(merged) < offsets[-1]:
+                    merged = np.empty(int(offsets[-1]), np.int32)
+                _merge(buffers, offsets, merged)
+                rules = merged
             matched = int(offsets[-1])
             now = _counters(buffers, matched)
             spent = now.candidates - before.candidates, now.evaluated - before.evaluated
@@ -74,20 +74,20 @@ class Run:
         for first, events in self._rounds(buffers):
             ends = _sum_offsets(buffers, events)
             ends += size
-            found = int(ends[-1])
-            if found > len(rules):
-                rules = _enlarged(rules, size, found, found * n // (first + events))
-            _join(buffers, ends, rules)
+            new_size = int(ends[-1])
+            if new_size > len(rules):
+                rules = _enlarge(rules, size, new_size, new_size * n // (first + events))
+            _merge(buffers, ends, rules)
             offsets[first : first + events + 1] = ends
-            size = found
+            size = new_size
         buffer_pool.give_back(buffers)
         return Matches(offsets, rules[:size], self.ids, counters=_counters(buffers, size))
 
     def _match_in_place(self, live: LivePart) -> Matches:
-        """Return all matches of the only part, written straight to where they stay.
+        """Return all matches of the only part, written directly to the result.
 
-        Candidates are accepted and folded there, block by block. The whole result is allocated
-        once the first events have shown how much they match.
+        Candidates are accepted and folded in the result, block by block. Its size is estimated from
+        the first events.
         """
         n, width, part = len(self.events), self.width, live.part
         most = part.conjunctions.size
@@ -107,13 +107,13 @@ class Run:
                 first = stop
                 size = int(offsets[done])
                 if done < n and size + most > len(rules):
-                    enlarged = _enlarged(rules, size, size + most, size * n // done + most)
+                    larger = _enlarge(rules, size, size + most, size * n // done + most)
                     if pooled:
                         buffer_pool.give_back([buffer])
                         pooled = False
-                    rules = enlarged
+                    rules = larger
         if pooled:
-            rules = rules[:size].copy()  # first: once given back, another match may write there
+            rules = rules[:size].copy()  # before giving it back: another match may then write to it
             buffer_pool.give_back([buffer])
         counters = Counters(buffer.candidates, buffer.evaluated, size)
         return Matches(offsets, rules[:size], self.ids, counters=counters)
@@ -125,14 +125,14 @@ class Run:
         width = self.width
         before = 0
         for keys in self.events.blocks():
-            of_block = counts[before : before + keys.size]
-            # A rule is in one part, so their counts add up.
+            block_counts = counts[before : before + keys.size]
+            # A rule is in one part, so the counts of parts add up.
             for number, live in enumerate(self.parts):
                 part = live.part
                 index = part.index
                 plain = part.single and index.proven and not len(live.removed)
                 if plain and index.counts and not keys.has_ranges:
-                    index.count(EventBatch.whole(keys, width), of_block)
+                    index.count(EventBatch.whole(keys, width), block_counts)
                     continue
                 if number not in buffers:
                     buffers[number] = Buffer(live, len(self.events))
@@ -141,7 +141,7 @@ class Run:
                     batch = EventBatch(keys, width, first, keys.size)
                     stop = buffer.propose(batch)
                     buffer.to_rules(batch._replace(stop=stop))
-                    of_block[first:stop] += np.diff(buffer.offsets[: stop - first + 1])
+                    block_counts[first:stop] += np.diff(buffer.offsets[: stop - first + 1])
                     first = stop
             before += keys.size
         buffer_pool.give_back(list(buffers.values()))
@@ -150,7 +150,7 @@ class Run:
     def top(self, k: int, weights: EventWeights) -> Matches:
         """Return each event's k best rules, best first."""
         n, width = len(self.events), self.width
-        at_once = max(1, ROOM // k)  # events whose lists are held together
+        at_once = max(1, ROOM // k)  # events processed together
         buffers = self._buffers()
         offsets = np.zeros(n + 1, np.int64)
         rules, scores = [np.empty(0, np.int32)], [np.empty(0)]
@@ -183,13 +183,13 @@ class Run:
         return [Buffer(part, len(self.events), pooled) for part in self.parts]
 
     def _rounds(self, buffers: list[Buffer]) -> Iterator[tuple[int, int]]:
-        """Yield (first event, number of events) with what they match in the buffers."""
+        """Yield (first event, number of events) while the buffers hold their matches."""
         before = 0
         for keys in self.events.blocks():
             first = 0
             while first < keys.size:
                 batch = EventBatch(keys, self.width, first, keys.size)
-                for buffer in buffers:  # none goes further than the one before
+                for buffer in buffers:  # each stops no later than the one before
                     batch = batch._replace(stop=buffer.propose(batch))
                 for buffer in buffers:
                     buffer.to_rules(batch)
@@ -203,31 +203,31 @@ def _counters(buffers: Sequence[Buffer], matched: int) -> Counters:
     return Counters(candidates, sum(buffer.evaluated for buffer in buffers), matched)
 
 
-def _enlarged(rules: np.ndarray, size: int, wanted: int, expected: int) -> np.ndarray:
-    """Return a larger array with the first `size` rules, with room for `wanted` at least.
+def _enlarge(rules: np.ndarray, size: int, wanted: int, expected: int) -> np.ndarray:
+    """Return a larger copy of the first `size` rules, with room for `wanted` or more.
 
-    And for as many as are expected, since what is never touched costs nothing, and a second copy
-    much; but not too many more, since the events so far may not be like the others.
+    It has room for the `expected` size: untouched memory costs nothing, and a second copy is
+    expensive. The room is limited, since the events so far may not be representative.
     """
     room = min(expected * 9 // 8, 64 * wanted + ROOM)
-    enlarged = np.empty(max(wanted, room), np.int32)
-    enlarged[:size] = rules[:size]
-    return enlarged
+    larger = np.empty(max(wanted, room), np.int32)
+    larger[:size] = rules[:size]
+    return larger
 
 
 # ------------------------------------------------------------ several parts
 
 
 def _sum_offsets(buffers: Sequence[Buffer], events: int) -> np.ndarray:
-    """Return where the matches of events end, those of all buffers together."""
+    """Return the offsets of each event's matches over all buffers."""
     offsets: np.ndarray = np.zeros(events + 1, np.int64)
     for buffer in buffers:
         offsets += buffer.offsets[: events + 1]
     return offsets
 
 
-def _join(buffers: Sequence[Buffer], offsets: np.ndarray, out: np.ndarray) -> None:
-    """Copy the matches of all buffers to `out`, event by event as `offsets` say."""
+def _merge(buffers: Sequence[Buffer], offsets: np.ndarray, out: np.ndarray) -> None:
+    """Copy the matches of all buffers to `out`, event by event at `offsets`."""
     cursor = offsets[:-1].copy()
     for buffer in buffers:
         scatter_runs(buffer.offsets[: len(offsets)], buffer.out, cursor, out)
@@ -235,7 +235,7 @@ def _join(buffers: Sequence[Buffer], offsets: np.ndarray, out: np.ndarray) -> No
 
 @kernel
 def scatter_runs(offsets: Int64s, rules: Int32s, cursor: Int64Out, out: Int32Out) -> None:
-    """Copy each event's run of rules to where its cursor stands, and move the cursor."""
+    """Copy each event's run of rules to its cursor, and advance the cursor."""
     for i in range(cursor.shape[0]):
         at = np.uint64(cursor[i])
         for j in range(np.uint64(offsets[i]), np.uint64(offsets[i + 1])):

@@ -1,9 +1,9 @@
-"""Matches that threads find in any order, put together in the order of their events.
+"""Combine matches that threads find in any order, in the order of their events.
 
-The size of the result is known only at the end, and copying all of it would take as long as
-finding it and twice the memory. So matches get their places as soon as all those before them
-have theirs, and are copied there from a buffer that is still in cache. Matches that come early
-wait, in an array of their own.
+The size of the result is known only at the end. Copying all of it would take as long as finding it,
+and twice the memory. So a block of matches gets its place as soon as all blocks before it have
+theirs, and is copied there from a buffer that is still in cache. Blocks that come early wait in
+arrays of their own.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy as np
 
 from tocsin.model.matches import Counters, Matches, RuleDirectory
 
-_SAMPLE = 16  # the size of the result is estimated from one of so many events
-_MOST_GROWTH = 64  # times that a piece of the result may be larger than what is known; chosen
-_ROOM = 1 << 20  # matches, and as many more; chosen: 4 MiB
+_SAMPLE = 16  # the size of the result is estimated from one sixteenth of the events
+# A chunk of the result has room for so many times the matches known, and _ROOM more; chosen.
+_MOST_GROWTH, _ROOM = 64, 1 << 20
 
 
-class _Found(NamedTuple):
+class _Block(NamedTuple):
     """The matches of successive events."""
 
     offsets: np.ndarray
@@ -31,9 +31,9 @@ class _Found(NamedTuple):
     def events(self) -> int:
         return len(self.offsets) - 1
 
-    def copy(self) -> _Found:
+    def copy(self) -> _Block:
         scores = None if self.scores is None else self.scores.copy()
-        return _Found(self.offsets.copy(), self.rules.copy(), scores)
+        return _Block(self.offsets.copy(), self.rules.copy(), scores)
 
 
 class _Chunk(NamedTuple):
@@ -50,47 +50,47 @@ class _Place(NamedTuple):
     event: int  # number of the first of their events
     start: int  # number of the first match
     chunk: _Chunk
-    found: _Found
+    block: _Block
 
 
 class OrderedMatches:
-    """All matches of so many events, with scores or without."""
+    """All matches of a number of events, with or without scores."""
 
     def __init__(self, events: int, scored: bool = False):
         self._events = events
         self._scored = scored
         self._offsets = np.zeros(events + 1, np.int64)
         self._chunks: list[_Chunk] = []  # mostly one
-        self._waiting: dict[int, _Found] = {}  # by the number of their first event
-        self._known = 0  # events whose matches were added
-        self._placed = 0  # events whose matches have their place
-        self._size = 0  # matches that have their place
+        self._waiting: dict[int, _Block] = {}  # by number of the first event
+        self._known = 0  # events whose matches have been added
+        self._placed = 0  # events whose matches have a place
+        self._size = 0  # matches that have a place
         self._counters = Counters(0, 0, 0)
         self._lock = threading.Lock()
 
     def add(self, event: int, matches: Matches, reused: bool = False) -> None:
         """Add the matches of successive events, the first of them number `event`.
 
-        Arrays that are `reused` may be written to as soon as this returns.
+        `reused` arrays may be overwritten as soon as this returns.
         """
-        found = _Found(matches.offsets, matches.rules, matches.scores)
+        block = _Block(matches.offsets, matches.rules, matches.scores)
         with self._lock:
-            self._known += found.events
+            self._known += block.events
             self._counters = Counters(*map(sum, zip(self._counters, matches.counters)))
             must_wait = event != self._placed or not self._is_sampled()
         if must_wait and reused:
-            found = found.copy()
+            block = block.copy()
         with self._lock:
-            self._waiting[event] = found
+            self._waiting[event] = block
             places = self._place_waiting()
         for place in places:
             self._write(place)
 
-    def joined(self, directory: RuleDirectory) -> Matches:
-        """Return all matches, once those of all events were added."""
+    def join(self, directory: RuleDirectory) -> Matches:
+        """Return all matches, once those of all events have been added."""
         if self._placed != self._events:
             raise AssertionError(f"{self._placed:,} of {self._events:,} events were matched")
-        chunk = self._chunks[0] if len(self._chunks) == 1 else self._joined_chunk()
+        chunk = self._chunks[0] if len(self._chunks) == 1 else self._join_chunks()
         rules = chunk.rules[: self._size]
         scores = chunk.scores[: self._size] if self._scored else None
         return Matches(self._offsets, rules, directory, scores, counters=self._counters)
@@ -99,40 +99,40 @@ class OrderedMatches:
         return bool(self._chunks) or self._known * _SAMPLE >= self._events
 
     def _place_waiting(self) -> list[_Place]:
-        """Give places to those that wait and have nothing missing before them."""
+        """Assign places to waiting blocks that directly follow those already placed."""
         places: list[_Place] = []
         while self._is_sampled() and self._placed in self._waiting:
-            event, found = self._placed, self._waiting.pop(self._placed)
-            self._placed += found.events
-            stop = self._size + len(found.rules)
+            event, block = self._placed, self._waiting.pop(self._placed)
+            self._placed += block.events
+            stop = self._size + len(block.rules)
             if not self._chunks or stop > self._chunks[-1].base + len(self._chunks[-1].rules):
-                # Memory that is never touched costs nothing, and a second copy much. But the
-                # events so far may not be like the others.
+                # Untouched memory costs nothing, and a second copy is expensive. But the events so
+                # far may not be like the others.
                 expected = self._counters.matched * self._events // self._known * 9 // 8
                 room = min(expected, _MOST_GROWTH * stop + _ROOM)
                 self._chunks.append(self._new_chunk(self._size, max(stop, room)))
-            places.append(_Place(event, self._size, self._chunks[-1], found))
+            places.append(_Place(event, self._size, self._chunks[-1], block))
             self._size = stop
         return places
 
     def _write(self, place: _Place) -> None:
-        event, start, chunk, found = place
-        ends = self._offsets[event + 1 : event + 1 + found.events]
-        np.add(found.offsets[1:], start, out=ends)
-        begin, end = start - chunk.base, start - chunk.base + len(found.rules)
-        chunk.rules[begin:end] = found.rules
-        if found.scores is not None:
-            chunk.scores[begin:end] = found.scores
+        event, start, chunk, block = place
+        ends = self._offsets[event + 1 : event + 1 + block.events]
+        np.add(block.offsets[1:], start, out=ends)
+        begin, end = start - chunk.base, start - chunk.base + len(block.rules)
+        chunk.rules[begin:end] = block.rules
+        if block.scores is not None:
+            chunk.scores[begin:end] = block.scores
 
     def _new_chunk(self, base: int, stop: int) -> _Chunk:
         size = stop - base
         return _Chunk(base, np.empty(size, np.int32), np.empty(size if self._scored else 0))
 
-    def _joined_chunk(self) -> _Chunk:
-        joined = self._new_chunk(0, self._size)
+    def _join_chunks(self) -> _Chunk:
+        whole = self._new_chunk(0, self._size)
         stops = [chunk.base for chunk in self._chunks[1:]] + [self._size]
         for (base, rules, scores), stop in zip(self._chunks, stops, strict=True):
-            joined.rules[base:stop] = rules[: stop - base]
+            whole.rules[base:stop] = rules[: stop - base]
             if self._scored:
-                joined.scores[base:stop] = scores[: stop - base]
-        return joined
+                whole.scores[base:stop] = scores[: stop - base]
+        return whole

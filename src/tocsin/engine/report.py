@@ -1,4 +1,4 @@
-"""What `plan()` returns: which index holds what, and why."""
+"""The result of `plan()`: which index holds which rules, and why."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Part:
 
     role: str  # base, delta or recent
     index: str
-    attributes: tuple[str, ...]  # that most of these rules test, if others lie apart
+    attributes: tuple[str, ...]  # that most of these rules test, if there are several parts
     rules: int
     conjunctions: int
     removed: int
     nbytes: int
     why: str
-    options: Mapping[str, Any]  # of the index, as far as they were set
+    options: Mapping[str, Any]  # of the index, if set explicitly
 
     def __str__(self) -> str:
         rules = counted(self.rules, "rule")
@@ -43,7 +43,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Plan:
-    """Which index holds what, and why; prints as a sentence each."""
+    """Which index holds which rules, and why; prints one sentence per part."""
 
     parts: tuple[Part, ...]
 
@@ -57,10 +57,10 @@ def report(segments: Sequence[LiveSegment], schema: Schema) -> Plan:
     """Return the plan of a version's segments."""
     parts = []
     for live in segments:
-        several = len(live.parts) > 1
+        has_several = len(live.parts) > 1
         for (part, _), counts in zip(live.parts, live.counts(), strict=True):
             rules, removed, nbytes = counts
-            common = part.common_attributes() if several else []
+            common = part.common_attributes() if has_several else []
             parts.append(
                 Part(
                     live.role,
@@ -78,7 +78,7 @@ def report(segments: Sequence[LiveSegment], schema: Schema) -> Plan:
 
 
 def _reason(role: str, why: str) -> str:
-    """Say why rules lie where they do; `why` is what was said when their index was built."""
+    """Return why rules are under their index; `why` is the reason given when it was built."""
     if role == "recent":
         return "recent rules are searched exhaustively until the next merge"
     return f"added since the last merge; {why}" if role == "delta" else why

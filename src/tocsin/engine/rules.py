@@ -1,8 +1,8 @@
-"""Rules: the public face of matching in one process.
+"""Rules: the public API of matching in one process.
 
-Rules hold a draft and the last version made from it. One thread may change them while others match:
-a match sees the rules as they were when it began, all of them. It waits for a change that is under
-way only if the one before has not been looked at yet.
+Rules hold a draft and the last version sealed from it. One thread may change them while others
+match: a match sees all rules as they were when it began. It waits for a change in progress only if
+an earlier change has not been sealed yet.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ class Rules:
     Parameters
     ----------
     schema
-        A `Schema`, or what one is made from: a dict of names and kinds, an Arrow schema,
-        a Spark `StructType`.
+        A `Schema`, or anything that `Schema` accepts: a dict of names and kinds, an Arrow
+        schema, a Spark `StructType`.
     index
-        Which index holds the rules; "auto" chooses by what they look like.
+        The index that holds the rules; "auto" chooses the one that suits them best.
     options
-        What to vary about that index, by name: ``index="ntree", options={"fan_out": 8}``.
+        Options of that index, by name: ``index="ntree", options={"fan_out": 8}``.
 
     >>> rules = Rules({"x": "number", "tier": "category"})
     >>> rules.add("cheap", "x BETWEEN 3 AND 8")
@@ -61,14 +61,14 @@ class Rules:
     def _begin(self, draft: Draft, origin: Origin | None) -> None:
         self.schema = draft.schema
         self._draft = draft
-        self._origin = origin  # the store that these rules come from
+        self._origin = origin  # the store version that these rules come from
         self._conditions = ConditionReader(self.schema)
         self._lock = threading.Lock()
         self._owner = 0  # the thread that took the lock last
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
-        """Let nobody else change the draft, nor this thread in the middle of a change."""
+        """Lock the draft for a change; raise if this thread is already changing it."""
         own = threading.get_ident()
         if self._lock.locked() and self._owner == own:
             raise RuleError(
@@ -90,12 +90,12 @@ class Rules:
     ) -> None:
         """Add a rule.
 
-        `id` is a text or an integer that no other rule has; `where` a condition; `weights`
-        say how much each attribute counts in `top` (1 where nothing is said); `payload` is
-        yours.
+        `id` is a text or an integer that no other rule has. `where` is a condition. `weights`
+        are how much each attribute counts in `top` (1 by default). `payload` is any data of
+        yours, by name.
         """
         with self._changing(), self._draft.all_or_nothing():
-            id = self._checked_id(id)
+            id = self._check_id(id)
             if self._draft.find([id])[0] is not None:
                 raise RuleError(f"rule {id!r} exists already; use replace to change it")
             self._draft.check_room(1)
@@ -108,37 +108,37 @@ class Rules:
         weights: Mapping[str, float] | None = None,
         payload: Mapping[str, Any] | None = None,
     ) -> None:
-        """Give a rule a new condition; it then comes last.
+        """Give a rule a new condition; the rule moves to the end of the order.
 
-        Weights and payload stay as they are unless given, but for weights of attributes that the
-        new condition does not test; `{}` removes them.
+        Weights and payload are kept unless given; `{}` removes them. Weights of attributes that
+        the new condition does not test are dropped.
         """
         with self._changing(), self._draft.all_or_nothing():
-            id = self._checked_id(id)
-            found = self._draft.find([id])[0]
-            if found is None:
-                raise self._draft.unknown(id)
+            id = self._check_id(id)
+            location = self._draft.find([id])[0]
+            if location is None:
+                raise self._draft.unknown_rule_error(id)
             self._draft.check_room(1)
             rule = self._new_rule(id, where, weights, payload)
-            old_weights, old_payload = self._draft.weights_and_payload(found)
+            old_weights, old_payload = self._draft.weights_and_payload(location)
             if weights is None:
                 tested = {a for conjunction in rule.conjunctions for a, _ in conjunction}
                 rule = rule._replace(weights={a: w for a, w in old_weights.items() if a in tested})
             if payload is None:
                 rule = rule._replace(payload=old_payload)
-            self._draft.append(rule, instead_of=found)
+            self._draft.append(rule, instead_of=location)
 
     def add_many(self, table: Any) -> None:
         """Add the rules of a table: all of them, or none if any is wrong.
 
-        The table is anything that speaks Arrow, or a list of dicts, in one of three forms
+        The table is any Arrow-compatible table, or a list of dicts, in one of three forms
         (further columns are payload):
 
         * text: `id`, `where`, optionally `weights` (a map from attribute to weight)
-        * boxes: `id`, `x_low`, `x_high`, `y_low`, ...; both ends included, null is
+        * boxes: `id`, `x_low`, `x_high`, `y_low`, ...; both ends are included, null is
           unbounded, and an attribute with neither end is not tested
-        * long: `id`, `attribute`, `low`, `high`, optionally `weight`; a row per predicate,
-          all rows of an id are one rule
+        * long: `id`, `attribute`, `low`, `high`, optionally `weight`; one row per predicate,
+          all rows of an id form one rule
         """
         draft = self._draft
         with self._changing(), draft.all_or_nothing():
@@ -154,29 +154,29 @@ class Rules:
         """Remove rules by id: all of them, or none if any is unknown."""
         if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
             raise RuleError(f"remove_many takes several ids, got {ids!r}; use remove for one")
-        asked = list(map(plain_id, ids.to_pylist() if hasattr(ids, "to_pylist") else ids))
+        wanted_ids = list(map(plain_id, ids.to_pylist() if hasattr(ids, "to_pylist") else ids))
         with self._changing(), self._draft.all_or_nothing():
-            found = []
+            locations = []
             seen: set[Any] = set()
-            for id_, at in zip(asked, self._draft.find(asked), strict=True):
-                if at is None:
-                    raise self._draft.unknown(id_)
+            for id_, location in zip(wanted_ids, self._draft.find(wanted_ids), strict=True):
+                if location is None:
+                    raise self._draft.unknown_rule_error(id_)
                 if id_ in seen:
                     raise RuleError(f"rule {id_!r} is to be removed twice")
                 seen.add(id_)
-                found.append(at)
-            self._draft.remove(found)
+                locations.append(location)
+            self._draft.remove(locations)
 
     def merge(self) -> None:
-        """Build one base of all rules, forgetting what was removed; it also happens by itself."""
+        """Build one base from all rules and drop removed ones; also happens automatically."""
         with self._changing(), self._draft.all_or_nothing():
             self._draft.merge()
 
     def tune(self, events: Any) -> None:
-        """Let the index learn from events like those to come; some thousands are enough.
+        """Tune the index to events like those expected; a few thousand are enough.
 
-        It merges the rules, and is a change like any other: what was learnt stays until the next
-        merge. Raise if no index of these rules learns; `bestar` does.
+        Tuning is a change like any other. It merges the rules, and lasts until the next merge.
+        Raise if no index of these rules learns from events; `bestar` does.
         """
         with self._changing(), self._draft.all_or_nothing():
             self._draft.tune(events)
@@ -184,9 +184,9 @@ class Rules:
     # ------------------------------------------------------------ look
 
     def snapshot(self) -> Version:
-        """Return these rules as they are now, frozen: to be matched, or shared between threads.
+        """Return these rules as they are now, immutable: to match, or to share between threads.
 
-        It is cheap. What is added since the last time is made ready to be matched, once.
+        It is cheap: only rules added since the last snapshot are prepared for matching.
         """
         version = self._draft.sealed
         if version is None:
@@ -209,12 +209,12 @@ class Rules:
         return self.snapshot()[id]
 
     def plan(self) -> Plan:
-        """Return which index holds what, and why; it prints as a sentence each."""
+        """Return which index holds which rules, and why; it prints one sentence per part."""
         return self.snapshot().plan()
 
     @property
     def id_type(self) -> pa.DataType | None:
-        """The Arrow type of the ids; None if there are no rules since the last merge."""
+        """The Arrow type of the ids; None if there have been no rules since the last merge."""
         return self._draft.id_type
 
     @property
@@ -227,23 +227,23 @@ class Rules:
         return self.snapshot().tested()
 
     def copy(self) -> Rules:
-        """Return the same rules, to be changed apart; what is large and immutable is shared."""
+        """Return an independent copy of these rules; it shares large immutable data."""
         with self._changing():
             version, origin = self._draft.seal(), self._origin
         categories = version.categories.copy(version.category_count)
         if origin is not None and origin.categories is version.categories:
             origin = replace(origin, categories=categories)
-        return self._of(Draft.of(version, categories), origin)
+        return self._from_draft(Draft.from_version(version, categories), origin)
 
     @classmethod
-    def _of(cls, draft: Draft, origin: Origin | None) -> Rules:
+    def _from_draft(cls, draft: Draft, origin: Origin | None) -> Rules:
         rules = cls.__new__(cls)
         rules._begin(draft, origin)
         return rules
 
     @property
     def nbytes(self) -> int:
-        """Bytes of conjunctions and indexes, besides ids, texts and payload."""
+        """Bytes of conjunctions and indexes, without ids, texts and payload."""
         return self.snapshot().nbytes
 
     def __repr__(self) -> str:
@@ -255,29 +255,28 @@ class Rules:
     def match(self, events: Any, threads: int | None = None) -> Matches:
         """Return which rules each event satisfies.
 
-        `events` is a dict, a list of dicts, or anything that speaks Arrow (pyarrow, pandas,
+        `events` is a dict, a list of dicts, or any Arrow-compatible table (pyarrow, pandas,
         polars, duckdb). A column of map type holds sparse attributes by name. A struct or dict
         of `low` and `high` is a range: some value in it must satisfy a predicate.
 
-        Many events are matched by several `threads`, with the same result. By default these are
-        as many as the environment variable `TOCSIN_THREADS` says, or as the process has cores, and
-        a batch of less than 32,768 events stays on one; if `threads` is given, one of less than
-        2,048.
+        Large batches are matched by several `threads`, with the same result. The default is the
+        environment variable `TOCSIN_THREADS`, or else the number of cores. A batch of fewer than
+        32,768 events uses one thread; if `threads` is given, one of fewer than 2,048.
         """
         return self.snapshot().match(events, threads)
 
     def match_blocks(self, events: Any) -> Iterator[Matches]:
-        """Yield the same matches in blocks of events whose memory is reused.
+        """Yield the same matches in blocks of events; blocks share memory.
 
-        For more matches than fit in memory. A block's arrays are valid until the next one is
-        asked for: copy what you keep. One thread does it all.
+        For more matches than fit in memory. A block's arrays are valid until the next block: copy
+        what you keep. Uses one thread.
         """
         return self.snapshot().match_blocks(events)
 
     def count(self, events: Any, threads: int | None = None) -> np.ndarray:
-        """Return how many rules each event satisfies, int64[n_events]; no pairs are made.
+        """Return how many rules each event satisfies, int64[n_events]; builds no pairs.
 
-        `threads` are as for `match`.
+        `threads` is as for `match`.
         """
         return self.snapshot().count(events, threads)
 
@@ -286,10 +285,10 @@ class Rules:
     ) -> Matches:
         """Return the k most relevant rules of each event, best first, with their scores.
 
-        A rule scores the sum of rule weight x event weight over the attributes that its
-        condition tests, the best of its alternatives; weights that are not given are 1, and
-        IS NULL adds nothing. Ties go to the rule added first. `weights` are the events': a
-        dict for all of them, or a list with a dict for each. `threads` are as for `match`.
+        A rule's score is the sum of rule weight x event weight over the attributes that its
+        condition tests; of alternatives (OR) the best counts. Weights are 1 by default, and
+        IS NULL adds nothing. Ties go to the rule added first. `weights` are those of the events:
+        a dict for all of them, or a list with a dict for each. `threads` is as for `match`.
         """
         return self.snapshot().top(events, k, weights, threads)
 
@@ -298,8 +297,8 @@ class Rules:
     ) -> Explanation:
         """Return why a rule matches one event, or why not, predicate by predicate.
 
-        Where the rule has weights, or the event is given some, as for `top`, also what each
-        predicate adds to the score.
+        If the rule or the event has weights (as for `top`), it also shows what each predicate
+        adds to the score.
         """
         return self.snapshot().explain(event, id, weights)
 
@@ -308,10 +307,10 @@ class Rules:
     def save(self, path: Any) -> int:
         """Write these rules to a rule store as its next version, and return that version's number.
 
-        A store is a folder; it is made if there is none. Only what changed since the rules were
-        opened there, or saved there before, is written. If someone else has published since,
-        nothing is written and a `StoreConflictError` says so. Rules that come from elsewhere take
-        the place of those that the store has.
+        A store is a folder; it is created if it does not exist. Only changes since the rules were
+        opened from this store, or last saved to it, are written. If another writer has published
+        since, nothing is published and a `StoreConflictError` is raised. Rules from elsewhere
+        replace those in the store.
         """
         with self._changing():
             self._origin = StoreFolder(path).publish(self._draft.seal(), self._origin)
@@ -321,11 +320,11 @@ class Rules:
     def open(cls, path: Any, version: int | None = None, verify: bool = True) -> Rules:
         """Return the rules of a rule store, at its current version or an older one.
 
-        Checksums, and all that compiled code relies on, are verified unless `verify` is false. What
-        is returned is yours to change; nobody else sees that until it is saved.
+        Checksums, and everything that compiled code relies on, are verified unless `verify` is
+        false. Changes to the returned rules are private until they are saved.
         """
         opened, origin = StoreFolder(path).open(version, verify)
-        return cls._of(Draft.of(opened, opened.categories), origin)
+        return cls._from_draft(Draft.from_version(opened, opened.categories), origin)
 
     @property
     def version(self) -> int | None:
@@ -335,7 +334,7 @@ class Rules:
     # ------------------------------------------------------------ inside
 
     def _new_rule(self, id: Any, where: str, weights: Any, payload: Any) -> NewRule:
-        """Return a rule, ready to be appended; raise if something of it is wrong."""
+        """Return a rule to append; raise if any part of it is invalid."""
         payload_schema = self._draft.payload_schema
         try:
             conjunctions, attributes = self._conditions.read(where, self._draft.categories)
@@ -343,15 +342,15 @@ class Rules:
                 weights = check_weights(weights, attributes, self.schema)
             if payload is not None:
                 given = _payload_table(payload)
-                payload_schema = self._draft.joined_payload_schema(given)
+                payload_schema = self._draft.merge_payload_schemas(given)
                 payload = _payload_row(given, payload_schema)
         except TocsinError as error:
             raise error.with_place(f"rule {id!r}") from None
         tested = {attribute for conjunction in conjunctions for attribute, _ in conjunction}
-        counting = {a: w for a, w in (weights or {}).items() if a in tested}
-        return NewRule(id, where, conjunctions, counting, payload or {}, payload_schema)
+        tested_weights = {a: w for a, w in (weights or {}).items() if a in tested}
+        return NewRule(id, where, conjunctions, tested_weights, payload or {}, payload_schema)
 
-    def _checked_id(self, id: Any) -> Any:
+    def _check_id(self, id: Any) -> Any:
         id = plain_id(id)
         if id is None:
             raise RuleError("the id is null; every rule needs an id")
@@ -363,14 +362,14 @@ class Rules:
             raise RuleError(f"the id {id!r} is not valid Unicode")
         known = self._draft.id_type
         if known is not None and (type(id) is int) != t.is_integer(known):
-            raise RuleError(f"{self._draft.id_words()}, got {type(id).__name__} {id!r}")
+            raise RuleError(f"{self._draft.describe_ids()}, got {type(id).__name__} {id!r}")
         return id
 
 
 def _payload_row(given: pa.Table, schema: pa.Schema) -> dict[str, Any]:
-    """Return the only row of a table in the types that all rules' payload has.
+    """Return the only row of a table, in the types of all rules' payload.
 
-    Values of its own, not the caller's: what is checked now is converted later.
+    The values are copies: the caller may change theirs before they are stored.
     """
     with translate_errors(RuleError, "payload has a value that cannot be stored"):
         columns = {n: given.column(n).cast(schema.field(n).type) for n in given.column_names}

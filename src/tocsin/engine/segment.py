@@ -1,6 +1,6 @@
 """A segment: rules under one or several indexes, with their metadata. It is immutable.
 
-Removals are kept apart from it, in `RemovedRules`, so that many versions can share a segment. They
+Removals are stored separately, in `RemovedRules`, so that many versions can share a segment. They
 are bitmaps: one bit per rule and one per conjunction. A change copies a bitmap that a version may
 be reading.
 """
@@ -25,12 +25,12 @@ from tocsin.model.keys import Keys
 
 
 class RuleMetadata(NamedTuple):
-    """What is known of n rules besides their conjunctions."""
+    """Positions, ids, texts and payload of n rules."""
 
     positions: np.ndarray  # [n] int32, ascending
     ids: pa.Array  # [n] int64 or large text
-    where: pa.Array  # [n] texts, null where the rule was given as a box or in long form
-    payload: pa.Table  # [n] rows; an Arrow table without columns has no rows at all
+    where: pa.Array  # [n] texts, null for rules given as boxes or in long form
+    payload: pa.Table  # [n] rows; 0 rows if there are no columns
 
     def select(self, keep: np.ndarray) -> RuleMetadata:
         """Return the rules for which `keep` is true."""
@@ -45,12 +45,14 @@ class RuleMetadata(NamedTuple):
         )
 
     def payload_as(self, schema: pa.Schema) -> pa.Table:
-        """Return the payload with all columns of a schema, null where it had none."""
+        """Return the payload with all columns of a schema; missing columns are null."""
         n = len(self.positions)
-        had = set(self.payload.column_names)
+        present = set(self.payload.column_names)
         return pa.table(
             [
-                self.payload.column(f.name).cast(f.type) if f.name in had else pa.nulls(n, f.type)
+                self.payload.column(f.name).cast(f.type)
+                if f.name in present
+                else pa.nulls(n, f.type)
                 for f in schema
             ],
             schema=schema,
@@ -82,10 +84,10 @@ class IndexedPart:
     ):
         self.index = index
         self.why = why
-        self.options = dict(options or {})  # that the index was built with, as far as set
+        self.options = dict(options or {})  # of the index, if set explicitly
         self.conjunctions: Conjunctions = index.conjunctions
         rule = self.conjunctions.rule
-        # Several conjunctions of one rule stand together.
+        # The conjunctions of a rule are adjacent.
         self.single = not bool((rule[1:] == rule[:-1]).any())
         self.numbered = self.single and bool((rule == np.arange(len(rule))).all())
 
@@ -94,7 +96,7 @@ class IndexedPart:
         return Exhaustive.build(self.conjunctions)
 
     def index_for(self, keys: Keys) -> Index:
-        """Return the index to ask: exhaustive search if it does not support the events' ranges."""
+        """Return the index, or an exhaustive one for events with ranges it does not support."""
         return self.index if self.index.supports_ranges or not keys.has_ranges else self._fallback
 
     def numbers_of(self, positions: np.ndarray) -> np.ndarray:
@@ -107,19 +109,19 @@ class IndexedPart:
     def common_attributes(self) -> list[int]:
         """Return the attributes that at least half of the conjunctions test."""
         attributes, tests = np.unique(self.conjunctions.attribute, return_counts=True)
-        found: list[int] = attributes[2 * tests >= self.conjunctions.size].tolist()
-        return found
+        common: list[int] = attributes[2 * tests >= self.conjunctions.size].tolist()
+        return common
 
     @property
     def nbytes(self) -> int:
         """Bytes of conjunctions and indexes."""
         fallback = self.__dict__.get("_fallback")
-        more = fallback.nbytes if fallback is not None else 0
-        return self.conjunctions.nbytes + self.index.nbytes + more
+        fallback_bytes = fallback.nbytes if fallback is not None else 0
+        return self.conjunctions.nbytes + self.index.nbytes + fallback_bytes
 
 
 class Segment:
-    """Rules under one index, or under several that each hold whole rules (its *parts*)."""
+    """Rules in one or several *parts*, each with its index; a rule is in one part."""
 
     def __init__(
         self, metadata: RuleMetadata, parts: Sequence[IndexedPart], ids: IdIndex | None = None
@@ -127,7 +129,7 @@ class Segment:
         self.metadata = metadata
         self.parts = tuple(parts)
         self._ids = ids
-        # How many rows test each attribute.
+        # Number of rows that test each attribute.
         self.tests = np.bincount(np.concatenate([p.conjunctions.attribute for p in self.parts]))
         self.attributes: list[int] = np.flatnonzero(self.tests).tolist()
 
@@ -141,7 +143,7 @@ class Segment:
         return take(part.conjunctions, np.arange(first, stop))
 
     def weights_and_payload(self, place: int) -> tuple[dict[int, float], dict[str, Any]]:
-        """Return a rule's weights by attribute, where not 1, and its payload, where not null."""
+        """Return a rule's weights other than 1, by attribute, and its payload without nulls."""
         c = self.conjunctions_of(place)
         weights = dict(zip(c.attribute.tolist(), c.weight.tolist()))
         table = self.metadata.payload
@@ -153,32 +155,32 @@ class Segment:
 
     @property
     def ids(self) -> IdIndex:
-        """The place of each id; built when it is first needed."""
+        """The index from ids to places; built on first use."""
         if self._ids is None:
             self._ids = IdIndex(self.metadata.ids)
         return self._ids
 
     def __len__(self) -> int:
-        """How many rules there are, also of those that were removed."""
+        """Return the number of rules, including removed ones."""
         return len(self.metadata.positions)
 
     @property
     def nbytes(self) -> int:
-        """Bytes besides ids, texts and payload."""
+        """Bytes, without ids, texts and payload."""
         return self.metadata.positions.nbytes + sum(part.nbytes for part in self.parts)
 
 
 class RemovedRules(NamedTuple):
-    """Which rules of a segment were removed, in bits, the lowest of a byte first."""
+    """The removed rules of a segment, as bitmaps; the lowest bit of a byte comes first."""
 
-    rules: np.ndarray  # uint8, a bit per rule; empty if none was removed
-    parts: tuple[np.ndarray, ...]  # uint8, for each part a bit per conjunction; likewise
-    tests: np.ndarray  # int64, how many rows of removed conjunctions test each attribute
-    size: int  # how many rules were removed
+    rules: np.ndarray  # uint8, a bit per rule; empty if none is removed
+    parts: tuple[np.ndarray, ...]  # uint8, per part a bit per conjunction; empty likewise
+    tests: np.ndarray  # int64, rows of removed conjunctions that test each attribute
+    size: int  # number of removed rules
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all bits."""
+        """Bytes of the bitmaps."""
         return self.rules.nbytes + sum(bits.nbytes for bits in self.parts)
 
 
@@ -186,16 +188,16 @@ _NO_BITS = freeze(np.empty(0), np.uint8)
 
 
 def none_removed(segment: Segment) -> RemovedRules:
-    """Return that nothing of a segment was removed."""
+    """Return the removals of a segment without removed rules."""
     return RemovedRules(_NO_BITS, (_NO_BITS,) * len(segment.parts), np.empty(0, np.int64), 0)
 
 
 def remove(
     segment: Segment, removed: RemovedRules, places: np.ndarray, in_place: bool
 ) -> RemovedRules:
-    """Return what is removed with the rules at further places.
+    """Return removals that include the rules at `places`.
 
-    Bits are set `in_place` if nobody else may be reading them, otherwise in a copy.
+    Bits are set `in_place` if no version can be reading them, otherwise in a copy.
     """
     if not removed.size:
         bits = [np.zeros((n + 7) // 8, np.uint8) for n in _sizes(segment)]
@@ -206,18 +208,18 @@ def remove(
     positions = segment.metadata.positions[places]
     numbers = [places, *(part.numbers_of(positions) for part in segment.parts)]
     tests = removed.tests if removed.size else np.zeros(len(segment.tests), np.int64)
-    for part, of_part in zip(segment.parts, numbers[1:], strict=True):
+    for part, part_numbers in zip(segment.parts, numbers[1:], strict=True):
         c = part.conjunctions
         rows: Any = slice(0, 0)
-        if len(of_part) == 1:
-            rows = slice(int(c.offsets[of_part[0]]), int(c.offsets[of_part[0] + 1]))
-        elif len(of_part):
-            rows = expand_ranges(c.offsets[of_part], c.offsets[of_part + 1])
+        if len(part_numbers) == 1:
+            rows = slice(int(c.offsets[part_numbers[0]]), int(c.offsets[part_numbers[0] + 1]))
+        elif len(part_numbers):
+            rows = expand_ranges(c.offsets[part_numbers], c.offsets[part_numbers + 1])
         tests = tests + np.bincount(c.attribute[rows], minlength=len(tests))
     result = RemovedRules(bits[0], tuple(bits[1:]), tests, removed.size + len(places))
-    # Last, since whatever fails before has changed nothing.
-    for each, own in zip(bits, numbers, strict=True):
-        _set_bits(each, own)
+    # Last, so that a failure before this changes nothing.
+    for bitmap, bit_numbers in zip(bits, numbers, strict=True):
+        _set_bits(bitmap, bit_numbers)
     return result
 
 
@@ -237,15 +239,15 @@ def _are_set(bits: np.ndarray, count: int) -> np.ndarray:
 
 
 class LivePart(NamedTuple):
-    """A part of a segment, with bits for those of its conjunctions that were removed."""
+    """A part of a segment, with the bitmap of its removed conjunctions."""
 
     part: IndexedPart
-    removed: np.ndarray  # empty if none was
+    removed: np.ndarray  # empty if none is removed
 
 
 @dataclass(frozen=True, eq=False)
 class LiveSegment:
-    """A segment in a version: its rules, less those that were removed."""
+    """A segment in a version, without the removed rules."""
 
     role: str  # base, delta or recent
     segment: Segment
@@ -256,40 +258,40 @@ class LiveSegment:
 
     @property
     def parts(self) -> list[LivePart]:
-        """The segment's parts, each with what was removed of it."""
+        """The segment's parts, each with its removals."""
         return list(map(LivePart, self.segment.parts, self.removed.parts))
 
     @functools.cached_property
     def attributes(self) -> list[int]:
-        """The attributes that rules test which were not removed."""
+        """The attributes that live rules test."""
         segment, removed = self.segment, self.removed
         if not removed.size or (segment.tests > removed.tests)[segment.attributes].all():
             return segment.attributes
         return np.flatnonzero(segment.tests > removed.tests).tolist()
 
     def is_alive(self, place: int) -> bool:
-        """Tell whether the rule at a place of the segment was not removed."""
+        """Return whether the rule at a place of the segment is live."""
         bits = self.removed.rules
         return not self.removed.size or not (bits[place >> 3] >> (place & 7)) & 1
 
     def alive(self) -> np.ndarray:
-        """Tell of each rule whether it was not removed."""
+        """Return for each rule whether it is live."""
         if not self.removed.size:
             return np.ones(len(self.segment), bool)
         return ~_are_set(self.removed.rules, len(self.segment))
 
     def positions(self) -> np.ndarray:
-        """Return the positions of the rules that were not removed."""
+        """Return the positions of live rules."""
         positions: np.ndarray = self.segment.metadata.positions
         return positions[self.alive()] if self.removed.size else positions
 
     def live_metadata(self) -> RuleMetadata:
-        """Return what is known of the rules that were not removed."""
+        """Return the metadata of live rules."""
         return self.segment.metadata.select(self.alive())
 
     def live_conjunctions(self) -> Conjunctions:
-        """Return the conjunctions of the rules that were not removed, in the rules' order."""
-        together = concatenate(
+        """Return the conjunctions of live rules, in the rules' order."""
+        combined = concatenate(
             [
                 select(part.conjunctions, ~_are_set(removed, part.conjunctions.size))
                 if len(removed)
@@ -298,67 +300,67 @@ class LiveSegment:
             ]
         )
         if len(self.segment.parts) == 1:
-            return together
-        return take(together, np.argsort(together.rule, kind="stable"))
+            return combined
+        return take(combined, np.argsort(combined.rule, kind="stable"))
 
     def counts(self) -> list[tuple[int, int, int]]:
-        """Return for each part how many rules it has, how many of them removed, and its bytes.
+        """Return for each part its number of rules, of removed rules, and of bytes.
 
-        Rules that nothing satisfies are in no part, and count with the first.
+        Unsatisfiable rules are in no part; they count towards the first.
         """
-        found = []
+        counts = []
         for part, removed in self.parts:
             rule = part.conjunctions.rule
-            gone = rule[_are_set(removed, len(rule))] if len(removed) else rule[:0]
+            removed_rules = rule[_are_set(removed, len(rule))] if len(removed) else rule[:0]
             bytes_ = part.nbytes + removed.nbytes
-            found.append((len(np.unique(rule)), len(np.unique(gone)), bytes_))
+            counts.append((len(np.unique(rule)), len(np.unique(removed_rules)), bytes_))
         totals = len(self.segment), self.removed.size, self.nbytes
-        rest = [total - sum(each) for total, each in zip(totals, zip(*found))]
-        first = tuple(own + more for own, more in zip(found[0], rest))
-        return [(first[0], first[1], first[2]), *found[1:]]
+        rest = [total - sum(each) for total, each in zip(totals, zip(*counts))]
+        first = tuple(own + more for own, more in zip(counts[0], rest))
+        return [(first[0], first[1], first[2]), *counts[1:]]
 
     @property
     def nbytes(self) -> int:
-        """Bytes besides ids, texts and payload."""
+        """Bytes, without ids, texts and payload."""
         return self.segment.nbytes + self.removed.nbytes
 
 
 class RuleDirectory:
-    """Knows the ids and the payload of the rules of some segments by position."""
+    """Looks up ids and payload of the rules of segments by position."""
 
     def __init__(self, segments: Sequence[Segment], id_type: pa.DataType):
         self._metadata = [s.metadata for s in segments]
         self._id_type = id_type
 
     def ids_at(self, positions: np.ndarray) -> pa.Array:
-        """Return the ids at positions, in the type in which they were given."""
+        """Return the ids at positions, in the type that the user gave them in."""
         if not self._metadata:
             return pa.array([], self._id_type)
         ids = pa.chunked_array([r.ids for r in self._metadata])
         taken = ids.take(pa.array(self._places(positions)))
         if taken.nbytes > 2**31 - 1:
-            return taken.combine_chunks()  # more text than a 32-bit type holds
+            return taken.combine_chunks()  # more text than 32-bit offsets can address
         return taken.cast(self._id_type).combine_chunks()
 
     def payload_at(self, positions: np.ndarray, schema: pa.Schema) -> pa.Table:
-        """Return these columns of the payload at positions, null where a rule has none."""
+        """Return the payload at positions with the columns of a schema; missing values are null."""
         parts = [r.payload_as(schema) for r in self._metadata]
         if not parts:
             return schema.empty_table()
         return pa.concat_tables(parts).take(pa.array(self._places(positions)))
 
     def _places(self, positions: np.ndarray) -> np.ndarray:
-        """Return where rules stand if the metadata of all segments were one."""
+        """Return the places of rules in the concatenated metadata of all segments."""
         places = np.empty(len(positions), np.int64)
         before = 0
         for number, metadata in enumerate(self._metadata):
             known = metadata.positions
-            # Segments hold ascending runs of positions: a rule is in the last that begins no
-            # later than it.
-            mine: Any = positions >= known[0] if number else slice(None)
+            # Segments hold ascending runs of positions: a rule is in the last one that begins at
+            # or before it.
+            rows: Any = positions >= known[0] if number else slice(None)
             if known[-1] - known[0] == len(known) - 1:
-                places[mine] = positions[mine] - known[0] + before
+                places[rows] = positions[rows] - known[0] + before
             else:
-                places[mine] = np.searchsorted(known, positions[mine]) + before
+                places[rows] = np.searchsorted(known, positions[rows]) + before
             before += len(known)
         return places

@@ -1,17 +1,17 @@
-"""A segment on disk: a folder of three files that any process can map.
+"""Segments on disk: a folder of three files that any process can map.
 
 ::
 
     arrays.bin      every array, one after the other, each at a multiple of 64 bytes
     rules.arrow     ids, texts and payload, an Arrow IPC file
-    manifest.json   which array lies where, and the sizes and checksums of the other two
+    manifest.json   the place of each array, and the sizes and checksums of the other two
 
-Nothing is ever changed in place: a segment is written under a temporary name, synced to
-disk and renamed. Few files, since every one of them has to be synced.
+Files never change: a segment is written under a temporary name, synced to disk and renamed. There
+are few files, since each of them has to be synced.
 
-A store outlives upgrades. Conjunctions, ids and texts are what it keeps; the arrays of an index are
-derived, and built again from the conjunctions where another version of that index wrote them, or
-one that is not here any more. Every format that was ever written can be read.
+A store outlives upgrades. Conjunctions, ids and texts are permanent. The arrays of an index are
+derived: they are rebuilt from the conjunctions if another version of the index wrote them, or if
+the index no longer exists. Every format that was ever written can be read.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.schema import Schema
 from tocsin.model.validation import check_dtype, require, typed_arrays
 
-# 1 had one index a segment; 2 to 4 had other arrays for counting, bestar and keyed; until 5
+# 1 had one index per segment; 2 to 4 had other arrays for counting, bestar and keyed; up to 5
 # indexes had no versions of their own.
 FORMAT = 6
 _ALIGNMENT = 64
 _FILES = ("arrays.bin", "rules.arrow")
-_DTYPES = ("<i8", "<i4", "|u1", "<u2", "<u8", "<f8")  # of arrays; no other is ever mapped
+_DTYPES = ("<i8", "<i4", "|u1", "<u2", "<u8", "<f8")  # of arrays; others are rejected
 
 
 def write_segment(folder: Path, segment: Segment) -> tuple[str, str]:
@@ -53,7 +53,7 @@ def write_segment(folder: Path, segment: Segment) -> tuple[str, str]:
     temporary = folder / f".{name}"
     temporary.mkdir()
     try:
-        checksum = _fill(temporary, segment)
+        checksum = _write_files(temporary, segment)
         temporary.rename(folder / name)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -62,12 +62,12 @@ def write_segment(folder: Path, segment: Segment) -> tuple[str, str]:
     return name, checksum
 
 
-def _fill(folder: Path, segment: Segment) -> str:
+def _write_files(folder: Path, segment: Segment) -> str:
     """Write the files of a segment; return its manifest's checksum."""
     arrays = {f"ids.{k}": v for k, v in segment.ids.arrays().items()}
     for number, part in enumerate(segment.parts):
-        held = {"conjunctions": part.conjunctions._asdict(), "index": part.index.arrays()}
-        arrays |= {f"{number}.{what}.{k}": v for what in held for k, v in held[what].items()}
+        groups = {"conjunctions": part.conjunctions._asdict(), "index": part.index.arrays()}
+        arrays |= {f"{number}.{group}.{k}": v for group in groups for k, v in groups[group].items()}
     arrays["positions"] = segment.metadata.positions
     places: dict[str, Any] = {}
     with open(folder / "arrays.bin", "wb") as out:
@@ -104,8 +104,8 @@ def _fill(folder: Path, segment: Segment) -> str:
     return checksum
 
 
-def is_whole(folder: Path, checksum: str) -> bool:
-    """Tell whether a folder holds the segment of this manifest, by the sizes of its files."""
+def is_complete(folder: Path, checksum: str) -> bool:
+    """Return whether a folder holds a complete segment, by the sizes of its files."""
     try:
         manifest = read_manifest(folder, checksum)
         for name in _FILES:
@@ -116,11 +116,11 @@ def is_whole(folder: Path, checksum: str) -> bool:
 
 
 def read_segment(folder: Path, checksum: str, floats: np.ndarray, verify: bool) -> Segment:
-    """Return the segment in a folder, its arrays mapped.
+    """Return the segment in a folder, with memory-mapped arrays.
 
-    `floats` tells of each attribute of the schema whether its keys are the bits of floats.
-    Sizes are always checked. If `verify`, so are the contents' checksums, and then all that
-    kernels rely on: whoever can change a file can seal it again.
+    `floats` is whether the keys of each attribute of the schema are the bits of floats. File sizes
+    are always checked. If `verify`, so are the checksums and everything that kernels rely on:
+    whoever can change a file can also change its checksum.
     """
     try:
         manifest = read_manifest(folder, checksum)
@@ -135,11 +135,11 @@ def _read_files(
     folder: Path, manifest: dict[str, Any], floats: np.ndarray, verify: bool
 ) -> Segment:
     try:
-        arrays = _mapped(folder / "arrays.bin", manifest["arrays"])
+        arrays = _map_arrays(folder / "arrays.bin", manifest["arrays"])
         require("positions" in arrays, "array 'positions' is missing")
         check_dtype("positions", arrays["positions"], "int32")
         metadata = _read_metadata(folder / "rules.arrow", arrays["positions"], verify)
-        ids = IdIndex.from_arrays(metadata.ids, _named(arrays, "ids."))
+        ids = IdIndex.from_arrays(metadata.ids, _select_prefix(arrays, "ids."))
         parts = [
             part
             for number, entry in enumerate(manifest["parts"])
@@ -149,12 +149,12 @@ def _read_files(
             _check_rules(manifest["rules"], metadata, parts)
             ids.validate()
     except StoreError as error:
-        raise damaged(folder, error) from None
+        raise damage_error(folder, error) from None
     return Segment(metadata, parts, ids)
 
 
 def _read_metadata(path: Path, positions: np.ndarray, verify: bool) -> RuleMetadata:
-    """Return what is known of the rules at these positions."""
+    """Return the metadata of the rules at `positions`."""
     try:
         with pa.memory_map(str(path)) as source:
             table = pa.ipc.open_file(source).read_all()
@@ -176,8 +176,8 @@ def _read_metadata(path: Path, positions: np.ndarray, verify: bool) -> RuleMetad
     payload = table.select(names[2:])
     return RuleMetadata(
         positions,
-        _only_chunk(table.column("id")),
-        _only_chunk(table.column("where")),
+        _to_array(table.column("id")),
+        _to_array(table.column("where")),
         payload.rename_columns([name.removeprefix("payload.") for name in names[2:]]),
     )
 
@@ -189,9 +189,9 @@ def _read_part(
     floats: np.ndarray,
     verify: bool,
 ) -> list[IndexedPart]:
-    """Return the conjunctions of a part under their index, as stored or built again.
+    """Return a part with its index, as stored or rebuilt.
 
-    An index that is not here any more may have several in its place.
+    An index that no longer exists may be replaced by several.
     """
     name, why, options = (
         entry["index"],
@@ -200,15 +200,16 @@ def _read_part(
     )
     index = INDEXES.get(name)
     try:
-        fields = typed_arrays(Conjunctions, _named(arrays, f"{number}.conjunctions."))
-        made = freeze_fields(Conjunctions, **fields)
+        fields = typed_arrays(Conjunctions, _select_prefix(arrays, f"{number}.conjunctions."))
+        conjunctions = freeze_fields(Conjunctions, **fields)
         if verify:
-            made.validate(len(floats))
+            conjunctions.validate(len(floats))
         if index is None:
-            return build_parts("auto", {}, made, floats)
+            return build_parts("auto", {}, conjunctions, floats)
         if entry["version"] != index.version:
-            return [IndexedPart(index.build(made, floats, **options), why, options)]
-        stored = index.from_arrays(made, _named(arrays, f"{number}.index."))
+            rebuilt = index.build(conjunctions, floats, **options)
+            return [IndexedPart(rebuilt, why, options)]
+        stored = index.from_arrays(conjunctions, _select_prefix(arrays, f"{number}.index."))
         if verify:
             stored.validate(len(floats))
     except StoreError as error:
@@ -217,7 +218,7 @@ def _read_part(
 
 
 def _check_rules(count: int, metadata: RuleMetadata, parts: list[IndexedPart]) -> None:
-    """Raise unless there are so many rules, in order, and each has its conjunctions in one part."""
+    """Raise unless there are `count` rules, in order, each with its conjunctions in one part."""
     positions = metadata.positions
     require(
         1 <= count == len(positions) == len(metadata.ids) == len(metadata.where),
@@ -241,9 +242,9 @@ def _check_rules(count: int, metadata: RuleMetadata, parts: list[IndexedPart]) -
 def check_fits(
     segment: Segment, schema: Schema, categories: int, id_type: pa.DataType, payload: pa.Schema
 ) -> None:
-    """Raise a StoreError unless a segment fits a version with so many `categories`.
+    """Raise a StoreError unless a segment fits its version.
 
-    Only a version knows how many there are, and of what types ids and payload are.
+    Only the version has the number of `categories` and the types of ids and payload.
     """
     for part in segment.parts:
         check_codes(part.conjunctions, categories, schema)
@@ -252,45 +253,45 @@ def check_fits(
     with translate_errors(
         StoreError, "ids, or a column of the payload, are not of the version's types"
     ):
-        if not is_text(id_type):  # texts are handed out as they are where they are too long for it
+        if not is_text(id_type):  # texts too long for the type are returned as large text
             metadata.ids.cast(id_type)
-        joined = pa.unify_schemas([payload, metadata.payload.schema], promote_options="permissive")
-        require(joined.types == payload.types, f"the payload's columns must be {payload.names}")
+        merged = pa.unify_schemas([payload, metadata.payload.schema], promote_options="permissive")
+        require(merged.types == payload.types, f"the payload's columns must be {payload.names}")
 
 
 def read_manifest(folder: Path, checksum: str) -> dict[str, Any]:
-    """Return the manifest of a segment; raise if it is damaged or not of the form that we write."""
+    """Return the manifest of a segment; raise if it is damaged or malformed."""
     manifest = read_json(folder / "manifest.json", checksum)
     try:
-        manifest = _upgraded(manifest)
+        manifest = _upgrade_manifest(manifest)
         _check_manifest(manifest)
     except StoreError as error:
-        raise damaged(folder / "manifest.json", error) from None
+        raise damage_error(folder / "manifest.json", error) from None
     return manifest
 
 
-def _upgraded(manifest: dict[str, Any]) -> dict[str, Any]:
-    """Return a manifest of any format as it would be written now.
+def _upgrade_manifest(manifest: dict[str, Any]) -> dict[str, Any]:
+    """Return a manifest of any format in the current one.
 
-    Indexes had no version until format 5, whose arrays are those of their first; before that, there
-    is nothing to be read of them.
+    Up to format 5 indexes had no version. The arrays of format 5 are those of version 1; those of
+    older formats are ignored.
     """
-    found = manifest["format"]
-    if found == FORMAT:
+    manifest_format = manifest["format"]
+    if manifest_format == FORMAT:
         return manifest
     parts: Any = manifest.get("parts")
     arrays: Any = manifest.get("arrays")
-    if found == 1:
+    if manifest_format == 1:
         parts = [{"index": manifest.get("index"), "why": manifest.get("why", "it was chosen")}]
-    require(isinstance(parts, list) and isinstance(arrays, dict), "it must tell parts and arrays")
-    if found == 1:
+    require(isinstance(parts, list) and isinstance(arrays, dict), "it must list parts and arrays")
+    if manifest_format == 1:
         arrays = {
             f"0.{name}" if name.startswith("conjunctions.") else name: place
             for name, place in arrays.items()
         }
-    if found < 5:
+    if manifest_format < 5:
         arrays = {name: at for name, at in arrays.items() if "index." not in name}
-    version = 1 if found == 5 else 0
+    version = 1 if manifest_format == 5 else 0
     parts = [part | {"version": version} if isinstance(part, dict) else part for part in parts]
     return manifest | {"parts": parts, "arrays": arrays}
 
@@ -307,9 +308,9 @@ def _check_manifest(manifest: dict[str, Any]) -> None:
             and isinstance(file.get("sha256"), str)
             for name in _FILES
         ),
-        f"it must tell size and checksum of {' and '.join(_FILES)}",
+        f"it must give size and checksum of {' and '.join(_FILES)}",
     )
-    require(is_count(manifest.get("rules")), "it must tell how many rules there are")
+    require(is_count(manifest.get("rules")), "it must give the number of rules")
     require(
         isinstance(parts, list)
         and len(parts) > 0
@@ -321,9 +322,9 @@ def _check_manifest(manifest: dict[str, Any]) -> None:
             and isinstance(part.get("options", {}), dict)
             for part in parts
         ),
-        "it must tell the index of each part, its version, and why",
+        "it must give the index of each part, its version, and why",
     )
-    require(isinstance(arrays, dict), "it must tell where the arrays lie")
+    require(isinstance(arrays, dict), "it must list the arrays")
     for name, place in arrays.items():
         require(
             isinstance(place, dict)
@@ -335,21 +336,21 @@ def _check_manifest(manifest: dict[str, Any]) -> None:
             and place["offset"] % _ALIGNMENT == 0
             and place["offset"] + place["shape"][0] * np.dtype(place["dtype"]).itemsize
             <= files["arrays.bin"]["bytes"],
-            f"it must tell type, shape and place of array {name!r} within arrays.bin, got {place}",
+            f"it must give type, shape and place of array {name!r} within arrays.bin, got {place}",
         )
 
 
 def is_count(value: Any) -> bool:
-    """Tell whether a value out of JSON counts something."""
+    """Return whether a JSON value is a count: an integer, 0 or more."""
     return type(value) is int and 0 <= value < 2**63
 
 
-def damaged(path: Path, trouble: object) -> StoreError:
-    """Return the error for a file that does not say what we would have written."""
+def damage_error(path: Path, trouble: object) -> StoreError:
+    """Return the error for a damaged file or folder."""
     return StoreError(f"{path} is damaged, or Tocsin did not write it: {trouble}")
 
 
-def _mapped(path: Path, places: dict[str, Any]) -> dict[str, np.ndarray]:
+def _map_arrays(path: Path, places: dict[str, Any]) -> dict[str, np.ndarray]:
     whole = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
     whole = whole.view(np.ndarray)
     arrays = {}
@@ -360,19 +361,19 @@ def _mapped(path: Path, places: dict[str, Any]) -> dict[str, np.ndarray]:
     return arrays
 
 
-def _named(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+def _select_prefix(arrays: dict[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
     return {k.removeprefix(prefix): v for k, v in arrays.items() if k.startswith(prefix)}
 
 
-def _only_chunk(column: pa.ChunkedArray) -> pa.Array:
+def _to_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-# ------------------------------------------------------------ files that tell when they are damaged
+# ------------------------------------------------------------ files with checksums
 
 
 def describe(path: Path) -> dict[str, Any]:
-    """Return size and checksum of a file."""
+    """Return the size and the checksum of a file."""
     with open(path, "rb") as source:
         return {
             "bytes": path.stat().st_size,
@@ -381,8 +382,8 @@ def describe(path: Path) -> dict[str, Any]:
 
 
 def check_file(path: Path, expected: dict[str, Any], verify: bool) -> None:
-    """Raise if a file is missing, has another size or, if `verify`, another checksum."""
-    _check_there(path)
+    """Raise if a file is missing or has another size or, if `verify`, another checksum."""
+    _check_is_file(path)
     size = path.stat().st_size
     if size != expected["bytes"]:
         raise StoreError(
@@ -393,14 +394,14 @@ def check_file(path: Path, expected: dict[str, Any], verify: bool) -> None:
         raise StoreError(f"{path} is not what was written (its checksum differs): it is damaged")
 
 
-def _check_there(path: Path) -> None:
-    """Raise if there is no such file; what is none, as a pipe, could keep its reader for ever."""
+def _check_is_file(path: Path) -> None:
+    """Raise unless a path is a regular file: reading a pipe could block for ever."""
     if not path.is_file():
         raise StoreError(f"{path} is missing, or is no file: the store is damaged")
 
 
 def write_json(path: Path, content: dict[str, Any]) -> str:
-    """Write JSON to disk for good; return its checksum."""
+    """Write JSON and sync it to disk; return its checksum."""
     data = json.dumps(content, indent=1, sort_keys=True).encode()
     with open(path, "wb") as out:
         out.write(data)
@@ -409,8 +410,8 @@ def write_json(path: Path, content: dict[str, Any]) -> str:
 
 
 def read_json(path: Path, checksum: str) -> dict[str, Any]:
-    """Return JSON whose checksum is known; raise if it is damaged or of another format."""
-    _check_there(path)
+    """Return JSON with a known checksum; raise if it is damaged or of another format."""
+    _check_is_file(path)
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != checksum:
         raise StoreError(f"{path} is not what was written (its checksum differs): it is damaged")
@@ -418,29 +419,29 @@ def read_json(path: Path, checksum: str) -> dict[str, Any]:
         content: dict[str, Any] = json.loads(data)
         require(isinstance(content, dict), "it is not a JSON object")
     except (ValueError, RecursionError, StoreError) as error:
-        raise damaged(path, error) from None
+        raise damage_error(path, error) from None
     check_format(path, content)
     return content
 
 
 def check_format(path: Path, content: dict[str, Any]) -> None:
-    """Raise if a file is of a format that only a newer Tocsin knows."""
-    found = content.get("format")
-    if type(found) is not int or not 1 <= found <= FORMAT:
+    """Raise if a file has a format that this Tocsin cannot read."""
+    file_format = content.get("format")
+    if type(file_format) is not int or not 1 <= file_format <= FORMAT:
         raise StoreError(
-            f"{path} is of format {found!r}, and this Tocsin reads formats 1 to {FORMAT}; a newer "
-            "one wrote it: upgrade"
+            f"{path} is of format {file_format!r}, and this Tocsin reads formats 1 to {FORMAT}; "
+            "a newer one wrote it: upgrade"
         )
 
 
 def put_if_absent(path: Path, data: bytes) -> bool:
-    """Write a file, complete and lasting when it appears; tell whether it was not there before."""
+    """Write and sync a file atomically unless it exists; return whether it was written."""
     temporary = path.parent / f".{uuid.uuid4().hex}"
     try:
         with open(temporary, "wb") as out:
             out.write(data)
             _sync(out)
-        # A hard link exists or does not, and never takes another's place.
+        # Creating a hard link is atomic, and never replaces a file.
         os.link(temporary, path)
     except FileExistsError:
         return False
@@ -456,7 +457,7 @@ def _sync(out: Any) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Make what was created or renamed in a folder last."""
+    """Sync the entries of a folder to disk, after files were created or renamed there."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

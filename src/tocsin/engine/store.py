@@ -1,4 +1,4 @@
-"""The rule store as people use it: every change is a version that all others can see."""
+"""The public API of rule stores: every change publishes a version that all readers can see."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tocsin.engine.store_folder import StoreFolder, VersionInfo
 from tocsin.engine.stream_log import StreamInfo
 from tocsin.errors import StoreConflictError, StoreError
 
-_TRIES = 50  # against other writers; each loses only to one that has published
+_TRIES = 50  # attempts to publish; each fails only if another writer has published
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class Difference:
 class RuleStore:
     """Rules in a folder, in numbered versions that never change.
 
-    `add`, `replace`, `remove` and their like each publish a version and return its number;
-    `change` publishes several changes as one. Writers do not wait for each other: whoever
-    finds that another was first takes up the new version and repeats its change.
+    `add`, `replace`, `remove` and the like each publish a version and return its number;
+    `change` publishes several changes as one version. Writers do not wait for each other: a writer
+    that comes second repeats its change on top of the new version.
 
     >>> import tempfile
     >>> store = RuleStore.create(tempfile.mkdtemp() + "/rules", {"x": "number"})
@@ -59,7 +59,7 @@ class RuleStore:
     def __init__(self, path: str | os.PathLike[str]):
         self._folder = StoreFolder(path)
         self._folder.latest()
-        self._rules: Rules | None = None  # those of the last publish, to go on from
+        self._rules: Rules | None = None  # those of the last publish, reused by the next
         self._lock = threading.Lock()
 
     @classmethod
@@ -70,7 +70,7 @@ class RuleStore:
         index: str = "auto",
         options: Mapping[str, Any] | None = None,
     ) -> RuleStore:
-        """Make a store without rules; raise if there is one already."""
+        """Create a store without rules; raise if there is one already."""
         if StoreFolder(path).numbers():
             raise StoreError(f"a rule store already exists at {path}")
         Rules(schema, index, options).save(path)
@@ -87,29 +87,29 @@ class RuleStore:
         return self._folder.latest()
 
     def versions(self) -> list[VersionInfo]:
-        """Return the versions there are, oldest first."""
+        """Return all versions, oldest first."""
         return [self._folder.describe(number) for number in self._folder.numbers()]
 
     def rules(self, version: int | None = None) -> Rules:
-        """Return the rules of a version, the current one if none is named; yours to change."""
+        """Return the rules of a version, by default the current one; changes are private."""
         return Rules.open(self.path, version)
 
     def diff(self, old: int, new: int | None = None) -> Difference:
-        """Return what changed from one version to another, the current one if none is named."""
+        """Return what changed from one version to another, by default the current one."""
         (before, _), (after, _) = self._folder.open(old), self._folder.open(new)
         then, now = before.positions(), after.positions()
-        gone = dict.fromkeys(before.directory.ids_at(np.setdiff1d(then, now)).to_pylist())
-        come = dict.fromkeys(after.directory.ids_at(np.setdiff1d(now, then)).to_pylist())
+        old_ids = dict.fromkeys(before.directory.ids_at(np.setdiff1d(then, now)).to_pylist())
+        new_ids = dict.fromkeys(after.directory.ids_at(np.setdiff1d(now, then)).to_pylist())
         return Difference(
-            [i for i in come if i not in gone],
-            [i for i in gone if i not in come],
-            [i for i in come if i in gone],
+            [i for i in new_ids if i not in old_ids],
+            [i for i in old_ids if i not in new_ids],
+            [i for i in new_ids if i in old_ids],
         )
 
     def prune(self, keep: int = 10) -> list[int]:
         """Delete all versions but the last `keep`; return the numbers of those deleted.
 
-        Versions that a stream may still need, since its log pins a micro-batch to them, stay; see
+        Versions that a stream may still need are kept: its log pins micro-batches to them. See
         `streams` and `unpin`.
         """
         if type(keep) is not int or keep < 1:
@@ -117,16 +117,16 @@ class RuleStore:
         return self._folder.prune(keep)
 
     def streams(self) -> list[StreamInfo]:
-        """Return the streams that have used these rules live, the latest first."""
+        """Return the streams that have used live rules of this store, the latest first."""
         return self._folder.log.streams()
 
     def unpin(self, query: str, batch: int | None = None) -> None:
-        """Release a micro-batch of a stream from the version that it is pinned to, or all of them.
+        """Unpin one micro-batch of a stream from its version, or all of them.
 
-        A batch that is repeated after that uses the current version. For emergencies: a batch that
-        fails again and again because of the version it is pinned to, or a stream that will never
-        run again and keeps old versions from being pruned. While the stream runs, tasks of one
-        batch could see two versions; stop it first.
+        If the batch is repeated, it uses the current version. For emergencies: a batch that keeps
+        failing because of the version it is pinned to, or a stream that will never run again and
+        keeps old versions from being pruned. Stop the stream first: otherwise tasks of one batch
+        could see two versions.
         """
         self._folder.log.unpin(query, batch)
 
@@ -134,9 +134,9 @@ class RuleStore:
 
     @contextlib.contextmanager
     def change(self) -> Iterator[Rules]:
-        """Give the current rules to be changed, and publish them as one version afterwards.
+        """Yield the current rules to change, and publish them as one version afterwards.
 
-        Nothing is published if what is inside fails, or if someone else publishes meanwhile.
+        Nothing is published if the block raises, or if another writer publishes meanwhile.
         """
         rules = self._current()
         yield rules
@@ -173,21 +173,21 @@ class RuleStore:
     def remove_many(self, ids: Iterable[Any]) -> int:
         """Remove rules by id."""
         # A generator would be empty when the change is repeated.
-        several = list(ids) if isinstance(ids, Iterator) else ids
-        return self.publish(lambda rules: rules.remove_many(several))
+        id_list = list(ids) if isinstance(ids, Iterator) else ids
+        return self.publish(lambda rules: rules.remove_many(id_list))
 
     def merge(self) -> int:
-        """Publish a version with one base of all rules."""
+        """Publish a version whose rules are merged; see `Rules.merge`."""
         return self.publish(Rules.merge)
 
     def tune(self, events: Any) -> int:
-        """Publish a version whose index has learnt from events; see `Rules.tune`."""
+        """Publish a version whose index is tuned to events; see `Rules.tune`."""
         return self.publish(lambda rules: rules.tune(events))
 
     def publish(self, change: Callable[[Rules], None]) -> int:
-        """Publish what a function does to the current rules, and return the version's number.
+        """Apply a function to the current rules, publish them, and return the version's number.
 
-        If someone else publishes meanwhile, it is called again, with their rules.
+        If another writer publishes meanwhile, the function is called again with the new rules.
         """
         for _ in range(_TRIES):
             rules = self._current()
@@ -203,7 +203,7 @@ class RuleStore:
         )
 
     def _current(self) -> Rules:
-        """Return the current rules, which nobody else has; what fails half-way is forgotten."""
+        """Return the current rules for one change; a change that fails discards them."""
         with self._lock:
             rules, self._rules = self._rules, None
         if rules is None or rules.version != self.version:

@@ -1,25 +1,25 @@
-"""A rule store's files: numbered versions of rules in a folder, each immutable.
+"""The files of a rule store: a folder of numbered, immutable versions.
 
 ::
 
-    segments/<name>/     what rules say and their index, see `segment_files`
-    parts/<name>         category values and removed positions, as versions add them
-    versions/<number>.json   which of these make up a version, with checksums
-    log/                     which version streams used for their micro-batches, see `stream_log`
+    segments/<name>/         conjunctions, indexes and metadata of rules, see `segment_files`
+    parts/<name>             category values and removed positions, as versions add them
+    versions/<number>.json   the files that make up a version, with checksums
+    log/                     the version of each micro-batch of a stream, see `stream_log`
 
-Publishing writes only what is not there yet: after one change that is a segment of the
-recent rules (at most 1,024 of them), a list of what was removed, and a version file. The
-version file is put in place last and only if no other has its number, so a crash leaves the old
-version and the second of two writers is told. Old versions stay until they are pruned.
+Publishing writes only what is new: after one change, a segment of the recent rules (at most 1,024
+of them), a list of removed positions, and a version file. The version file is written last, and
+only if its number is free. So a crash leaves the old version intact, and the second of two writers
+gets an error. Old versions are kept until they are pruned.
 
-A store has an identity, a random name that its first version gives it and all others repeat; a
-path would not do, since one folder has many paths and one path sees many folders. Rules remember
-the identity, the number and the checksum of the version that they were opened at, and publish only
-on top of that very version: copies of a store share its identity, but not what was published
-since.
+A store has an identity: a random name that its first version introduces and all others repeat. A
+path does not identify a store, since a folder can have many paths, and a path can name different
+folders over time. Rules remember the identity, the number and the checksum of the version that they
+were opened at, and publish only on top of that version: copies of a store share its identity, but
+not the versions published since.
 
-Opening checks the checksums of everything once, and what kernels trust; `verify=False`, for
-workers that open what was checked, looks at sizes and maps.
+Opening verifies all checksums, and everything that kernels rely on. With `verify=False`, for
+workers that open a version already verified, it only checks file sizes.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ from tocsin.engine.segment import LiveSegment, Segment, none_removed, remove
 from tocsin.engine.segment_files import (
     check_file,
     check_fits,
-    damaged,
+    damage_error,
     describe,
-    is_whole,
+    is_complete,
     put_if_absent,
     read_segment,
     sync_folder,
@@ -59,15 +59,15 @@ from tocsin.errors import StoreConflictError, StoreError
 from tocsin.model.categories import Categories
 from tocsin.model.validation import require
 
-_MOST_PARTS = 32  # files of category values that a version may list before they are joined
-_UNFINISHED = 3600  # seconds after which a file that no version lists is taken for left over
+_MOST_PARTS = 32  # files of category values that a version may list before they are merged
+_UNFINISHED = 3600  # seconds after which a file that no version lists counts as left over
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _VERSION_NAME = re.compile(r"([0-9]{8,})\.json")
 
 
 @dataclass(frozen=True)
 class VersionInfo:
-    """One version of a store, as `versions` lists them."""
+    """One version of a store, as listed by `versions`."""
 
     number: int
     created: datetime.datetime
@@ -77,16 +77,16 @@ class VersionInfo:
 
 @dataclass(frozen=True, eq=False)
 class Origin:
-    """What a draft remembers of the version of a store that it was opened from or last saved as."""
+    """The version of a store that rules were opened from or last saved as."""
 
     store: str  # the store's identity
     folder: Path  # where it was
     version: int
     checksum: str  # of the version file
-    # Where segments lie, as long as somebody holds them: name and manifest's checksum.
+    # Stored segments that are still referenced: name and the manifest's checksum.
     segments: weakref.WeakKeyDictionary[Segment, tuple[str, str]]
-    categories: Categories  # of which
-    category_files: list[dict[str, Any]]  # these files hold the first
+    categories: Categories
+    category_files: list[dict[str, Any]]  # hold the first of these categories
 
 
 class StoreFolder:
@@ -116,14 +116,14 @@ class StoreFolder:
     # ------------------------------------------------------------ versions
 
     def numbers(self) -> list[int]:
-        """Return the numbers of the versions there are, ascending."""
+        """Return the numbers of all versions, ascending."""
         try:
-            found = map(_VERSION_NAME.fullmatch, os.listdir(self._versions))
+            name_matches = map(_VERSION_NAME.fullmatch, os.listdir(self._versions))
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
-            raise self._unreadable(error) from None
-        return sorted(int(match[1]) for match in found if match)
+            raise self._read_error(error) from None
+        return sorted(int(match[1]) for match in name_matches if match)
 
     def latest(self) -> int:
         """Return the number of the current version; raise if there is no store."""
@@ -133,7 +133,7 @@ class StoreFolder:
         return numbers[-1]
 
     def describe(self, number: int) -> VersionInfo:
-        """Return what a version is."""
+        """Return the summary of a version."""
         version = self._read_version(number)
         names = tuple(entry["name"] for entry in version.segments)
         return VersionInfo(number, version.created, version.rules, names)
@@ -142,19 +142,19 @@ class StoreFolder:
         return self._versions / f"{number:08d}.json"
 
     def stamp(self, number: int) -> tuple[int, int] | None:
-        """Return what tells a version from one of the same number in a store made anew."""
+        """Return a stamp that differs for a version of the same number in a re-created store."""
         try:
-            found = os.stat(self._version_path(number))
+            status = os.stat(self._version_path(number))
         except FileNotFoundError:
             return None
-        return found.st_ino, found.st_mtime_ns
+        return status.st_ino, status.st_mtime_ns
 
     def _read_version(self, number: int) -> VersionFile:
         if type(number) is not int:
             raise StoreError(f"a version is a number, got {type(number).__name__} {number!r}")
         path = self._version_path(number)
         try:
-            if not path.is_file():  # nor anything else, such as a pipe, which would be waited for
+            if not path.is_file():  # reading a pipe, for example, could block
                 raise FileNotFoundError
             data = path.read_bytes()
         except (FileNotFoundError, NotADirectoryError):
@@ -163,16 +163,16 @@ class StoreFolder:
                 f"{self.path} has no version {number}; the latest versions are {known}"
             ) from None
         except OSError as error:
-            raise self._unreadable(error) from None
+            raise self._read_error(error) from None
         return parse(path, data)
 
-    def _unreadable(self, error: OSError) -> StoreError:
+    def _read_error(self, error: OSError) -> StoreError:
         return StoreError(f"the rule store at {self.path} cannot be read: {error}")
 
     # ------------------------------------------------------------ open
 
     def open(self, number: int | None = None, verify: bool = True) -> tuple[Version, Origin]:
-        """Return a version, the current one if none is named, and where it comes from."""
+        """Return a version, by default the current one, and its origin."""
         number = self.latest() if number is None else number
         file = self._read_version(number)
         segments: dict[str, Segment] = {}
@@ -187,10 +187,10 @@ class StoreFolder:
         try:
             _check_parts(file, [segments[r] for r in ROLES if r in segments], categories, verify)
         except StoreError as error:
-            raise damaged(self._version_path(number), error) from None
-        gone = np.empty(0, np.int32)
+            raise damage_error(self._version_path(number), error) from None
+        removed = np.empty(0, np.int32)
         if file.removed:
-            gone = self._read_part(file.removed, "position", pa.int32(), verify).to_numpy()
+            removed = self._read_part(file.removed, "position", pa.int32(), verify).to_numpy()
         version = Version(
             file.schema,
             len(file.schema),
@@ -198,7 +198,9 @@ class StoreFolder:
             len(categories),
             file.index,
             file.options,
-            tuple(_live(role, segments[role], gone) for role in ROLES if role in segments),
+            tuple(
+                _live_segment(role, segments[role], removed) for role in ROLES if role in segments
+            ),
             file.next_position,
             file.id_type,
             file.payload,
@@ -206,13 +208,15 @@ class StoreFolder:
         return version, self._origin(file, version)
 
     def _origin(self, file: VersionFile, version: Version) -> Origin:
-        lies = {entry["role"]: (entry["name"], entry["manifest"]) for entry in file.segments}
+        stored = {entry["role"]: (entry["name"], entry["manifest"]) for entry in file.segments}
         return Origin(
             file.store,
             Path(os.path.realpath(self.path)),
             file.number,
             file.checksum,
-            weakref.WeakKeyDictionary({live.segment: lies[live.role] for live in version.segments}),
+            weakref.WeakKeyDictionary(
+                {live.segment: stored[live.role] for live in version.segments}
+            ),
             version.categories,
             file.codes,
         )
@@ -220,18 +224,18 @@ class StoreFolder:
     # ------------------------------------------------------------ publish
 
     def publish(self, version: Version, origin: Origin | None) -> Origin:
-        """Write a version as the store's next one, and return what to remember of it.
+        """Write a version as the store's next one, and return its origin.
 
-        `origin` is what is remembered of the version that this one was made from. Raise if that was
-        of this store, or a copy of it, and the current version is another.
+        `origin` is the version that this one is derived from. Raise if that is a version of this
+        store, or of a copy of it, other than the current one.
         """
-        with self._writing():
+        with self._translate_write_errors():
             for folder in (self._segments, self._parts, self._versions):
                 folder.mkdir(parents=True, exist_ok=True)
             numbers = self.numbers()
             parent = self._read_version(numbers[-1]) if numbers else None
             if parent is None or not self._is_on_top_of(origin, parent):
-                origin = None  # nothing of these rules lies here yet
+                origin = None  # no files of these rules are here yet
             removed = _removed_positions(version)
             file = VersionFile(
                 parent.store if parent and parent.store else uuid.uuid4().hex,
@@ -254,8 +258,8 @@ class StoreFolder:
         return self._origin(replace(file, checksum=checksum_of(data)), version)
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Turn what the system says while we write into an error of ours."""
+    def _translate_write_errors(self) -> Iterator[None]:
+        """Translate system errors while writing into a StoreError."""
         existed = self.path.is_dir()
         try:
             yield
@@ -267,9 +271,9 @@ class StoreFolder:
             ) from None
 
     def _is_on_top_of(self, origin: Origin | None, parent: VersionFile) -> bool:
-        """Tell whether rules were opened at the current version of this store.
+        """Return whether rules were opened at the current version of this store.
 
-        Raise if they were opened from this store, or a copy of it, at another one.
+        Raise if they were opened at another version of this store, or of a copy of it.
         """
         if origin is None:
             return False
@@ -293,14 +297,14 @@ class StoreFolder:
         )
 
     def _write_segment(self, live: LiveSegment, origin: Origin | None) -> dict[str, Any]:
-        """Write a segment, unless it is here already; return how a version lists it."""
+        """Write a segment, unless it is stored already; return its entry in a version file."""
         name, checksum = (origin and origin.segments.get(live.segment)) or ("", "")
-        if not name or not is_whole(self._segments / name, checksum):
+        if not name or not is_complete(self._segments / name, checksum):
             name, checksum = write_segment(self._segments, live.segment)
         return {"role": live.role, "name": name, "manifest": checksum}
 
     def _write_categories(self, version: Version, origin: Origin | None) -> list[dict[str, Any]]:
-        """Write the category values that no file has yet; return how a version lists all files."""
+        """Write new category values; return the entries of all files of category values."""
         files = origin.category_files if origin and origin.categories is version.categories else []
         if len(files) >= _MOST_PARTS or not all(map(self._has_part, files)):
             files = []
@@ -347,17 +351,17 @@ class StoreFolder:
         except (pa.ArrowException, OSError) as error:
             raise StoreError(f"{path} cannot be read: {error}") from None
         if table.schema.names != [column] or table.schema.types != [type_]:
-            raise damaged(path, f"its columns are {table.schema}")
+            raise damage_error(path, f"its columns are {table.schema}")
         if len(table) != entry["count"]:
-            raise damaged(path, f"it has {len(table):,} rows instead of {entry['count']:,}")
+            raise damage_error(path, f"it has {len(table):,} rows instead of {entry['count']:,}")
         if table.column(0).null_count:
-            raise damaged(path, "it has nulls")
+            raise damage_error(path, "it has nulls")
         return table.column(0).combine_chunks()
 
     # ------------------------------------------------------------ live
 
     def pin(self, query: str, batch: str) -> int:
-        """Return the version that a stream's micro-batch uses: the first to ask decides for all."""
+        """Return the version that a stream's micro-batch uses; the first call pins it."""
         return self.log.pin(query, batch, self.latest)
 
     # ------------------------------------------------------------ prune
@@ -365,16 +369,17 @@ class StoreFolder:
     def prune(self, keep: int) -> list[int]:
         """Delete all versions but the last `keep` and those that a stream's log pins.
 
-        Also what only they used, and what writers left that failed. Return which versions.
+        Also delete files that only they used, and left-over files of failed writers. Return the
+        deleted versions.
         """
-        with self._writing():
+        with self._translate_write_errors():
             numbers = self.numbers()
             kept = set(numbers[-keep:]) | self.log.pinned()
-            gone = [number for number in numbers if number not in kept]
+            deleted = [number for number in numbers if number not in kept]
             versions = [self._read_version(n) for n in numbers if n in kept]
             used = {entry["name"] for v in versions for entry in (*v.segments, *v.codes)}
             used |= {v.removed["name"] for v in versions if v.removed}
-            for number in gone:
+            for number in deleted:
                 self._version_path(number).unlink(missing_ok=True)
             for entry in (*self._segments.iterdir(), *self._parts.iterdir()):
                 if entry.name not in used:
@@ -382,31 +387,31 @@ class StoreFolder:
             for folder in (self._versions, *self.log.folders()):
                 for entry in folder.glob(".*"):
                     _delete_left_over(entry)
-        return gone
+        return deleted
 
 
-def _live(role: str, segment: Segment, gone: np.ndarray) -> LiveSegment:
-    """Return a segment without the rules at positions that are gone."""
+def _live_segment(role: str, segment: Segment, removed_positions: np.ndarray) -> LiveSegment:
+    """Return a segment without the rules at removed positions."""
     removed = none_removed(segment)
-    places = np.flatnonzero(np.isin(segment.metadata.positions, gone))
+    places = np.flatnonzero(np.isin(segment.metadata.positions, removed_positions))
     if len(places):
         removed = remove(segment, removed, places, in_place=True)
     return LiveSegment(role, segment, removed)
 
 
 def _removed_positions(version: Version) -> np.ndarray:
-    gone = [
+    positions = [
         live.segment.metadata.positions[~live.alive()]
         for live in version.segments
         if live.removed.size
     ]
-    return np.concatenate(gone) if gone else np.empty(0, np.int32)
+    return np.concatenate(positions) if positions else np.empty(0, np.int32)
 
 
 def _check_parts(
     version: VersionFile, segments: list[Segment], categories: Categories, verify: bool
 ) -> None:
-    """Raise unless what a version lists fits together."""
+    """Raise unless the segments and categories of a version are consistent."""
     roles = [entry["role"] for entry in version.segments]
     require(
         len(set(roles)) == len(roles) and set(roles) <= set(ROLES),
@@ -426,7 +431,7 @@ def _check_parts(
 
 
 def _delete_left_over(path: Path) -> None:
-    """Delete what no version lists, unless it is so young that it may be about to be published."""
+    """Delete a file that no version lists, unless a writer may be about to publish it."""
     with contextlib.suppress(FileNotFoundError):
         if datetime.datetime.now().timestamp() - path.stat().st_mtime >= _UNFINISHED:
             shutil.rmtree(path) if path.is_dir() else path.unlink()

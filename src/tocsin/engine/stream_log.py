@@ -1,17 +1,17 @@
-"""Which version of a store each stream used for each of its micro-batches.
+"""The log of streams: which version of a store each micro-batch uses.
 
 ::
 
-    log/<stream>/<batch>            the version's number: the batch is *pinned* to it
+    log/<stream>/<batch>            the number of the version that the batch is *pinned* to
     log/<stream>/missing/<name>     an attribute that rules test and the stream has no column for
 
-The first task of a micro-batch pins it, put-if-absent; all other tasks, and every repetition of
-the batch after a crash, read what stands there. So a batch sees one version, always the same.
+The first task of a micro-batch pins it, put-if-absent. All other tasks, and every repetition of the
+batch after a crash, read the pin. So a batch always sees the same version.
 
-Spark repeats only what its checkpoint still knows, by default the last 100 batches
-(`spark.sql.streaming.minBatchesToRetain`); we keep as many pins of a stream, and forget older
-ones as new ones come. Versions that are pinned are not pruned. A stream that will never run
-again keeps its pins until they are released by hand.
+Spark repeats only batches in its checkpoint, by default the last 100
+(`spark.sql.streaming.minBatchesToRetain`). The log keeps as many pins per stream, and deletes older
+ones. Pinned versions are not pruned. A stream that will never run again keeps its pins until a user
+unpins them.
 """
 
 from __future__ import annotations
@@ -48,26 +48,26 @@ class StreamInfo:
 
 
 class StreamLog:
-    """The log of a store, a folder for each stream."""
+    """The log of a store: one folder per stream."""
 
     def __init__(self, folder: Path):
         self.folder = folder
 
-    # ------------------------------------------------------------ what workers do
+    # ------------------------------------------------------------ for workers
 
     def pin(self, query: str, batch: str, latest: Callable[[], int]) -> int:
-        """Return the version that a micro-batch is pinned to, pinning it to the latest if to none.
+        """Return the version that a micro-batch is pinned to; pin it to the latest if it is not.
 
-        Whoever asks again, now or when the batch is repeated, gets the same.
+        Later calls return the same version, also when the batch is repeated.
         """
-        entry = self._stream(query) / _checked(_BATCH, batch)
+        entry = self._stream(query) / _check_name(_BATCH, batch)
         try:
             with contextlib.suppress(FileNotFoundError):
-                return _version_in(entry)
+                return _read_version(entry)
             entry.parent.mkdir(parents=True, exist_ok=True)
             if put_if_absent(entry, b"%d\n" % latest()):
                 self._forget_before(entry.parent, int(batch) - PINS_KEPT)
-            return _version_in(entry)
+            return _read_version(entry)
         except OSError as error:
             raise StoreError(
                 f"cannot record in {self.folder} which version this micro-batch uses: {error}; "
@@ -75,14 +75,16 @@ class StreamLog:
             ) from None
 
     def report_missing(self, query: str, names: list[str]) -> list[str]:
-        """Note attributes that a stream has no column for; return those not noted before."""
+        """Record attributes that a stream has no column for; return those not recorded before."""
         folder = self._stream(query) / "missing"
         fresh = []
-        with contextlib.suppress(OSError):  # only a report: it must not stop a stream
+        with contextlib.suppress(OSError):  # informative only: it must not stop a stream
             folder.mkdir(parents=True, exist_ok=True)
             for name in names:
                 with contextlib.suppress(FileExistsError):
-                    os.close(os.open(folder / _quoted(name), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+                    os.close(
+                        os.open(folder / _quote_name(name), os.O_CREAT | os.O_EXCL | os.O_WRONLY)
+                    )
                     fresh.append(name)
         return fresh
 
@@ -93,16 +95,16 @@ class StreamLog:
                 if int(entry.name) <= batch:
                     entry.unlink(missing_ok=True)
 
-    # ------------------------------------------------------------ what people do
+    # ------------------------------------------------------------ for users
 
     def streams(self) -> list[StreamInfo]:
         """Return the streams that have used the store, the latest first."""
-        found = []
+        infos = []
         for stream in self.folders():
             entries = sorted(_entries(stream), key=lambda entry: int(entry.name))
             if entries:
-                found.append(_described(stream, entries))
-        return sorted(found, key=lambda stream: stream.used, reverse=True)
+                infos.append(_describe_stream(stream, entries))
+        return sorted(infos, key=lambda stream: stream.used, reverse=True)
 
     def folders(self) -> list[Path]:
         """Return the folders of all streams."""
@@ -111,11 +113,11 @@ class StreamLog:
         return []
 
     def pinned(self) -> set[int]:
-        """Return the versions that some batch is pinned to."""
+        """Return the versions that batches are pinned to."""
         return {version for stream in self.streams() for version in stream.pinned}
 
     def unpin(self, query: str, batch: int | None = None) -> None:
-        """Release one batch of a stream, which then takes the current version, or all of them."""
+        """Unpin one batch of a stream, or all; a repeated batch then uses the current version."""
         stream = self._stream(query)
         known = [each.query for each in self.streams()]
         if query not in known:
@@ -136,10 +138,10 @@ class StreamLog:
             ) from None
 
     def _stream(self, query: str) -> Path:
-        return self.folder / _checked(_PLAIN, query)
+        return self.folder / _check_name(_PLAIN, query)
 
 
-def _described(stream: Path, entries: list[Path]) -> StreamInfo:
+def _describe_stream(stream: Path, entries: list[Path]) -> StreamInfo:
     last = entries[-1]
     missing: list[str] = []
     with contextlib.suppress(FileNotFoundError):
@@ -147,9 +149,9 @@ def _described(stream: Path, entries: list[Path]) -> StreamInfo:
     return StreamInfo(
         stream.name,
         int(last.name),
-        _version_in(last),
+        _read_version(last),
         datetime.datetime.fromtimestamp(last.stat().st_mtime, datetime.UTC),
-        tuple(sorted({_version_in(entry) for entry in entries})),
+        tuple(sorted({_read_version(entry) for entry in entries})),
         tuple(missing),
     )
 
@@ -158,7 +160,7 @@ def _entries(stream: Path) -> list[Path]:
     return [entry for entry in stream.iterdir() if _BATCH.fullmatch(entry.name)]
 
 
-def _version_in(entry: Path) -> int:
+def _read_version(entry: Path) -> int:
     text = entry.read_bytes()
     try:
         return int(text)
@@ -169,13 +171,13 @@ def _version_in(entry: Path) -> int:
         ) from None
 
 
-def _checked(pattern: re.Pattern[str], name: object) -> str:
+def _check_name(pattern: re.Pattern[str], name: object) -> str:
     text = str(name)
     if not pattern.fullmatch(text):
         raise StoreError(f"{text!r} is not the name of a stream or a micro-batch")
     return text
 
 
-def _quoted(name: str) -> str:
-    # A dot would hide the file, or lead out of the folder.
+def _quote_name(name: str) -> str:
+    # A leading dot would hide the file, and `..` would leave the folder.
     return urllib.parse.quote(name, safe="").replace(".", "%2E")[:200]

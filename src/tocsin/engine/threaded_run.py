@@ -19,9 +19,9 @@ from tocsin.model.matches import Matches
 class ThreadedRun:
     """The events of a run, matched in ranges by several threads.
 
-    Threads code what they match, where they can. Otherwise the caller codes all events first, in
-    the same blocks as on one thread: which index finds the matches of an event, and so their
-    order, depends on whether there is a range in its block.
+    Threads encode the events that they match, if events can be split. Otherwise the caller encodes
+    all events first, in the same blocks as on one thread: a range in a block may change the index
+    used for the block, and so the order of matches.
     """
 
     def __init__(self, run: Run, threads: int):
@@ -34,7 +34,7 @@ class ThreadedRun:
             blocks = list(events.blocks())
             for keys in blocks:
                 for live in run.parts:
-                    live.part.index_for(keys)  # built now if it is the first time, by one thread
+                    live.part.index_for(keys)  # builds the fallback here, on one thread
             self._events = EncodedEvents(blocks)
 
     def match(self) -> Matches:
@@ -49,7 +49,7 @@ class ThreadedRun:
             return pairs
 
         work_in_ranges(self._size, self._threads, match_range)
-        return matches.joined(self._run.ids)
+        return matches.join(self._run.ids)
 
     def count(self) -> np.ndarray:
         """Return how many rules each event matches."""
@@ -71,7 +71,7 @@ class ThreadedRun:
             return 0
 
         work_in_ranges(self._size, self._threads, rank_range)
-        return best.joined(self._run.ids)
+        return best.join(self._run.ids)
 
     def _range(self, first: int, stop: int) -> Run:
         return dataclasses.replace(self._run, events=EventRange(self._events, first, stop))

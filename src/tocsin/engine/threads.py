@@ -1,16 +1,16 @@
-"""Threads that work on one batch of events, range by range.
+"""Run work on a batch of events on several threads, range by range.
 
-Kernels release the GIL, so threads match side by side; what they do in Python, about 50
-microseconds for each range, they do in turn. The caller works too. How large ranges are is
-decided as they are taken, by what the last one cost: long enough for Python's share to be small,
-short enough for skew to be balanced and for Ctrl-C to be quick. They get smaller towards the end.
+Kernels release the GIL, so threads match in parallel. Only their Python code, about 50 microseconds
+per range, is serial. The calling thread works too. The size of each range depends on the cost of
+the last one: large enough to keep the share of Python small, small enough to balance skew and to
+react to Ctrl-C quickly. Ranges get smaller towards the end.
 
-Helpers are daemon threads that live as long as the process, waiting at one queue. A helper does
-one range, then queues for the next: so batches of several callers share them. A caller who gets
-no help does everything, so nothing here can deadlock: not a match in a signal handler, in a
-finalizer that a helper runs, or when no thread can be started any more. After a fork the
-child has a new queue and new helpers. `concurrent.futures` offers less: a thread interrupted by
-a signal inside its `submit` holds locks that a `submit` in the handler would wait for.
+Helpers are daemon threads that live as long as the process and wait on one queue. A helper works on
+one range, then queues for the next, so batches of several callers share the helpers. A caller
+without helpers does all the work. So nothing here can deadlock: not a match in a signal handler, in
+a finalizer that a helper runs, or when no thread can be started any more. After a fork the child
+has a new queue and new helpers. `concurrent.futures` is not enough: a thread interrupted by a
+signal inside `submit` holds locks that a `submit` in the handler would wait for.
 """
 
 from __future__ import annotations
@@ -28,32 +28,33 @@ import numpy as np
 from tocsin.engine.buffers import ROOM
 from tocsin.errors import TocsinError
 
-# Events of a batch for several threads. Cheap ones take 30 nanoseconds each: fewer than these gain
-# nothing, since a helper takes 100 microseconds to wake (measured with two cores and workload W2
-# of benchmarks/threads.py). A user who asks for threads knows that events cost more.
+# Minimum events in a batch for several threads. Cheap events take 30 nanoseconds each, and a helper
+# takes 100 microseconds to wake, so smaller batches gain nothing (measured with two cores and
+# workload W2 of benchmarks/threads.py). The lower limit is for users who give `threads`: their
+# events may cost more.
 LEAST_EVENTS = 1 << 15
 LEAST_IF_ASKED = 1 << 11
-_FIRST_RANGE = 1 << 10, 1 << 14  # the least and the most events of a range while no cost is known
-_LEAST_SECONDS = 0.0005  # of a range: ten times what it costs in Python
-_MOST_SECONDS = 0.05  # of a range: what a user who presses Ctrl-C does not notice
-_RANGES_LEFT = 4  # ranges that each thread is to find among the events that are left
+_FIRST_RANGE = 1 << 10, 1 << 14  # minimum and maximum events of a range before a cost is known
+_LEAST_SECONDS = 0.0005  # of a range: ten times its cost in Python
+_MOST_SECONDS = 0.05  # of a range: an unnoticeable delay after Ctrl-C
+_RANGES_LEFT = 4  # ranges per thread that the remaining events are divided into
 _PATIENCE = 1.0  # seconds to wait for a helper after KeyboardInterrupt: it may be compiling
 
 VARIABLE = "TOCSIN_THREADS"
 
-Work = Callable[[int, int], int]  # on events from first up to stop; returns pairs written
+Work = Callable[[int, int], int]  # on events from first up to stop; returns the number of pairs
 
 
 def threads_for(events: int, threads: Any) -> int:
-    """Return on how many threads to match so many events; `threads` is what the user says."""
+    """Return the number of threads for a number of events; `threads` is the user's choice."""
     if events < LEAST_EVENTS and threads is None:
-        return 1  # and nothing else is looked at: a single event takes microseconds
+        return 1  # decided first: a single event takes microseconds
     wanted = thread_count(threads)
     return 1 if events < LEAST_IF_ASKED or _this_thread.is_helper else wanted
 
 
 def thread_count(threads: Any) -> int:
-    """Return how many threads a user wants: so many, or as the environment says, or all cores."""
+    """Return `threads` if given, else the environment variable, else the number of cores."""
     if threads is None:
         given = os.environ.get(VARIABLE, "").strip()
         if not given:
@@ -71,7 +72,7 @@ def thread_count(threads: Any) -> int:
 
 
 def available_cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     if hasattr(os, "process_cpu_count"):  # since Python 3.13
         return os.process_cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
@@ -83,21 +84,21 @@ def available_cores() -> int:
 
 
 class _Helpers:
-    """The threads of this process that help callers."""
+    """The helper threads of this process."""
 
     def __init__(self) -> None:
-        # Its `put` may be interrupted by a signal whose handler puts something there, too.
+        # Its `put` is reentrant: a signal handler may call it while it is interrupted.
         self._tasks: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self.size = 0
         self._growing = False
 
     def submit(self, task: Callable[[], None]) -> None:
-        """Have a task done by the next helper that is free."""
+        """Queue a task for the next free helper."""
         self._tasks.put(task)
 
     def grow_to(self, size: int) -> None:
-        """Start helpers until there are so many, if that is possible."""
-        if self._growing:  # by another thread, or by what a signal handler has interrupted
+        """Start helpers until there are `size`, if possible."""
+        if self._growing:  # on another thread, or in the code that a signal handler interrupts
             return
         self._growing = True
         try:
@@ -112,11 +113,11 @@ class _Helpers:
     def _work(self) -> None:
         _this_thread.is_helper = True
         while True:
-            self._tasks.get()()  # kept in no variable, since it holds a match's result
+            self._tasks.get()()  # no variable: it would keep a match's result alive
 
 
 class _ThisThread(threading.local):
-    is_helper = False  # if it is, it gets no help itself
+    is_helper = False  # helpers get no help themselves
 
 
 _this_thread = _ThisThread()
@@ -136,11 +137,11 @@ os.register_at_fork(after_in_child=_forget_helpers)
 
 
 def work_in_ranges(events: int, threads: int, work: Work) -> None:
-    """Call `work(first, stop)` for ranges that cover so many events, on several threads.
+    """Call `work(first, stop)` for ranges that cover all events, on several threads.
 
-    Ranges begin in order, and may end in any. What the first of those that fail raises is raised
-    here, as it would be on one thread. Then, as after KeyboardInterrupt, no range begins any
-    more, and those that have begun come to an end before this returns.
+    Ranges begin in order, and may end in any order. If ranges fail, the error of the first one is
+    raised, as on one thread. After an error or KeyboardInterrupt no further range begins, and
+    ranges in progress end before this returns.
     """
     _Batch(events, threads, work).run()
 
@@ -150,15 +151,15 @@ class _Batch:
         self._events = events
         self._threads = threads
         self._work = work
-        self._next = 0  # the first event that no thread has begun with
+        self._next = 0  # the first event not yet assigned to a thread
         self._helped = 0  # ranges that helpers are working on
         self._errors: dict[int, BaseException] = {}  # by the first event of the range
-        # No Condition: it is written in Python, where KeyboardInterrupt can leave it locked.
+        # Not a Condition: it is written in Python, and KeyboardInterrupt can leave it locked.
         self._lock = threading.Lock()
         self._ended: queue.SimpleQueue[None] = queue.SimpleQueue()  # a token for each range
         least, most = _FIRST_RANGE
         self._first_range = min(max(least, -(-events // threads)), most)
-        # Of the range that ended last: an earlier one may have waited for compilation.
+        # Costs of the last range: an earlier one may include compilation.
         self._seconds_each = 0.0  # of an event
         self._pairs_each = 0.0
 
@@ -187,12 +188,12 @@ class _Batch:
             _helpers.submit(self._help)
 
     def _stop(self) -> None:
-        """Let no further range begin."""
+        """Prevent further ranges from beginning."""
         with self._lock:
             self._next = self._events
 
     def _wait(self, seconds: float | None = None) -> None:
-        """Wait for helpers to end what they have begun, for each range so many seconds."""
+        """Wait for the ranges of helpers to end, at most `seconds` for each."""
         while self._helped:
             self._ended.get(timeout=seconds)
 
@@ -203,7 +204,7 @@ class _Batch:
             if first >= self._events:
                 return False
             self._next = stop = min(self._events, first + self._range_size())
-            # Not the caller's own: KeyboardInterrupt can come before it would be subtracted.
+            # The caller's own range is not counted: KeyboardInterrupt could skip the decrement.
             self._helped += helping
         try:
             begun = time.perf_counter()
@@ -212,7 +213,7 @@ class _Batch:
             self._pairs_each = pairs / (stop - first)
         except BaseException as error:
             if not (helping or isinstance(error, Exception)):
-                raise  # KeyboardInterrupt, whatever else has failed
+                raise  # KeyboardInterrupt takes precedence over other errors
             self._errors[first] = error
             self._stop()
         finally:
@@ -229,5 +230,5 @@ class _Batch:
         size = max(size, _LEAST_SECONDS / self._seconds_each)
         size = min(size, _MOST_SECONDS / self._seconds_each)
         if self._pairs_each:
-            size = min(size, ROOM / self._pairs_each)  # what a buffer holds
+            size = min(size, ROOM / self._pairs_each)  # the capacity of a buffer
         return max(1, int(size))

@@ -1,4 +1,4 @@
-"""A version: the rules at one moment, immutable. It is what everything passes around.
+"""A version: an immutable snapshot of the rules.
 
 A version can be matched, explained, stored, and shared between threads. It shares segments, the
 schema and the categories with the versions before and after it. The schema and the categories only
@@ -6,13 +6,13 @@ grow; a version records how many attributes and categories there were (`attribut
 `category_count`).
 
 Data derived from one segment is cached on the segment, so that adding a rule does not rebuild it.
-Data derived from all segments is cached here, when it is first needed.
+Data derived from all segments is cached on the version, on first use.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,9 +41,9 @@ from tocsin.model.schema import Schema
 
 @dataclass(frozen=True)
 class Rule:
-    """One rule; weights that are 1 and payload that is null are left out.
+    """One rule; weights of 1 and null payload are omitted.
 
-    A time of the payload that Python cannot hold, such as one after the year 9999, is an integer.
+    A payload time that Python cannot represent, such as one after the year 9999, is an integer.
     """
 
     id: Any
@@ -54,7 +54,7 @@ class Rule:
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """Rules as they are at one moment; `Rules.snapshot` returns it.
+    """An immutable snapshot of rules, as returned by `Rules.snapshot`.
 
     >>> import tocsin
     >>> rules = tocsin.Rules({"x": "number"})
@@ -66,10 +66,10 @@ class Version:
     """
 
     schema: Schema
-    attributes: int  # how many the schema had
+    attributes: int  # number of attributes of the schema at that time
     categories: Categories
-    category_count: int  # how many there were
-    index: str  # which one was asked for
+    category_count: int  # number of categories at that time
+    index: str  # the index that the user chose, or auto
     options: Mapping[str, Any]  # of that index
     segments: tuple[LiveSegment, ...]  # oldest rules first
     next_position: int
@@ -93,8 +93,8 @@ class Version:
         segment, place = self.locate(id)
         weights, payload = segment.weights_and_payload(place)
         where = condition_text(segment, place, self.schema, self.categories)
-        named = {self.schema.name(attribute): weight for attribute, weight in weights.items()}
-        return Rule(segment.metadata.ids[place].as_py(), where, named, payload)
+        by_name = {self.schema.name(attribute): weight for attribute, weight in weights.items()}
+        return Rule(segment.metadata.ids[place].as_py(), where, by_name, payload)
 
     def find(self, id: Any) -> tuple[int, int] | None:
         """Return the number of the segment that holds a rule and its place there, or None."""
@@ -102,27 +102,28 @@ class Version:
 
     def locate(self, id: Any) -> tuple[Segment, int]:
         """Return the segment that holds a rule and its place there; raise if there is none."""
-        found = self.find(id)
-        if found is None:
-            raise unknown(id, self.segments)
-        return self.segments[found[0]].segment, found[1]
+        location = self.find(id)
+        if location is None:
+            raise unknown_rule_error(id, self.segments)
+        number, place = location
+        return self.segments[number].segment, place
 
     def positions(self) -> np.ndarray:
         """Return the positions of all rules, ascending."""
-        found = [live.positions() for live in self.segments]
-        return np.concatenate(found) if found else np.empty(0, np.int32)
+        positions = [live.positions() for live in self.segments]
+        return np.concatenate(positions) if positions else np.empty(0, np.int32)
 
     def tested(self) -> list[str]:
         """Return the names of the attributes that some rule tests, in the schema's order."""
         return [self.schema.name(a) for a in self._rows]
 
     def plan(self) -> Plan:
-        """Return which index holds what, and why; it prints as a sentence each."""
+        """Return which index holds which rules, and why; it prints one sentence per part."""
         return report(self.segments, self.schema)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of conjunctions and indexes, besides ids, texts and payload."""
+        """Bytes of conjunctions and indexes, without ids, texts and payload."""
         return sum(live.nbytes for live in self.segments)
 
     def __repr__(self) -> str:
@@ -133,15 +134,15 @@ class Version:
 
     def match(self, events: Any, threads: int | None = None) -> Matches:
         """Return which rules each event satisfies; see `Rules.match`."""
-        return self._on_threads(self._run(events), threads).match()
+        return self._choose_run(self._run(events), threads).match()
 
     def match_blocks(self, events: Any) -> Iterator[Matches]:
-        """Yield the same in blocks whose memory is reused; see `Rules.match_blocks`."""
+        """Yield the same matches in blocks that share memory; see `Rules.match_blocks`."""
         return self._run(events).blocks()
 
     def count(self, events: Any, threads: int | None = None) -> np.ndarray:
         """Return how many rules each event satisfies; see `Rules.count`."""
-        return self._on_threads(self._run(events), threads).count()
+        return self._choose_run(self._run(events), threads).count()
 
     def top(
         self, events: Any, k: int = 5, weights: Any = None, threads: int | None = None
@@ -150,9 +151,9 @@ class Version:
         if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
             raise RuleError(f"k must be an integer, 1 or more; got {k!r}")
         run = self._run(events)
-        most = max(1, min(int(k), len(self)))
-        own_weights = read_event_weights(weights, len(run.events), self.schema)
-        return self._on_threads(run, threads).top(most, own_weights)
+        k = max(1, min(int(k), len(self)))
+        event_weights = read_event_weights(weights, len(run.events), self.schema)
+        return self._choose_run(run, threads).top(k, event_weights)
 
     def explain(
         self, event: Any, id: Any, weights: Mapping[str, float] | None = None
@@ -166,24 +167,24 @@ class Version:
             raise RuleError(f"explain takes one event, got {len(read)}")
         if weights is not None and not isinstance(weights, Mapping):
             raise EventError(f"weights of the event must be a dict, got {weights!r}")
-        of_event = read_event_weights(weights, 1, self.schema)
+        event_weights = read_event_weights(weights, 1, self.schema)
         run = Run(live.parts, RuleDirectory([alone], self.id_type), len(self.schema), read)
-        matched = run.top(1, of_event)
-        line = None if weights is None else of_event.common
+        matched = run.top(1, event_weights)
+        line = None if weights is None else event_weights.common
         return build_explanation(alone, matched, self.schema, read, self.categories, line)
 
     def _run(self, events: Any) -> Run:
         read = Events.read(events, self.schema, self._rows, self.categories)
         return Run(self._parts, self.directory, self.attributes, read)
 
-    def _on_threads(self, run: Run, threads: int | None) -> Run | ThreadedRun:
-        """Return what matches the events of a run: itself, or several threads if they are many."""
-        several = threads_for(len(run.events), threads)
-        return run if several == 1 else ThreadedRun(run, several)
+    def _choose_run(self, run: Run, threads: int | None) -> Run | ThreadedRun:
+        """Return the run itself, or a threaded one if it has many events."""
+        count = threads_for(len(run.events), threads)
+        return run if count == 1 else ThreadedRun(run, count)
 
     @functools.cached_property
     def _rows(self) -> dict[int, int]:
-        """The attributes that some rule tests, each with its number among them."""
+        """The row of each attribute that some rule tests."""
         used = sorted({a for live in self.segments for a in live.attributes})
         return {attribute: row for row, attribute in enumerate(used)}
 
@@ -193,13 +194,13 @@ class Version:
 
     @functools.cached_property
     def directory(self) -> RuleDirectory:
-        """What knows the ids and the payload of rules by their positions."""
+        """The ids and the payload of rules, by position."""
         return RuleDirectory([live.segment for live in self.segments], self.id_type or pa.string())
 
     def inherit(self, before: Version | None) -> Version:
-        """Take over what is derived and the same as in the version before; return self.
+        """Reuse cached data of the version before, where it is the same; return self.
 
-        One event at a time, a union over thousands of attributes would take longer than matching.
+        For a single event, a union over thousands of attributes would take longer than matching.
         """
         if before is not None and "_rows" in before.__dict__:
             tested = [live.attributes for live in self.segments]
@@ -216,14 +217,14 @@ class Version:
 
 
 def plain_id(id: Any) -> Any:
-    """Return an id as Python has it, if NumPy or Arrow had it."""
+    """Return an id as a Python value, also if it is a NumPy or Arrow scalar."""
     if isinstance(id, np.generic):
         return id.item()
     return id.as_py() if isinstance(id, pa.Scalar) else id
 
 
 def can_be_id(id: Any, id_type: pa.DataType) -> bool:
-    """Tell whether a rule whose ids are of this type could have an id."""
+    """Return whether a value can be an id of this type."""
     if t.is_integer(id_type):
         return type(id) is int and -(2**63) <= id < 2**63
     return type(id) is str and is_unicode(id)
@@ -233,28 +234,32 @@ def find_many(
     segments: tuple[LiveSegment, ...], ids: list[Any], id_type: pa.DataType | None
 ) -> list[tuple[int, int] | None]:
     """Return for each id the number of the segment that holds its rule and the place, or None."""
-    found: list[tuple[int, int] | None] = [None] * len(ids)
+    locations: list[tuple[int, int] | None] = [None] * len(ids)
     if id_type is None:
-        return found
+        return locations
     plain = [plain_id(id) for id in ids]
     usable = [i for i, id in enumerate(plain) if can_be_id(id, id_type)]
     if not usable or not segments:
-        return found
-    wanted = None
+        return locations
+    wanted_ids = None
     if len(usable) > 1:
-        wanted = pa.array([plain[i] for i in usable], segments[0].segment.metadata.ids.type)
+        wanted_ids = pa.array([plain[i] for i in usable], segments[0].segment.metadata.ids.type)
     for number, live in enumerate(segments):
         index = live.segment.ids
-        places = [index.find(plain[usable[0]])] if wanted is None else index.find_many(wanted)
+        places = (
+            [index.find(plain[usable[0]])] if wanted_ids is None else index.find_many(wanted_ids)
+        )
         for i, place in zip(usable, places, strict=True):
             if place >= 0 and live.is_alive(place):
-                found[i] = number, int(place)
-    return found
+                locations[i] = number, int(place)
+    return locations
 
 
-def unknown(id: Any, segments: tuple[LiveSegment, ...], more: list[Any] = []) -> UnknownRuleError:  # noqa: B006
-    """Return the error for an id that no rule has, with a near one if there is any."""
-    known = list(more)
+def unknown_rule_error(
+    id: Any, segments: tuple[LiveSegment, ...], pending_ids: Sequence[Any] = ()
+) -> UnknownRuleError:
+    """Return the error for an unknown id, with a similar id if there is one."""
+    known = list(pending_ids)
     for live in segments:
         alive = np.flatnonzero(live.alive())[:300]
         known += live.segment.metadata.ids.take(pa.array(alive)).to_pylist()

@@ -1,8 +1,8 @@
-"""The file that makes a version: what it consists of, as JSON, with its own checksum.
+"""Version files: the contents of a version as JSON, followed by a checksum.
 
-Nothing in it is trusted before it was looked at: names of files are plain, so that none leads out
-of the store, and all values are of the right types. What the files that it names hold is the
-business of whoever opens them.
+Nothing in a file is trusted before it is checked. File names must be plain, so that no name leads
+out of the store, and all values must have the right types. The files that it names are checked when
+they are opened.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as t
 
-from tocsin.engine.segment_files import FORMAT, check_format, damaged, is_count
+from tocsin.engine.segment_files import FORMAT, check_format, damage_error, is_count
 from tocsin.errors import StoreError, TocsinError
 from tocsin.index.registry import check_index, known_options
 from tocsin.model.arrow import is_text
@@ -33,9 +33,9 @@ _CHECKSUM = re.compile(r"[0-9a-f]{64}")
 
 @dataclass(frozen=True)
 class VersionFile:
-    """One version, as its file describes it."""
+    """The contents of a version file."""
 
-    store: str  # the store's identity; empty in stores made before there was one
+    store: str  # the store's identity; empty in old stores, which have none
     number: int
     created: datetime.datetime
     rules: int
@@ -80,7 +80,7 @@ def checksum_of(data: bytes) -> str:
 
 
 def parse(path: Path, data: bytes) -> VersionFile:
-    """Return what a version file says; raise if it is damaged, or of another format."""
+    """Parse a version file; raise if it is damaged, or of another format."""
     body = data[:-_SEAL]
     if data[-_SEAL:] != _seal(body):
         raise StoreError(f"{path} is not what was written (its checksum differs): it is damaged")
@@ -88,14 +88,14 @@ def parse(path: Path, data: bytes) -> VersionFile:
         content = json.loads(body)
         require(isinstance(content, dict), "it is not a JSON object")
     except (ValueError, RecursionError, StoreError) as error:
-        raise damaged(path, error) from None
+        raise damage_error(path, error) from None
     check_format(path, content)
     try:
         return replace(_read(content), checksum=checksum_of(data))
     except KeyError as error:
-        raise damaged(path, f"it has no {error}") from None
+        raise damage_error(path, f"it has no {error}") from None
     except (TypeError, ValueError, AttributeError, TocsinError, pa.ArrowException) as error:
-        raise damaged(path, error) from None
+        raise damage_error(path, error) from None
 
 
 def _read(content: dict[str, Any]) -> VersionFile:

@@ -1,14 +1,14 @@
-"""Accept: of the candidates that an index proposes, keep exactly those that hold.
+"""Accept: keep exactly those candidates of an index that hold.
 
-Evaluates the predicates of candidates that are not proven. The one place that knows what a
-predicate means; `explain` uses it too.
+Accept evaluates the predicates of candidates that are not proven. It is the only implementation of
+predicates; `explain` uses it too.
 
-An event may have a range in place of a value. A predicate then holds if some value in the range
+An event may have a range instead of a value. A predicate then holds if some value in the range
 satisfies it (the stabbing subscription of the BE*-tree's paper, III.C). Each row is evaluated by
-itself. That is enough for the rule to match some event within the ranges: rows are of different
-attributes, but for a complement beside an interval (`x >= 5 AND x <> 7`), whose ends are none of
-its points. So a range that reaches over an end has one value for both rows; and a range within the
-interval either has only points of the complement, or has a value for both rows, too.
+itself. This is correct, because the rows of a conjunction test different attributes, with one
+exception: an interval and a complement (`x >= 5 AND x <> 7`). The ends of such an interval are not
+points of the complement. So a range that crosses an end contains a value that satisfies both rows.
+A range within the interval either has only points of the complement, or a value for both rows, too.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from tocsin.model.predicates import INTERVAL, SET
 
 _AHEAD = 8  # candidates whose rows are prefetched; chosen
 
-# Steps take arrays, not tuples of them: see `load`. It made accept ten times faster.
+# Steps take arrays, not tuples of arrays, which makes accept ten times faster: see `load`.
 
 
 @step
 def holds(kind, low, high, points, key):
-    """Tell whether a key satisfies a predicate, which is the kind, low and high of a row."""
+    """Return whether a key satisfies the predicate of a row: its kind, low and high."""
     if kind == INTERVAL:
         return low <= key <= high
     end = high
@@ -37,8 +37,8 @@ def holds(kind, low, high, points, key):
             low = middle + 1
         else:
             high = middle
-    found = low < end and points[low] == key
-    return found if kind == SET else not found
+    is_point = low < end and points[low] == key
+    return is_point if kind == SET else not is_point
 
 
 @kernel
@@ -91,12 +91,12 @@ def accept(c: Conjunctions, batch: EventBatch, offsets: Int64Out, candidates: In
     return evaluated
 
 
-# Ranges have steps and kernels of their own: one for both took twice as long for values.
+# Ranges have separate steps and kernels: a kernel for both takes twice as long for values.
 
 
 @step
 def holds_within(kind, low, high, points, key, key_high):
-    """Tell whether some key from `key` to `key_high` satisfies a predicate."""
+    """Return whether some key from `key` to `key_high` satisfies a predicate."""
     if kind == INTERVAL:
         return low <= key_high and key <= high
     end = high
@@ -108,8 +108,8 @@ def holds_within(kind, low, high, points, key, key_high):
             high = middle
     if kind == SET:
         return low < end and points[low] <= key_high
-    # False if all keys are points. These ascend, so then `key_high` is as many points after `key`
-    # as it is keys after it.
+    # False if all keys are points. Points ascend, so `key_high` is then as many points after `key`
+    # as it is keys.
     apart = np.uint64(key_high - key)
     return apart >= np.uint64(end - low) or points[np.uint64(low) + apart] != key_high
 
@@ -118,7 +118,7 @@ def holds_within(kind, low, high, points, key, key_high):
 def accept_ranges(
     c: Conjunctions, batch: EventBatch, offsets: Int64Out, candidates: Int32Out
 ) -> int:
-    """Do as `accept` does, for events that have ranges."""
+    """Do the same as `accept`, for events with ranges."""
     rows, tested, kind = c.offsets, c.attribute, c.kind
     low, high, points = c.low, c.high, c.points
     keys = batch.keys

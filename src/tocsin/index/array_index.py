@@ -1,4 +1,4 @@
-"""What indexes have in common whose own arrays are one named tuple: they are stored by name."""
+"""The base class of indexes whose arrays are the fields of one named tuple."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tocsin.model.validation import typed_arrays
 
 
 class ArrayIndex(ABC):
-    """An index over conjunctions, with a layout."""
+    """An index over conjunctions; its arrays are the fields of `layout`."""
 
     name: ClassVar[str]
     version: ClassVar[int]
@@ -39,23 +39,23 @@ class ArrayIndex(ABC):
 
     @classmethod
     def build(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Self:
-        """Check the options, and lay out conjunctions; see `Index.build`."""
+        """Check the options and build the index; see `Index.build`."""
         chosen = check_options(cls.name, cls.options, options)
         return cls(conjunctions, cls.build_layout(conjunctions, floats, **chosen))
 
     @classmethod
     def build_layout(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Any:
-        """Return the layout of conjunctions, with all options that the class declares."""
+        """Return the layout of conjunctions; `options` are all that the class declares."""
         raise NotImplementedError
 
     @classmethod
     def cost(cls, sample: Sample) -> Cost | None:
-        """Estimate what an event would cost; for an index that declares `priced`."""
+        """Estimate the cost of an event; for an index that declares `priced`."""
         raise NotImplementedError
 
     @abstractmethod
     def proves_all(self) -> bool:
-        """Tell whether no candidate is left for accept to evaluate."""
+        """Return whether all candidates are proven, so that accept has nothing to evaluate."""
 
     @abstractmethod
     def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
@@ -76,15 +76,15 @@ class ArrayIndex(ABC):
 
     @classmethod
     def from_arrays(cls, conjunctions: Conjunctions, arrays: Mapping[str, np.ndarray]) -> Self:
-        """Return the index whose arrays these are."""
+        """Return the index from its stored arrays; see `Index.from_arrays`."""
         layout = cls.layout_class
         return cls(conjunctions, freeze_fields(layout, **typed_arrays(layout, arrays)))
 
     @abstractmethod
     def validate(self, attributes: int) -> None:
-        """Raise unless the layout is as kernels rely on; see `Index.validate`."""
+        """Raise unless the layout is safe for kernels; see `Index.validate`."""
 
     def become(self, conjunctions: Conjunctions, arrays: dict[str, np.ndarray]) -> None:
-        """Take other conjunctions, and other arrays in place of those named."""
+        """Replace the conjunctions, and the arrays of the layout named in `arrays`."""
         layout = freeze_fields(self.layout_class, **(self.arrays() | arrays))
         ArrayIndex.__init__(self, conjunctions, layout)

@@ -1,9 +1,9 @@
-"""What an event would cost under an index, estimated from a sample of the conjunctions.
+"""Estimate the cost of an event under an index, from a sample of the conjunctions.
 
-An index that `auto` may choose declares `priced` and estimates its own cost (`Index.cost`): so many
-times each unit cost (`unit_costs`), as the sample tells. What several indexes derive from a sample
-is computed once, when the first of them asks for it. Estimates are for choosing only: whatever is
-chosen, matches are the same.
+An index that `auto` may choose declares `priced` and estimates its own cost (`Index.cost`) as a sum
+of unit costs (`unit_costs`), each times a number derived from the sample. Data that several indexes
+derive from a sample is computed once, on first use. Estimates only affect the choice of an index,
+never the matches.
 """
 
 from __future__ import annotations
@@ -18,27 +18,27 @@ from tocsin.model.conjunctions import Conjunctions, select
 from tocsin.model.encoding import HIGHEST, NULL
 from tocsin.model.facts import Facts, facts_of
 
-# Conjunctions in a sample, about. Chosen: what one in a hundred has in common is then estimated
-# within a quarter.
+# Approximate number of conjunctions in a sample. Chosen: a property of one in a hundred is then
+# estimated within a quarter.
 _SIZE = 1 << 13
 
 
 class Cost(NamedTuple):
-    """What an event costs, estimated."""
+    """The estimated cost of an event."""
 
     nanoseconds: float
-    reason: str  # what an event meets or looks at, as a clause: "an event ..."
+    reason: str  # what an event meets or visits, as a clause: "an event ..."
 
 
 class Shares(NamedTuple):
     """The intervals of n conjunctions on one attribute."""
 
     share: np.ndarray  # [n] of the attribute's domain
-    tested: np.ndarray  # [n] whether there is an interval at all
+    tested: np.ndarray  # [n] whether there is an interval
 
 
 class Sample:
-    """Conjunctions, each of which stands for `factor` conjunctions like it."""
+    """Sampled conjunctions; each represents `factor` similar ones."""
 
     def __init__(self, conjunctions: Conjunctions, floats: np.ndarray, factor: float = 1.0):
         self.conjunctions = conjunctions
@@ -48,28 +48,28 @@ class Sample:
 
     @classmethod
     def draw(cls, c: Conjunctions, floats: np.ndarray) -> Sample:
-        """Draw a sample; of few conjunctions it has them all."""
+        """Draw a sample; few conjunctions are all included."""
         if c.size <= _SIZE:
             return cls(c, floats)
-        # Neither the first nor every tenth: rules often come in some order.
+        # Random, since rules are often sorted.
         drawn = select(c, np.random.default_rng(0).random(c.size) < _SIZE / c.size)
         return cls(drawn, floats, c.size / max(drawn.size, 1))
 
-    def kept(self, keep: np.ndarray) -> Sample:
-        """Return the sample without those conjunctions for which `keep` is false."""
+    def filter(self, keep: np.ndarray) -> Sample:
+        """Return the sample with only the conjunctions for which `keep` is true."""
         return Sample(select(self.conjunctions, keep), self.floats, self.factor)
 
     @property
     def represented(self) -> int:
-        """How many conjunctions the sample stands for."""
+        """The number of conjunctions that the sample represents."""
         return round(self.conjunctions.size * self.factor)
 
     def total(self, values: np.ndarray) -> float:
-        """Add up values of sampled conjunctions, over all that they stand for."""
+        """Return the estimated sum over all conjunctions from values of sampled ones."""
         return self.factor * float(values.sum())
 
     def in_words(self, n: float) -> str:
-        """Say how many of all conjunctions an estimate is."""
+        """Describe an estimated number of conjunctions in relation to all."""
         return about(n, f"of {counted(self.represented, 'conjunction')}")
 
     @cached_property
@@ -79,12 +79,12 @@ class Sample:
 
     @cached_property
     def attributes(self) -> list[int]:
-        """The attributes, first those whose intervals leave the fewest candidates."""
+        """The attributes, the most selective first."""
         return rank_by_selectivity(self.conjunctions, self.floats, self.facts)
 
     @cached_property
     def boxes(self) -> Boxes:
-        """The conjunctions as boxes over the first two `attributes`, as indexes choose them."""
+        """The conjunctions as boxes over the first two `attributes`, which indexes choose too."""
         return self._boxes_over(self.attributes[:2])
 
     @cached_property
@@ -94,21 +94,21 @@ class Sample:
 
     @cached_property
     def areas(self) -> np.ndarray:
-        """The share of the plane that each box covers, and so of the events that meet it."""
+        """The share of the plane that each box covers: the share of events that meet it."""
         return self.sides[0] * self.sides[1]
 
     @cached_property
     def unproven(self) -> np.ndarray:
-        """Whether a conjunction says more than its box does."""
+        """Whether each conjunction has predicates beyond its box."""
         return self.boxes.exact == 0
 
     @cached_property
     def met(self) -> float:
-        """How many boxes an event meets."""
+        """The number of boxes that an event meets."""
         return self.total(self.areas)
 
     def shares(self, attribute: int) -> Shares:
-        """Return the shares of one attribute's domain, each computed once."""
+        """Return the shares of one attribute's domain; cached."""
         if attribute not in self._shares:
             boxes, n = self._boxes_over([attribute]), self.conjunctions.size
             tested = (boxes.low[:n] != NULL) | (boxes.high[:n] != HIGHEST)
@@ -120,11 +120,11 @@ class Sample:
         return build_boxes(self.conjunctions, axes, is_float, self.facts)
 
 
-# ------------------------------------------------------------ in words
+# ------------------------------------------------------------ wording
 
 
 def counted(n: int, noun: str) -> str:
-    """Return a number of things in words.
+    """Return a number with its noun.
 
     >>> counted(1, "rule"), counted(2000, "rule")
     ('1 rule', '2,000 rules')
@@ -132,10 +132,10 @@ def counted(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'s' * (n != 1)}"
 
 
-def about(n: float, of: str) -> str:
-    """Return an estimated number of things in words.
+def about(n: float, things: str) -> str:
+    """Return an estimated number with its noun.
 
     >>> about(0.2, "of 3 rules"), about(1234.5, "rules")
     ('fewer than 1 of 3 rules', 'about 1,234 rules')
     """
-    return f"fewer than 1 {of}" if n < 0.5 else f"about {n:,.0f} {of}"
+    return f"fewer than 1 {things}" if n < 0.5 else f"about {n:,.0f} {things}"

@@ -1,11 +1,10 @@
-"""Finish: from accepted conjunctions to rules that were not removed, scored and ordered.
+"""Finish: turn accepted conjunctions into live rules, scored and ordered.
 
-`removed` has a bit per conjunction, the lowest of a byte first, or is empty if none was removed.
+`removed` has a bit per conjunction, the lowest bit of a byte first, or is empty if none is removed.
 
 The conjunctions of a rule are alternatives: if several hold, the rule matches once, with the
 score of the best. A conjunction scores the sum, in attribute order, of rule weight x event weight
-over the attributes that it tests; one that must be null adds nothing. Ties go to the rule that was
-added first.
+over the attributes that it tests; IS NULL adds nothing. Ties go to the rule added first.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ _FAR_AHEAD = 16  # the same, where a conjunction takes less time; chosen
 
 
 class EventWeights(NamedTuple):
-    """The weights of attributes: common to all events, and those that events have of their own."""
+    """The weights of attributes: common to all events, and overrides of single events."""
 
     common: Float64s  # [attributes of the schema]
-    offsets: Int64s  # [events + 1] where each event's own weights are; [0] if none has any
+    offsets: Int64s  # [events + 1] of each event's own weights; [0] if none has any
     attribute: Int32s
     weight: Float64s
 
@@ -47,11 +46,11 @@ class EventWeights(NamedTuple):
 
 
 class BestRules(NamedTuple):
-    """The k best rules of each event: those of event i lie at i * k, best first."""
+    """The k best rules of each event: those of event i start at i * k, best first."""
 
     k: int
     unique: bool  # no rule is offered twice for an event: each has a single conjunction
-    sizes: Int64Out  # [events] how many there are so far
+    sizes: Int64Out  # [events] number of rules so far
     rules: Int32Out  # [events * k] positions
     scores: Float64Out  # [events * k]
 
@@ -67,7 +66,7 @@ class BestRules(NamedTuple):
 
 @step
 def is_removed(removed, conjunction):
-    """Tell whether the bit of a conjunction is set; `removed` is not empty."""
+    """Return whether the bit of a conjunction is set; `removed` must not be empty."""
     c = np.uint64(conjunction)
     return (removed[c >> np.uint64(3)] >> np.uint8(c & np.uint64(7))) & np.uint8(1) != 0
 
@@ -97,7 +96,7 @@ def fold(c: Conjunctions, removed: UInt8s, offsets: Int64Out, accepted: Int32Out
     """Turn accepted conjunctions in place into positions of rules, each once per event.
 
     Where an event may match several conjunctions of one rule, its rules are sorted to find
-    duplicates; to mark rules instead would take an array as long as there are rules.
+    duplicates. Marking rules instead would need an array over all rules.
     """
     rule_of, any_removed = c.rule, removed.shape[0] > 0
     start = offsets[0]
@@ -141,13 +140,13 @@ def score(attribute, kind, high, weight, begin, stop, weights):
 
 @step
 def ranks_before(score, rule, other_score, other_rule):
-    """Tell whether one match ranks before another; ties go to the rule added first."""
+    """Return whether one match ranks before another; ties go to the rule added first."""
     return score > other_score or (score == other_score and rule < other_rule)
 
 
 @step
 def keep(rule, value, unique, k, base, size, rules, scores):
-    """Put a match into an event's list of its k best, which starts at `base`; return its size.
+    """Insert a match into an event's list of the k best, at `base`; return the list's size.
 
     If no rule is offered twice (`unique`), the rule cannot be in the list already.
     """
@@ -167,7 +166,7 @@ def keep(rule, value, unique, k, base, size, rules, scores):
             if rules[j] == rule:
                 present, end = True, j
     if present and end < low:
-        return size  # it is there with a better score
+        return size  # already present with a better score
     for j in range(end, low, -1):
         rules[j] = rules[j - 1]
         scores[j] = scores[j - 1]

@@ -1,8 +1,8 @@
-"""Options of indexes: what the papers vary, and a user may.
+"""Options of indexes: the parameters that the papers vary, and that users may set.
 
-An index class declares its options; whoever sets one is told what is allowed. Values are those that
-JSON has (a number, a text, true or false, or null for "chosen by the index"), since a store keeps
-them.
+An index class declares its options; an error for a wrong value states what is allowed. Values are
+JSON values (a number, a text, true or false, or null for "chosen by the index"), since a store
+keeps them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tocsin.errors import RuleError, suggest
 
 @dataclass(frozen=True)
 class Option:
-    """One option: what it means, what it may be, and what it is if nobody sets it."""
+    """One option: its meaning, its default and the values allowed."""
 
     meaning: str
     default: Any
@@ -24,11 +24,11 @@ class Option:
     is_allowed: Callable[[Any], bool]
 
     def __str__(self) -> str:
-        return f"{self.meaning}: {self.allowed}; {_spelled(self.default)} by default"
+        return f"{self.meaning}: {self.allowed}; {_format_value(self.default)} by default"
 
 
 def integer(meaning: str, default: int | None, least: int, most: int) -> Option:
-    """Declare an option that is an integer; or chosen by the index, if that is the default."""
+    """Declare an integer option; a default of None means chosen by the index."""
     allowed = f"an integer from {least:,} to {most:,}{', or none' * (default is None)}"
 
     def is_allowed(value: Any) -> bool:
@@ -38,7 +38,7 @@ def integer(meaning: str, default: int | None, least: int, most: int) -> Option:
 
 
 def power_of_two(meaning: str, most: int) -> Option:
-    """Declare an option that is a power of two up to `most`, or chosen by the index."""
+    """Declare an option that is a power of two up to `most`; None means chosen by the index."""
 
     def is_allowed(value: Any) -> bool:
         return value is None or (
@@ -64,12 +64,12 @@ def choice(meaning: str, *names: str) -> Option:
 
 
 def flag(meaning: str, default: bool | None) -> Option:
-    """Declare an option that is true or false; or chosen by the index, if that is the default."""
+    """Declare a boolean option; a default of None means chosen by the index."""
     allowed: tuple[Any, ...] = (True, False) if default is not None else (True, False, None)
     return Option(
         meaning,
         default,
-        " or ".join(map(_spelled, allowed)),
+        " or ".join(map(_format_value, allowed)),
         lambda v: any(v is each for each in allowed),
     )
 
@@ -77,7 +77,7 @@ def flag(meaning: str, default: bool | None) -> Option:
 def check_options(
     index: str, declared: Mapping[str, Option], given: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return all options of an index, given or default; raise if one is unknown or not allowed."""
+    """Return all options of an index, given or default; raise if one is unknown or invalid."""
     for name, value in given.items():
         if name not in declared:
             known = "".join(f"\n  {each}: {option}" for each, option in declared.items())
@@ -94,5 +94,5 @@ def check_options(
     return {name: given.get(name, option.default) for name, option in declared.items()}
 
 
-def _spelled(value: Any) -> str:
+def _format_value(value: Any) -> str:
     return {bool: str(value).lower(), type(None): "none"}.get(type(value), f"{value}")

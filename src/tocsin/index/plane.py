@@ -1,7 +1,7 @@
-"""The plane: which two attributes an index lies over, and conjunctions as boxes there.
+"""The plane: the two attributes that an index covers, and conjunctions as boxes over them.
 
-Shared by the indexes over two attributes, and by the planner. Everything here is about choosing
-well, in floats and roughly; what is right is decided elsewhere, by keys.
+Shared by the indexes over two attributes and by the planner. Everything here is an approximation in
+floats that only affects speed; matches are decided by keys, elsewhere.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tocsin.model.keys import FAR, FAR_INTEGER, NARROW
 
 EXACT_INTEGERS = 2.0**53  # integers below are exact as floats
 
-# Bounds below and above these quantiles may be outliers, where there are enough of them to tell.
-# Chosen: of 200 bounds it is the one at each end.
+# Bounds outside of these quantiles may be outliers, if there are at least `_MIN_BOUNDS`. Chosen: of
+# 200 bounds, one at each end.
 _QUANTILES = [0.005, 0.995]
 _MIN_BOUNDS = 200
 
@@ -29,12 +29,12 @@ _MIN_BOUNDS = 200
 
 
 def choose_axes(c: Conjunctions, floats: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the two most selective attributes, -1 for none, and whether each has floats' keys."""
+    """Return the two most selective attributes, -1 for none, and whether each has float keys."""
     return pad_axes(rank_by_selectivity(c, floats)[:2], floats)
 
 
 def pad_axes(attributes: Sequence[int], floats: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return at most two attributes as `choose_axes` does."""
+    """Return at most two attributes in the form of `choose_axes`."""
     axes = np.array([*attributes, -1, -1][:2], np.int32)
     return axes, np.array([a >= 0 and floats[a] for a in axes], np.uint8)
 
@@ -67,19 +67,19 @@ class Boxes(NamedTuple):
 
     low: Int64s  # [2 n] the x axis, then the y axis
     high: Int64s  # [2 n]
-    exact: UInt8s  # [n] whether the box is all that the conjunction says
+    exact: UInt8s  # [n] whether the box is equivalent to the conjunction
     floats: UInt8s  # [2] whether an axis has the keys of floats
 
     @property
     def size(self) -> int:
-        """How many boxes there are."""
+        """The number of boxes."""
         return self.exact.shape[0]
 
 
 def build_boxes(
     c: Conjunctions, axes: np.ndarray, is_float: np.ndarray, facts: Facts | None = None
 ) -> Boxes:
-    """Return all conjunctions as boxes over two attributes, as `choose_axes` gives them."""
+    """Return all conjunctions as boxes over two attributes; see `choose_axes`."""
     low, high = np.empty(2 * c.size, np.int64), np.empty(2 * c.size, np.int64)
     exact = np.empty(c.size, np.uint8)
     write_boxes(c, facts or facts_of(c), int(axes[0]), int(axes[1]), low, high, exact)
@@ -123,21 +123,22 @@ def measure_sides(boxes: Boxes, axis: int) -> Sides:
 
 
 def measure_shares(low: np.ndarray, high: np.ndarray, is_float: bool) -> Sides:
-    """Return the domain of intervals, and of each the share of it; all of it where it is a point.
+    """Return the domain of intervals, and the share of it that each covers.
 
-    So a test that is the same in all rules (`active = true`, `z IS NOT NULL`) is not selective.
+    If the domain is a point, the shares are 1: a test that is the same in all rules
+    (`active = true`, `z IS NOT NULL`) is not selective.
     """
     begin, end = find_domain(low, high, is_float)
     if end - begin < NARROW:
         return Sides(begin, end, np.ones(len(low)))
     side = np.clip(to_values(high, is_float), begin, end)
     side -= np.clip(to_values(low, is_float), begin, end)
-    one = 0.0 if is_float else 1.0  # an interval of integers has one more than its ends are apart
+    one = 0.0 if is_float else 1.0  # an interval of integers includes both ends
     return Sides(begin, end, (side + one) / (end - begin + one))
 
 
 def find_domain(low: np.ndarray, high: np.ndarray, is_float: bool) -> tuple[float, float]:
-    """Return where nearly all finite bounds lie, without far outliers; integers for integers."""
+    """Return the range of finite bounds, without far outliers; integers for integers."""
     bounds = np.concatenate([to_values(low, is_float), to_values(high, is_float)])
     far = FAR if is_float else FAR_INTEGER
     bounds = np.clip(bounds[np.isfinite(bounds)], -far, far)
@@ -149,12 +150,12 @@ def find_domain(low: np.ndarray, high: np.ndarray, is_float: bool) -> tuple[floa
         spread = high_quantile - low_quantile
         if spread >= NARROW:
             begin, end = max(begin, low_quantile - spread), min(end, high_quantile + spread)
-    # Quantiles of integers lie between them, and a cell that is to be one integer may not.
+    # Quantiles of integers may be fractions, but cells must be able to hold exactly one integer.
     return (begin, end) if is_float else (float(np.floor(begin)), float(np.ceil(end)))
 
 
 def compute_scale(pieces: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.ndarray:
-    """Return how many pieces there are to a unit of each domain; 0 if it is too narrow to cut."""
+    """Return the number of pieces per unit of each domain; 0 if it is too narrow to cut."""
     extent = end - begin
     return np.where(extent < NARROW, 0.0, pieces / np.maximum(extent, NARROW))
 
@@ -163,7 +164,7 @@ def compute_scale(pieces: np.ndarray, begin: np.ndarray, end: np.ndarray) -> np.
 
 
 def to_values(keys: np.ndarray, is_float: bool) -> np.ndarray:
-    """Return the numbers that keys stand for, infinite where an end is open."""
+    """Return the numbers of keys; unbounded ends are infinite."""
     if is_float:
         numbers = np.where(keys >= 0, keys, NULL - keys).view(np.float64).copy()
         numbers[np.isnan(numbers)] = np.inf

@@ -1,4 +1,4 @@
-"""All indexes by name. A new one is listed here, and nowhere else."""
+"""All indexes by name. This is the only list of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ INDEXES = {index.name: index for index in _CLASSES}
 
 
 def known_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that an index still has: another Tocsin may have had others."""
+    """Return the options that are still valid: a store may be from another version of Tocsin."""
     declared = INDEXES[name].options if name in INDEXES else {}
     return {
         option: value
@@ -41,7 +41,7 @@ def known_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_index(name: Any, options: Any) -> None:
-    """Raise if there is no such index, or if it has not these options."""
+    """Raise if there is no such index, or if it does not have these options."""
     if name != "auto" and (not isinstance(name, str) or name not in INDEXES):
         raise RuleError(
             f"there is no index {name!r}{suggest(name, INDEXES)} (auto, {', '.join(INDEXES)})"
