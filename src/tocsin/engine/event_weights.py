@@ -13,24 +13,25 @@ from tocsin.errors import EventError, TocsinError
 from tocsin.index.finish import EventWeights
 from tocsin.jit import freeze_fields
 from tocsin.model.arrow import translate_errors
+from tocsin.model.attributes import Attributes
 from tocsin.model.events import is_sparse, map_entries
-from tocsin.model.schema import Schema
 from tocsin.model.weights import check_weight
 
 
-def read_event_weights(given: Any, events: int, schema: Schema) -> EventWeights:
+def read_event_weights(given: Any, events: int, attributes: Attributes) -> EventWeights:
     """Read weights of events: None, a dict for all, or one per event (a list, an Arrow map)."""
+    attributes.update()  # weights may name columns that no rule tests yet
     if given is None:
-        return _unit_weights(len(schema))
+        return _unit_weights(len(attributes))
     if isinstance(given, pa.ChunkedArray):
         given = given.combine_chunks()
     try:
         if isinstance(given, Mapping):
-            weights = _common_weights(given, schema)
+            weights = _common_weights(given, attributes)
         elif isinstance(given, pa.MapArray) and is_sparse(given.type):
-            weights = _weights_of_maps(given, schema)
+            weights = _weights_of_maps(given, attributes)
         elif isinstance(given, list | tuple):
-            weights = _weights_of_dicts(given, schema)
+            weights = _weights_of_dicts(given, attributes)
         else:
             raise EventError(
                 "expected a dict from attribute to weight, or one for each event (a list or an "
@@ -50,39 +51,39 @@ def _unit_weights(attributes: int) -> EventWeights:
     return _event_weights(np.ones(attributes))
 
 
-def _common_weights(weights: Mapping[str, Any], schema: Schema) -> EventWeights:
-    common = np.ones(len(schema))
-    for attribute, weight in _check_weights(weights, schema):
+def _common_weights(weights: Mapping[str, Any], attributes: Attributes) -> EventWeights:
+    common = np.ones(len(attributes))
+    for attribute, weight in _check_weights(weights, attributes):
         common[attribute] = weight
     return _event_weights(common)
 
 
-def _weights_of_maps(maps: pa.MapArray, schema: Schema) -> EventWeights:
-    offsets, attributes, items = map_entries(maps, schema, None)
+def _weights_of_maps(maps: pa.MapArray, attributes: Attributes) -> EventWeights:
+    offsets, attributes, items = map_entries(maps, attributes, None)
     with translate_errors(EventError, "maps must be from attribute to number"):
         weights = np.asarray(items.cast(pa.float64()).fill_null(1.0))
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if len(bad):
-        check_weight(schema.name(int(attributes[bad[0]])), float(weights[bad[0]]))
-    return _event_weights(np.ones(len(schema)), offsets, attributes, weights)
+        check_weight(attributes.name(int(attributes[bad[0]])), float(weights[bad[0]]))
+    return _event_weights(np.ones(len(attributes)), offsets, attributes, weights)
 
 
-def _weights_of_dicts(dicts: Sequence[Any], schema: Schema) -> EventWeights:
+def _weights_of_dicts(dicts: Sequence[Any], attributes: Attributes) -> EventWeights:
     offsets, attributes, weights = [0], [], []
     for each in dicts:
-        for attribute, weight in _check_weights(each or {}, schema):
+        for attribute, weight in _check_weights(each or {}, attributes):
             attributes.append(attribute)
             weights.append(weight)
         offsets.append(len(weights))
-    return _event_weights(np.ones(len(schema)), offsets, attributes, weights)
+    return _event_weights(np.ones(len(attributes)), offsets, attributes, weights)
 
 
-def _check_weights(weights: Mapping[str, Any], schema: Schema) -> Iterator[tuple[int, float]]:
+def _check_weights(weights: Mapping[str, Any], attributes: Attributes) -> Iterator[tuple[int, float]]:
     if not isinstance(weights, Mapping):
         raise EventError(f"expected a dict for each event, got {type(weights).__name__}")
     for name, weight in weights.items():
         if weight is not None:
-            yield schema.index(str(name)), check_weight(name, weight)
+            yield attributes.index(str(name)), check_weight(name, weight)
 
 
 def _event_weights(

@@ -24,6 +24,7 @@ from tocsin.engine.store_folder import Origin, StoreFolder
 from tocsin.engine.version import Rule, Version, plain_id
 from tocsin.errors import RuleError, TocsinError, is_unicode
 from tocsin.model.arrow import translate_errors
+from tocsin.model.attributes import Attributes
 from tocsin.model.condition import ConditionReader
 from tocsin.model.matches import Matches
 from tocsin.model.schema import Schema
@@ -56,13 +57,13 @@ class Rules:
 
     def __init__(self, schema: Any, index: str = "auto", options: Mapping[str, Any] | None = None):
         schema = schema if isinstance(schema, Schema) else Schema(schema)
-        self._begin(Draft(schema, index, {} if options is None else options), None)
+        self._begin(Draft(Attributes(schema), index, {} if options is None else options), None)
 
     def _begin(self, draft: Draft, origin: Origin | None) -> None:
-        self.schema = draft.schema
+        self.schema = draft.attributes.schema
         self._draft = draft
         self._origin = origin  # the store version that these rules come from
-        self._conditions = ConditionReader(self.schema)
+        self._conditions = ConditionReader(draft.attributes)
         self._lock = threading.Lock()
         self._owner = 0  # the thread that took the lock last
 
@@ -142,7 +143,7 @@ class Rules:
         """
         draft = self._draft
         with self._changing(), draft.all_or_nothing():
-            read = read_rules(table, self._conditions, draft.categories, draft.next_position)
+            read = read_rules(table, self._reader(), draft.categories, draft.next_position)
             if len(read.ids):
                 draft.extend(read)
 
@@ -223,17 +224,18 @@ class Rules:
         return self._draft.payload_schema
 
     def tested(self) -> list[str]:
-        """Return the names of the attributes that some rule tests, in the schema's order."""
+        """Return the names of the columns that some rule tests, by itself or within a term."""
         return self.snapshot().tested()
 
     def copy(self) -> Rules:
         """Return an independent copy of these rules; it shares large immutable data."""
         with self._changing():
             version, origin = self._draft.seal(), self._origin
+        attributes = version.attributes.copy(version.attribute_count)
         categories = version.categories.copy(version.category_count)
         if origin is not None and origin.categories is version.categories:
             origin = replace(origin, categories=categories)
-        return self._from_draft(Draft.from_version(version, categories), origin)
+        return self._from_draft(Draft.from_version(version, attributes, categories), origin)
 
     @classmethod
     def _from_draft(cls, draft: Draft, origin: Origin | None) -> Rules:
@@ -324,7 +326,9 @@ class Rules:
         false. Changes to the returned rules are private until they are saved.
         """
         opened, origin = StoreFolder(path).open(version, verify)
-        return cls._from_draft(Draft.from_version(opened, opened.categories), origin)
+        return cls._from_draft(
+            Draft.from_version(opened, opened.attributes, opened.categories), origin
+        )
 
     @property
     def version(self) -> int | None:
@@ -333,13 +337,19 @@ class Rules:
 
     # ------------------------------------------------------------ inside
 
+    def _reader(self) -> ConditionReader:
+        """Return the reader of conditions; a merge that drops terms makes another necessary."""
+        if self._conditions.attributes is not self._draft.attributes:
+            self._conditions = ConditionReader(self._draft.attributes)
+        return self._conditions
+
     def _new_rule(self, id: Any, where: str, weights: Any, payload: Any) -> NewRule:
         """Return a rule to append; raise if any part of it is invalid."""
         payload_schema = self._draft.payload_schema
         try:
-            conjunctions, attributes = self._conditions.read(where, self._draft.categories)
+            conjunctions, attributes = self._reader().read(where, self._draft.categories)
             if weights is not None:
-                weights = check_weights(weights, attributes, self.schema)
+                weights = check_weights(weights, attributes, self._draft.attributes)
             if payload is not None:
                 given = _payload_table(payload)
                 payload_schema = self._draft.merge_payload_schemas(given)

@@ -92,7 +92,8 @@ class ConditionReader:
     """
 
     def __init__(self, schema: Schema):
-        self.schema = schema
+        self.attributes = schema if isinstance(schema, Attributes) else Attributes(schema)
+        self._truncations = self.attributes.truncations
         self._shapes: dict[tuple[str, ...], _Shape] = {}
 
     def read(self, text: str, categories: Categories) -> tuple[NormalForm, frozenset[int]]:

@@ -25,6 +25,7 @@ from tocsin.errors import ConditionError, shorten
 from tocsin.model import encoding
 from tocsin.model.categories import Categories
 from tocsin.model.schema import ARTICLE, Kind, Schema
+from tocsin.model.terms import Term
 
 Literals = Sequence[str]
 Value = Any  # int, Decimal, float, str, bool, None; a time is an int of microseconds
@@ -76,6 +77,15 @@ def error_at(message: str, node: exp.Expr) -> ConditionError:
     return ConditionError(message, start, length)
 
 
+class UnsupportedConstant(ConditionError):
+    """A constant that only the evaluator of terms can compute."""
+
+
+def _unsupported_constant(message: str, node: exp.Expr) -> UnsupportedConstant:
+    error = error_at(message, node)
+    return UnsupportedConstant(message, error.position, error.length)
+
+
 class Constants:
     """Compiles the constant expressions of one text, and records which literals they use."""
 
@@ -84,6 +94,7 @@ class Constants:
         self._text = text
         self._slots = slots  # offset of a literal in the text -> its number
         self.used: set[int] = set()
+        self.fixed: set[int] = set()  # numbers of literals that are part of the shape
 
     def compile(self, node: exp.Expr) -> Constant:
         """Return the constant for an expression without columns."""
@@ -105,7 +116,14 @@ class Constants:
             return self._arithmetic(node)
         if isinstance(node, exp.Cast | exp.TryCast):
             return self._cast(node)
-        raise error_at(_describe_unsupported(node), node)
+        raise _unsupported_constant(_describe_unsupported(node), node)
+
+    def fix(self, node: exp.Expr) -> None:
+        """Record that the literals within a node are part of the shape of the text."""
+        for literal in node.find_all(exp.Literal):
+            slot = self._slots.get(literal.meta.get("start", -1))
+            if slot is not None:
+                self.fixed.add(slot)
 
     def _literal(self, node: exp.Literal) -> Constant:
         text = str(node.this)
@@ -243,10 +261,26 @@ class Constants:
 
             is_date = to == exp.DType.DATE
             return Constant("time", time, node)
-        raise error_at(
-            f"{to_sql(node)} is not supported; write the value itself",
-            node,
-        )
+        raise _unsupported_constant(f"{to_sql(node)} is not supported; write the value itself", node)
+
+
+_TERM_TYPES = {
+    "int": "integer",
+    "bigint": "integer",
+    "double": "double",
+    "string": "text",
+    "boolean": "flag",
+    "timestamp": "time",
+    "date": "time",
+    "null": "null",
+}
+
+
+def constant_of_term(term: Term, node: exp.Expr) -> Constant:
+    """Return the constant for a folded term; its literals are part of the shape."""
+    value = term.value
+    type_ = "null" if value is None else _TERM_TYPES.get(str(term.type), "decimal")
+    return Constant(type_, lambda _: value, node)
 
 
 def compile_cuts(

@@ -2,7 +2,8 @@
 
 Only attributes that a rule tests are read. A table must have a column for each of them, unless it
 has a column of map type (text to value), whose entries are sparse attributes by name. If an
-attribute also has its own column, the column is used. In a dict, an absent name is null.
+attribute also has its own column, the column is used. In a dict, an absent name is null. Terms are
+computed from the columns that they mention, block by block.
 
 An integer, number or time can be a range with inclusive ends. In Arrow this is a struct of `low`
 and `high`, as a column or as the values of a map; in a dict it is a dict of the two. A predicate
@@ -23,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as t
 
 from tocsin.errors import EventError, suggest
@@ -37,7 +39,16 @@ from tocsin.model.columns import (
     write_keys,
     write_range_keys,
 )
-from tocsin.model.keys import Keys, combine_keys, compress, count_present, dense_keys, sparse_keys
+from tocsin.model.computed import ComputedColumns, last_entries
+from tocsin.model.keys import (
+    Keys,
+    add_columns,
+    combine_keys,
+    compress,
+    count_present,
+    dense_keys,
+    sparse_keys,
+)
 from tocsin.model.schema import ARTICLE, RANGE, RANGE_KINDS, Kind, Schema
 
 BLOCK = 1 << 16  # events, at most
@@ -56,12 +67,15 @@ class Events:
         self._schema = schema
         # The row of each attribute. Callers that match single events pass the dict itself.
         self._used = used if isinstance(used, dict) else {a: row for row, a in enumerate(used)}
+        terms = {a: schema.terms[a] for a in self._used if a in schema.terms} if schema.terms else {}
+        self._computed = ComputedColumns(terms, schema) if terms else None
         self._encoder = CategoryEncoder(categories)
         self._dicts: Sequence[Mapping[str, Any]] = ()
         self._columns: list[tuple[int, pa.ChunkedArray]] = []
         self._filled: list[tuple[int, pa.ChunkedArray]] = []  # the columns that are not all null
         self._is_sparse = False  # whether columns become compressed rows
         self._maps: list[tuple[str, pa.ChunkedArray]] = []
+        self._has_sparse = False  # whether some attribute has no column of its own
         self._size = 0
 
     @classmethod
@@ -76,7 +90,9 @@ class Events:
             events._size = len(source)
             events._dicts = source
             return events
-        table = to_table(source, [schema.name(a) for a in used], "events")
+        computed = events._computed
+        names = [schema.name(a) for a in used] + list(computed.sources if computed else ())
+        table = to_table(source, names, "events")
         events._size, names = table.num_rows, table.column_names
         if is_pandas(source):
             # The table has only the tested columns, and no rows if there are none.
@@ -95,30 +111,48 @@ class Events:
         self._maps = [
             (f.name, table.column(i)) for i, f in enumerate(table.schema) if is_sparse(f.type)
         ]
+        computed = self._computed
         for attribute in self._used:
-            name = self._schema.name(attribute)
-            candidates = by_name.get(name.lower(), [])
-            if len(candidates) > 1:
-                candidates = [c for c in candidates if c == name] or candidates
-            if len(candidates) > 1:
-                raise EventError(
-                    f"the events have {len(candidates)} columns for attribute {name!r} "
-                    f"({', '.join(candidates)}); rename or drop all but one"
+            if computed and attribute in computed.attributes:
+                continue
+            column = self._find_column(table, by_name, self._schema.name(attribute), names)
+            if column is not None:
+                check_column_type(
+                    column.type, self._schema.kind(attribute), self._schema.name(attribute)
                 )
-            if candidates:
-                column = table.column(candidates[0])
-                check_column_type(column.type, self._schema.kind(attribute), name)
                 self._columns.append((attribute, column))
-            elif not self._maps:
-                raise EventError(
-                    f"the events have no column {name!r}, which a rule tests"
-                    + (suggest(name, names) or f"; they have {_list_names(names)}")
-                )
+            else:
+                self._has_sparse = True
+        for name in computed.sources if computed else ():
+            column = self._find_column(table, by_name, name, names)
+            if column is not None:
+                computed.bind_column(name, column)
+            else:
+                computed.bind(name, functools.partial(self._column_of_maps, name))
         # The same for all blocks, so that the keys of an event do not depend on its block.
         self._filled = [(a, c) for a, c in self._columns if c.null_count < len(c)]
-        if len(self._filled) > _MIN_SPARSE and not self._maps:
+        if len(self._filled) > _MIN_SPARSE and not self._has_sparse:
             present = sum(len(column) - column.null_count for _, column in self._filled)
             self._is_sparse = 4 * present <= len(self._filled) * self._size
+
+    def _find_column(
+        self, table: pa.Table, by_name: Mapping[str, list[str]], name: str, names: Sequence[str]
+    ) -> pa.ChunkedArray | None:
+        """Return the column with a name, or None if only a map can have it."""
+        candidates = by_name.get(name.lower(), [])
+        if len(candidates) > 1:
+            candidates = [c for c in candidates if c == name] or candidates
+        if len(candidates) > 1:
+            raise EventError(
+                f"the events have {len(candidates)} columns for attribute {name!r} "
+                f"({', '.join(candidates)}); rename or drop all but one"
+            )
+        if not candidates and not self._maps:
+            raise EventError(
+                f"the events have no column {name!r}, which a rule tests"
+                + (suggest(name, names) or f"; they have {_list_names(names)}")
+            )
+        return table.column(candidates[0]) if candidates else None
 
     @property
     def can_split(self) -> bool:
@@ -128,12 +162,12 @@ class Events:
         ranges.
         """
         types = [column.type for _, column in self._filled]
-        types += [column.type.item_type for _, column in self._maps]
+        types += [column.type.item_type for _, column in self._maps if self._has_sparse]
         return not self._dicts and not any(map(is_range, types))
 
     def blocks(self, first: int = 0, stop: int | None = None) -> Iterator[Keys]:
         """Yield the keys of all events, or of those from `first` up to `stop`, in blocks."""
-        size = max(256, min(BLOCK, _MAX_KEYS // max(1, len(self._columns))))
+        size = max(256, min(BLOCK, _MAX_KEYS // max(1, len(self._used))))
         end = self._size if stop is None else stop
         for start in range(first, end, size):
             yield self.keys(start, min(start + size, end))
@@ -147,6 +181,8 @@ class Events:
             array = slice_column(column, start, stop)
             if not self._is_sparse or array.null_count < len(array):
                 rows.append((attribute, array))
+        if self._computed:
+            rows += self._computed.compute(start, stop)
         attributes = np.array([a for a, _ in rows], np.int32)
         columns = np.empty((len(rows), stop - start), np.int64)
         highs = []
@@ -154,7 +190,7 @@ class Events:
             describe = functools.partial(self._describe_value, attribute, start)
             highs.append(self._write(array, attribute, out, describe))
         keys = dense_keys(columns, attributes, _complete_highs(highs, columns))
-        if self._maps:
+        if self._has_sparse:
             parts = [self._keys_of_map(name, column, start, stop) for name, column in self._maps]
             keys = combine_keys(keys, merge_sparse(parts))
         elif self._is_sparse:
@@ -204,6 +240,13 @@ class Events:
         return value
 
     def _raw_value(self, attribute: int, row: int) -> Any:
+        if self._computed and attribute in self._computed.attributes:
+            arrays = (
+                self._computed.compute_dicts(self._dicts, row, row + 1, self._key)
+                if self._dicts
+                else self._computed.compute(row, row + 1)
+            )
+            return to_python(dict(arrays)[attribute][0])
         name = self._schema.name(attribute).lower()
         if self._dicts:
             # The last of several spellings of a name counts, as in `keys`.
@@ -221,7 +264,21 @@ class Events:
         return values[-1] if values else None
 
     def _keys_of_dicts(self, start: int, stop: int) -> Keys:
+        keys = self._given_keys_of_dicts(start, stop)
+        if self._computed is None:
+            return keys
+        arrays = self._computed.compute_dicts(self._dicts, start, stop, self._key)
+        columns = np.empty((len(arrays), stop - start), np.int64)
+        for (attribute, array), out in zip(arrays, columns, strict=True):
+            self._write(array, attribute, out, str)
+        return add_columns(keys, columns, np.array(self._computed.attributes, np.int32))
+
+    def _given_keys_of_dicts(self, start: int, stop: int) -> Keys:
+        """Return the keys of values that are in the dicts, without computed ones."""
         used = self._used
+        if self._computed is not None:
+            given = [a for a in used if a not in self._computed.attributes]
+            used = {attribute: row for row, attribute in enumerate(given)}
         if len(used) <= _MAX_DENSE:
             rows = [[encoding.NULL] * (stop - start) for _ in used]
             highs: list[list[int]] = []  # filled from the first range on
@@ -342,6 +399,18 @@ class Events:
             f"event {number}: attribute {self._schema.name(attribute)!r} is {ARTICLE[kind]}, "
             f"but the event has {type(value).__name__} {value!r}" + _advice(kind, value)
         )
+
+    def _column_of_maps(self, name: str, start: int, stop: int) -> pa.Array:
+        """Return the values that maps have for a name; those of later maps count."""
+        values = pa.nulls(stop - start)
+        attribute = self._schema.find(name)
+        for _, column in self._maps if attribute is not None else ():
+            entries = slice_column(column, start, stop)
+            offsets, _, items = map_entries(entries, self._schema, frozenset([attribute]))
+            if len(items):
+                latest = last_entries(offsets, decode(items))
+                values = pc.coalesce(latest, values.cast(latest.type))
+        return values
 
     def _keys_of_map(self, name: str, column: pa.ChunkedArray, start: int, stop: int) -> Keys:
         used = frozenset(self._used) - {a for a, _ in self._columns}

@@ -2,6 +2,10 @@
 
 NOT is pushed down at the same time, so a leaf is compiled either plain or negated. For null,
 neither is true. Unsupported tests raise a ConditionError with their position in the text.
+
+A test compares an attribute with constants. The attribute is a column or a term. What is not such
+a comparison, as `a > b`, is a flag: a term of its own, which is true or false. The literals within
+a term are part of the shape of a text.
 """
 
 from __future__ import annotations
@@ -12,12 +16,15 @@ from typing import Any, NamedTuple
 from sqlglot import exp
 
 from tocsin.errors import ConditionError
+from tocsin.model.attributes import Attributes
 from tocsin.model.categories import Categories
 from tocsin.model.constants import (
     Constant,
     Constants,
     Literals,
+    UnsupportedConstant,
     compile_cuts,
+    constant_of_term,
     error_at,
     fit_one_decimal,
     mismatch_error,
@@ -26,6 +33,7 @@ from tocsin.model.constants import (
 from tocsin.model.encoding import HIGHEST, LOWEST, NULL, number_key
 from tocsin.model.predicates import (
     ALWAYS,
+    INTERVAL,
     IS_NULL,
     NOT_NULL,
     Predicate,
@@ -33,7 +41,8 @@ from tocsin.model.predicates import (
     none_of,
     one_of,
 )
-from tocsin.model.schema import ARTICLE, Schema
+from tocsin.model.schema import ARTICLE
+from tocsin.model.terms import NULL_TYPE, Term, read_pattern, read_term
 
 _OPERATORS: dict[Any, str] = {
     exp.LT: "<",
@@ -57,7 +66,7 @@ class Leaf(NamedTuple):
 class Compiler:
     """Compiles a parsed text into a tree of ('and' | 'or', children) over numbered leaves."""
 
-    def __init__(self, schema: Schema, constants: Constants):
+    def __init__(self, schema: Attributes, constants: Constants):
         self.schema = schema
         self.constants = constants
         self.leaves: list[Leaf] = []
@@ -83,14 +92,21 @@ class Compiler:
                 raise error_at(
                     "Spark does not have BETWEEN SYMMETRIC; write the lower bound first", node
                 )
-            attribute = self._attribute(node.this)
-            low = self._comparison(attribute, ">=", node.args["low"], negated, node)
-            high = self._comparison(attribute, "<=", node.args["high"], negated, node)
-            return "or" if negated else "and", [low, high]
+            low, high = node.args["low"], node.args["high"]
+            if not _has_columns(node.this) or _has_columns(low) or _has_columns(high):
+                return self._flag(node, negated)
+            attribute = self._operand(node.this)
+            tests = [
+                self._comparison(attribute, operator, value, negated, node)
+                for operator, value in ((">=", low), ("<=", high))
+            ]
+            return "or" if negated else "and", tests
         return self._leaf(node, negated)
 
     def _leaf(self, node: exp.Expr, negated: bool) -> int:
-        if isinstance(node, exp.Column):
+        if node.find(exp.Query, exp.Subquery, exp.Exists) or isinstance(node, exp.Literal):
+            raise _unsupported(node)
+        if isinstance(node, exp.Column) and not node.args.get("table"):
             attribute = self._attribute(node)
             if self.schema.kind(attribute) != "flag":
                 raise error_at(
@@ -99,8 +115,7 @@ class Compiler:
                     "compare it with a value",
                     node,
                 )
-            key = int(not negated)
-            return self._add(attribute, lambda s, c: Predicate(0, key, key))
+            return self._add_flag(attribute, negated)
         if isinstance(node, exp.Boolean | exp.Null):
             is_true = isinstance(node, exp.Boolean) and bool(node.this) != negated
             return self._add(-1, lambda s, c: ALWAYS if is_true else None)
@@ -112,69 +127,165 @@ class Compiler:
             return self._in(node, negated)
         if isinstance(node, exp.Is):
             return self._is(node, negated)
-        raise _unsupported(node)
+        if isinstance(node, exp.Like | exp.ILike | exp.Escape):
+            return self._pattern(node, negated)
+        return self._flag(node, negated)
 
     def _add(self, attribute: int, bind: Callable[[Literals, Categories], Predicate | None]) -> int:
         self.leaves.append(Leaf(attribute, bind))
         return len(self.leaves) - 1
 
+    def _add_flag(self, attribute: int, negated: bool) -> int:
+        key = int(not negated)
+        return self._add(attribute, lambda s, c: Predicate(INTERVAL, key, key))
+
+    # ------------------------------------------------------------ columns and terms
+
     def _attribute(self, node: exp.Expr) -> int:
-        node = _unwrap(node)
-        if not isinstance(node, exp.Column):
-            raise _unsupported(node)
-        if node.args.get("table"):
-            raise error_at(
-                f"{to_sql(node)} is a qualified name; write the attribute's name alone, "
-                "in backquotes if it has a dot",
-                node,
-            )
+        """Return the attribute of a column."""
         try:
             return self.schema.index(node.name)
         except ConditionError as error:
             raise error_at(str(error), node) from None
 
+    def _operand(self, node: exp.Expr) -> int:
+        """Return the attribute that a node tests: a column, or a term, which is added."""
+        node = _unwrap(node)
+        if isinstance(node, exp.Column) and not node.args.get("table"):
+            return self._attribute(node)
+        return self._add_term(self._read_term(node), node)
+
+    def _read_term(self, node: exp.Expr) -> Term:
+        if node.find(exp.Query, exp.Subquery, exp.Exists):
+            raise _unsupported(node)
+        for column in node.find_all(exp.Column):
+            root = column.parts[0].name
+            if len(column.parts) > 1 and root.lower() not in self.schema.nested:
+                raise error_at(
+                    f"{to_sql(column)} is a qualified name, and {root!r} is not a struct; write "
+                    "the attribute's name alone, in backquotes if it has a dot",
+                    column,
+                )
+        self.constants.fix(node)
+        return read_term(node, self.schema.sources(), self.schema.zone)
+
+    def _add_term(self, term: Term, node: exp.Expr) -> int:
+        if term.function == "column":  # a cast, for example, may have changed nothing
+            attribute = self.schema.find(str(term.value))
+            if attribute is not None:
+                return attribute
+        if term.type.kind is None:
+            raise error_at(
+                f"{to_sql(node)} is of type {term.type}, which cannot be compared with a value; "
+                "cast it, or take a part of it",
+                node,
+            )
+        try:
+            return self.schema.add_term(term)
+        except ConditionError as error:
+            raise error_at(str(error), node) from None
+
+    def _flag(self, node: exp.Expr, negated: bool) -> int:
+        """Return the leaf of a term that is true or false."""
+        term = self._read_term(node)
+        if term.type.kind != "flag" and term.type != NULL_TYPE:
+            raise error_at(
+                f"{to_sql(node)} is of type {term.type}, so it is not a condition by itself; "
+                "compare it with a value",
+                node,
+            )
+        if term.is_constant:
+            holds = term.value is not None and bool(term.value) != negated
+            return self._add(-1, lambda s, c: ALWAYS if holds else None)
+        return self._add_flag(self._add_term(term, node), negated)
+
+    def _pattern(self, node: exp.Expr, negated: bool) -> int:
+        """Return the leaf of LIKE or ILIKE; a prefix or a suffix is compared with a text."""
+        escape = None
+        like = node
+        if isinstance(node, exp.Escape):
+            like, escape = _unwrap(node.this), _unwrap(node.expression)
+        pattern = _unwrap(like.expression) if isinstance(like, exp.Like | exp.ILike) else None
+        if not isinstance(pattern, exp.Literal) or not pattern.is_string:
+            return self._flag(node, negated)
+        if escape is not None and not (isinstance(escape, exp.Literal) and escape.is_string):
+            raise error_at(f"ESCAPE takes one character, got {to_sql(escape)}", escape)
+        operand = self._read_term(like.this)
+        self.constants.fix(node)
+        if operand.is_constant:
+            return self._flag(node, negated)
+        try:
+            form, term, text = read_pattern(
+                operand,
+                str(pattern.this),
+                None if escape is None else str(escape.this),
+                isinstance(like, exp.ILike),
+            )
+        except ConditionError as error:
+            raise error_at(str(error), pattern) from None
+        attribute = self._add_term(term, node)
+        if form == "flag":
+            return self._add_flag(attribute, negated)
+        if form == "not_null":
+            return self._add(attribute, lambda s, c: None if negated else NOT_NULL)
+
+        def bind(s: Literals, categories: Categories) -> Predicate | None:
+            code = categories.add(str(text))
+            return none_of([NULL, code]) if negated else interval(code, code)
+
+        return self._add(attribute, bind)
+
+    # ------------------------------------------------------------ comparisons
+
+    def _constant(self, node: exp.Expr) -> Constant:
+        """Return the constant for an expression without columns, folded as Spark does."""
+        try:
+            return self.constants.compile(node)
+        except UnsupportedConstant as error:
+            if node.find(exp.Placeholder, exp.Parameter, exp.Query):
+                raise
+            try:
+                term = self._read_term(node)
+            except ConditionError:
+                raise error from None
+        return constant_of_term(term, node)
+
     def _binary(self, node: exp.Expr, negated: bool) -> int:
         left, right = _unwrap(node.this), _unwrap(node.expression)
-        columns = isinstance(left, exp.Column), isinstance(right, exp.Column)
         operator = _OPERATORS[type(node)]
-        if all(columns):
-            raise self._two_columns_error(node)
-        if columns[1]:
-            return self._comparison(
-                self._attribute(right), _MIRRORED[operator], left, negated, node
-            )
-        if columns[0]:
-            return self._comparison(self._attribute(left), operator, right, negated, node)
-        for side in (left, right):
-            if side.find(exp.Column):
-                raise _unsupported(side)
+        if _has_columns(left) and _has_columns(right):
+            if isinstance(left, exp.Column) and isinstance(right, exp.Column):
+                self._check_columns(left, right)
+            return self._flag(node, negated)
+        if _has_columns(right):
+            return self._comparison(self._operand(right), _MIRRORED[operator], left, negated, node)
+        if _has_columns(left):
+            return self._comparison(self._operand(left), operator, right, negated, node)
         return self._compare_constants(node, left, right, negated)
 
-    def _two_columns_error(self, node: exp.Expr, *columns: exp.Expr) -> ConditionError:
-        """Return the error for a comparison of columns; an unknown name may be an unquoted text."""
-        for column in columns or node.find_all(exp.Column):
-            if self.schema.find(column.name) is None:
-                return error_at(
+    def _check_columns(self, *columns: exp.Expr) -> None:
+        """Raise for a column with an unknown name, which may be a text without quotes."""
+        for column in columns:
+            if (
+                isinstance(column, exp.Column)
+                and len(column.parts) == 1
+                and column.name.lower() not in self.schema.sources()
+                and self.schema.find(column.name) is None
+            ):
+                raise error_at(
                     f"unknown attribute {column.name!r}; if the text is meant, write "
                     f"'{column.name}' in quotes",
                     column,
                 )
-        return error_at(
-            f"{to_sql(node)} compares two columns; a condition tests attributes against "
-            "constants. Compute the difference as a column of the events",
-            node,
-        )
 
     def _comparison(
         self, attribute: int, operator: str, value: exp.Expr, negated: bool, node: Any
     ) -> int:
-        if isinstance(_unwrap(value), exp.Column):
-            raise self._two_columns_error(node)
-        if value.find(exp.Column, exp.Query):
+        if value.find(exp.Query):
             raise _unsupported(_unwrap(value))
         if negated:
             operator = _NEGATED[operator]
-        constant = self.constants.compile(value)
+        constant = self._constant(value)
         if constant.type == "null":
             return self._add(attribute, lambda s, c: None)
         cuts = compile_cuts(attribute, constant, self.schema)
@@ -196,7 +307,7 @@ class Compiler:
             )
 
     def _compare_constants(self, node: Any, left: exp.Expr, right: exp.Expr, negated: bool) -> int:
-        a, b = self.constants.compile(left), self.constants.compile(right)
+        a, b = self._constant(left), self._constant(right)
         numbers = ("integer", "decimal", "double")
         if "null" not in (a.type, b.type) and not (
             a.type == b.type or (a.type in numbers and b.type in numbers)
@@ -234,13 +345,14 @@ class Compiler:
 
     def _null_safe(self, node: exp.Expr, negated: bool) -> int:
         left, right = _unwrap(node.this), _unwrap(node.expression)
-        if isinstance(right, exp.Column) and not isinstance(left, exp.Column):
+        if _has_columns(right):
             left, right = right, left
-        attribute = self._attribute(left)
-        if right.find(exp.Column, exp.Query):
-            raise _unsupported(node)
+        if _has_columns(left) == _has_columns(right):
+            self._check_columns(left, right)
+            return self._flag(node, negated)
+        attribute = self._operand(left)
         negated ^= isinstance(node, exp.NullSafeNEQ)
-        constant = self.constants.compile(right)
+        constant = self._constant(right)
         if constant.type == "null":
             return self._add(attribute, lambda s, c: NOT_NULL if negated else IS_NULL)
         cuts = compile_cuts(attribute, constant, self.schema)
@@ -249,7 +361,6 @@ class Compiler:
         return self._add(attribute, lambda s, c: none_of(range(*cuts(s, c))))
 
     def _in(self, node: exp.In, negated: bool) -> int:
-        attribute = self._attribute(node.this)
         if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
             raise error_at(
                 f"{to_sql(node)} contains a subquery; a condition tests attributes against "
@@ -260,11 +371,13 @@ class Compiler:
         if not values:
             raise error_at("syntax error: IN needs at least one value", node)
         for value in values:
-            if isinstance(_unwrap(value), exp.Column):
-                raise self._two_columns_error(node, _unwrap(value))
-            if value.find(exp.Column, exp.Query):
+            self._check_columns(_unwrap(value))
+            if value.find(exp.Query):
                 raise _unsupported(_unwrap(value))
-        constants = [self.constants.compile(value) for value in values]
+        if not _has_columns(node.this) or any(map(_has_columns, values)):
+            return self._flag(node, negated)
+        attribute = self._operand(node.this)
+        constants = [self._constant(value) for value in values]
         if any(c.type == "double" for c in constants):
             # Spark casts the column and the whole list to one type.
             constants = [_as_double(c) for c in constants]
@@ -292,8 +405,10 @@ class Compiler:
         return self._add(attribute, lambda s, c: one_of(points(s, c)))
 
     def _is(self, node: exp.Is, negated: bool) -> int:
-        attribute = self._attribute(node.this)
         value = node.expression
+        if not _has_columns(node.this):
+            return self._flag(node, negated)
+        attribute = self._operand(node.this)
         if isinstance(value, exp.Null):
             return self._add(attribute, lambda s, c: NOT_NULL if negated else IS_NULL)
         if isinstance(value, exp.Boolean):
@@ -380,6 +495,10 @@ def _as_double(constant: Constant) -> Constant:
     return constant._replace(type="double", read=lambda s: float(constant.read(s)))
 
 
+def _has_columns(node: exp.Expr) -> bool:
+    return node.find(exp.Column) is not None
+
+
 def _unwrap(node: exp.Expr) -> exp.Expr:
     """Return what is inside of parentheses."""
     while isinstance(node, exp.Paren):
@@ -396,38 +515,10 @@ def _unsupported(node: exp.Expr) -> ConditionError:
             "Join the events beforehand, or keep the values as rules of their own",
             node,
         )
-    if isinstance(node, exp.Like | exp.ILike | exp.RegexpLike | exp.SimilarTo):
-        return error_at(
-            f"{shown} matches a pattern; categories are tested by =, <> and IN only. "
-            "Compute the test as a flag column of the events",
-            node,
-        )
     if isinstance(node, exp.Literal):
         advice = "; write an attribute's name bare or in backquotes" if node.is_string else ""
         return error_at(
             f"{shown} is a constant, not a condition; compare an attribute with it{advice}", node
-        )
-    if isinstance(node, exp.Cast | exp.TryCast):
-        return error_at(
-            f"{shown} casts an attribute; declare it in the schema as the kind you need, "
-            "or cast the column of the events",
-            node,
-        )
-    if isinstance(node, exp.Func):
-        return error_at(
-            f"{shown} is a function; a condition tests attributes as they are. "
-            "Compute it as a column of the events",
-            node,
-        )
-    if isinstance(node, exp.Neg | exp.Add | exp.Sub | exp.Mul | exp.Div | exp.Mod | exp.IntDiv):
-        return error_at(
-            f"{shown} is arithmetic on an attribute; move it to the constant's side, "
-            "or compute it as a column of the events",
-            node,
-        )
-    if isinstance(node, exp.Predicate | exp.Not | exp.And | exp.Or):
-        return error_at(
-            f"{shown} is a condition inside a comparison; use it by itself, or after NOT", node
         )
     return error_at(
         f"{shown} is not a condition; expected tests such as x > 5, tier IN ('gold') or x IS NULL, "

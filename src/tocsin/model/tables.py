@@ -61,15 +61,15 @@ def read_rules(
         raise RuleError(f"the table of rules has two columns {repeated!r}; rename or drop one")
     id_column = decode(table.column("id"))
     ids = _check_ids(id_column)
-    boxes = _box_columns(names, conditions.schema)
+    boxes = _box_columns(names, conditions.attributes)
     form = _find_form(names, boxes)
     with translate_errors(RuleError, "the table of rules"):
         if form == "text":
             rules = _read_texts(table, ids, conditions, categories, first)
         elif form == "long":
-            rules = _read_long(table, ids, conditions.schema, categories, first)
+            rules = _read_long(table, ids, conditions.attributes, categories, first)
         else:
-            rules = _read_boxes(table, ids, boxes, conditions.schema, categories, first)
+            rules = _read_boxes(table, ids, boxes, conditions.attributes, categories, first)
     return rules._replace(id_type=id_column.type)
 
 
@@ -165,7 +165,7 @@ def _read_texts(
             conjunctions, attributes = conditions.read(text, categories)
             pairs = weights[row].as_py() if weights is not None else None
             by_attribute = (
-                check_weight_pairs(pairs, attributes, conditions.schema) if pairs else None
+                check_weight_pairs(pairs, attributes, conditions.attributes) if pairs else None
             )
         except TocsinError as error:
             raise error.with_place(f"row {row} (rule {names[row]!r})") from None
