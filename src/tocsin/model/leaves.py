@@ -24,6 +24,7 @@ from tocsin.model.constants import (
     to_sql,
 )
 from tocsin.model.encoding import HIGHEST, LOWEST, NULL, number_key
+from tocsin.model.literal_lists import compile_points
 from tocsin.model.predicates import (
     ALWAYS,
     IS_NULL,
@@ -272,6 +273,14 @@ class Compiler:
         cuts = [compile_cuts(attribute, c, self.schema) for c in constants if c.type != "null"]
         if negated and has_null:
             return self._add(attribute, lambda s, c: None)
+        slot = self.constants.find_list(values)
+        if slot is not None:
+            types = {c.type for c in constants}
+            type_ = "decimal" if "decimal" in types else constants[0].type
+            listed = compile_points(attribute, slot, type_, self.schema, node)
+            if negated:
+                return self._add(attribute, lambda s, c: none_of([NULL, *listed(s, c)]))
+            return self._add(attribute, lambda s, c: one_of(listed(s, c)))
 
         exact = [c.read for c in constants if c.type in ("integer", "decimal")]
         as_decimals = self.schema.kind(attribute) == "integer" and any(
