@@ -4,19 +4,21 @@ sqlglot parses the text in Spark's dialect. NOT is pushed down to the leaves, wh
 logic is enough: a comparison with null is not true, negated or not. AND is distributed over OR,
 and each leaf becomes a predicate on keys.
 
-Parsing, resolving names, checking types and distributing depend only on the *shape* of a text:
-the text without its literals. They are done once per shape. Another text of the same shape is
-only scanned for its literals, which are then bound. 100,000 rules of 20 shapes parse 20 times.
+Parsing, resolving names, checking types and distributing depend only on the *shape* of a text.
+They are done once per shape. Another text of the same shape is only scanned for its literals, which
+are then bound. 100,000 rules of 20 shapes parse 20 times. Texts have the same shape if they have
+the same skeleton (`scanning.py`) and equal *fixed* literals: those that the shape does not bind,
+such as the 10 in CAST('1.5' AS DECIMAL(10, 2)).
 
-These raise an error: functions and comparisons of two columns (an index cannot evaluate them),
-the order of categories (their codes are not ordered), comparisons of text with numbers (Spark
-casts, with surprising results), and more than 64 conjunctions (better split into several rules).
+These raise an error: functions that are not in the list of `terms`, the order of categories (their
+codes are not ordered), comparisons of text with numbers (Spark casts, with surprising results), and more than 64 conjunctions (better split into several rules).
 """
 
 from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import sqlglot
@@ -24,10 +26,12 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from tocsin.errors import ConditionError, is_unicode, shorten
+from tocsin.model.attributes import Attributes
 from tocsin.model.categories import Categories
 from tocsin.model.constants import Constants, Literals, error_at
 from tocsin.model.leaves import Compiler, Leaf
 from tocsin.model.predicates import Predicate, intersect
+from tocsin.model.scanning import Slot, is_plain, locate, scan
 from tocsin.model.schema import Schema
 
 MAX_CONJUNCTIONS = 64
@@ -37,12 +41,6 @@ _MAX_COUNT = 1_000_000  # conjunctions to count; (a OR b) n times has 2**n
 # Conjunctions of (attribute, predicate), ordered by attribute.
 NormalForm = list[list[tuple[int, Predicate]]]
 
-# Plain strings, backquoted names, words and numbers. A text with an escape, a comment or a double
-# quote does not share its shape. Digits are 0 to 9: SQL has no other Unicode digits.
-_SCAN = re.compile(
-    r"'([^']*)'|([^\W\d]\w*|`[^`]*`)|([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)"
-)
-_NOT_PLAIN = re.compile(r"""\\|"|--|/\*|''""")
 _QUOTED = re.compile(
     r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL
 )
@@ -81,6 +79,25 @@ class _Shape(NamedTuple):
         return satisfiable
 
 
+class _Shapes:
+    """The shapes of one skeleton, by the values of the fixed literals."""
+
+    def __init__(self) -> None:
+        self._fixed: list[int] = []
+        self._by_values: dict[tuple[str, ...], _Shape] = {}
+
+    def find(self, literals: Literals) -> _Shape | None:
+        """Return the shape of the text with these literals, or None if it is not known."""
+        return self._by_values.get(tuple([literals[n] for n in self._fixed]))
+
+    def add(self, literals: Literals, fixed: set[int], shape: _Shape) -> None:
+        """Add the shape of the text with these literals; `fixed` are numbers of literals."""
+        if not fixed.issubset(self._fixed):
+            self._fixed = sorted(fixed.union(self._fixed))
+            self._by_values.clear()
+        self._by_values[tuple([literals[n] for n in self._fixed])] = shape
+
+
 class ConditionReader:
     """Reads conditions over one schema, and caches their shapes.
 
@@ -94,7 +111,8 @@ class ConditionReader:
     def __init__(self, schema: Schema):
         self.attributes = schema if isinstance(schema, Attributes) else Attributes(schema)
         self._truncations = self.attributes.truncations
-        self._shapes: dict[tuple[str, ...], _Shape] = {}
+        self._shapes: dict[str, _Shapes] = {}  # by skeleton
+        self._shape_count = 0
 
     def read(self, text: str, categories: Categories) -> tuple[NormalForm, frozenset[int]]:
         """Return the conjunctions of a condition and the attributes that it tests.
@@ -106,37 +124,47 @@ class ConditionReader:
         if not is_unicode(text):
             shown = shorten(repr(text), 200)
             raise ConditionError(f"the condition {shown} is not valid Unicode")
-        if _NOT_PLAIN.search(text):
+        if not is_plain(text):
             return self._read_unshared(text, categories)
-        shape_key, literals = _scan(text)
-        shape = self._shapes.get(shape_key)
+        if self._truncations != self.attributes.truncations:
+            # A change was undone, and the numbers of its terms are used again.
+            self._shapes.clear()
+            self._shape_count, self._truncations = 0, self.attributes.truncations
+        skeleton, literals = scan(text)
+        shapes = self._shapes.get(skeleton)
+        shape = None if shapes is None else shapes.find(literals)
         if shape is None:
-            shape, is_shared = self._compile(text, literals)
-            if is_shared:
-                if len(self._shapes) >= _MAX_SHAPES:
-                    self._shapes.clear()
-                self._shapes[shape_key] = shape
+            shape = self._add_shape(text, skeleton, literals)
         try:
             return shape.bind(literals, categories), shape.attributes
         except ConditionError:
             # The shape may be that of another text, with other positions.
             return self._read_unshared(text, categories)
 
+    def _add_shape(self, text: str, skeleton: str, literals: list[str]) -> _Shape:
+        shape, bound = self._compile(text, locate(text))
+        if self._shape_count >= _MAX_SHAPES:
+            self._shapes.clear()
+            self._shape_count = 0
+        self._shape_count += 1
+        shapes = self._shapes.setdefault(skeleton, _Shapes())
+        shapes.add(literals, set(range(len(literals))) - bound, shape)
+        return shape
+
     def _read_unshared(
         self, text: str, categories: Categories
     ) -> tuple[NormalForm, frozenset[int]]:
         try:
-            shape, _ = self._compile(text, [])
+            shape, _ = self._compile(text, {})
             return shape.bind([], categories), shape.attributes
         except ConditionError as error:
             raise error.with_text(text) from None
 
-    def _compile(self, text: str, literals: list[str]) -> tuple[_Shape, bool]:
-        """Return the shape of a text, and whether other texts can share it."""
+    def _compile(self, text: str, slots: Mapping[int, Slot]) -> tuple[_Shape, set[int]]:
+        """Return the shape of a text, and the numbers of the literals that it binds."""
         try:
             tree = _parse(text)
-            slots = _find_literals(text) if literals else {}
-            compiler = Compiler(self.schema, Constants(self.schema, text, slots))
+            compiler = Compiler(self.attributes, Constants(self.attributes, text, slots))
             normal = compiler.normalise(tree, False)
             count = _count(normal)
             if count > MAX_CONJUNCTIONS:
@@ -158,35 +186,7 @@ class ConditionReader:
             conjunctions.append(sorted(by_attribute.items()))
         attributes = frozenset(leaf.attribute for leaf in compiler.leaves) - {-1}
         shape = _Shape(compiler.leaves, conjunctions, attributes)
-        return shape, len(compiler.constants.used) == len(literals)
-
-
-def _scan(text: str) -> tuple[tuple[str, ...], list[str]]:
-    """Return the key of a text's shape, and its literals."""
-    key: list[str] = []
-    literals: list[str] = []
-    end = 0
-    for match in _SCAN.finditer(text):
-        string, word, number = match.groups()
-        if word is not None:
-            continue
-        key.append(text[end : match.start()])
-        end = match.end()
-        if string is not None:
-            key.append("'")
-            literals.append(string)
-        else:
-            # The spelling determines the type: integer, decimal or double.
-            key.append("i" if number.isdigit() else "e" if "e" in number.lower() else "d")
-            literals.append(number)
-    key.append(text[end:])
-    return tuple(key), literals
-
-
-def _find_literals(text: str) -> dict[int, int]:
-    """Return where the literals of a text start, and their numbers."""
-    starts = (m.start() for m in _SCAN.finditer(text) if m.group(2) is None)
-    return {start: number for number, start in enumerate(starts)}
+        return shape, compiler.constants.bound
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -12,11 +12,12 @@ exactly, and with a double as doubles.
 
 from __future__ import annotations
 
+import datetime
 import decimal
 import math
 import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -24,8 +25,9 @@ from sqlglot import exp
 from tocsin.errors import ConditionError, shorten
 from tocsin.model import encoding
 from tocsin.model.categories import Categories
+from tocsin.model.scanning import Slot
 from tocsin.model.schema import ARTICLE, Kind, Schema
-from tocsin.model.terms import Term
+from tocsin.model.terms.tree import Term
 
 Literals = Sequence[str]
 Value = Any  # int, Decimal, float, str, bool, None; a time is an int of microseconds
@@ -87,14 +89,17 @@ def _unsupported_constant(message: str, node: exp.Expr) -> UnsupportedConstant:
 
 
 class Constants:
-    """Compiles the constant expressions of one text, and records which literals they use."""
+    """Compiles the constant expressions of one text, and records which literals they bind.
 
-    def __init__(self, schema: Schema, text: str, slots: dict[int, int]):
+    A literal whose number is not in `bound` is *fixed*: only texts with the same value there have
+    the same shape.
+    """
+
+    def __init__(self, schema: Schema, text: str, slots: Mapping[int, Slot]):
         self._schema = schema
         self._text = text
-        self._slots = slots  # offset of a literal in the text -> its number
-        self.used: set[int] = set()
-        self.fixed: set[int] = set()  # numbers of literals that are part of the shape
+        self._slots = slots  # by offset in the text
+        self.bound: set[int] = set()
 
     def compile(self, node: exp.Expr) -> Constant:
         """Return the constant for an expression without columns."""
@@ -118,18 +123,12 @@ class Constants:
             return self._cast(node)
         raise _unsupported_constant(_describe_unsupported(node), node)
 
-    def fix(self, node: exp.Expr) -> None:
-        """Record that the literals within a node are part of the shape of the text."""
-        for literal in node.find_all(exp.Literal):
-            slot = self._slots.get(literal.meta.get("start", -1))
-            if slot is not None:
-                self.fixed.add(slot)
-
     def _literal(self, node: exp.Literal) -> Constant:
         text = str(node.this)
-        slot = self._slots.get(node.meta.get("start", -1))
+        found = self._find_slot(node)
+        slot = found.number if found is not None and not found.size else None
         if slot is not None:
-            self.used.add(slot)
+            self.bound.add(slot)
         if node.is_string:
             if self.in_double_quotes(node) and text in self._schema:
                 raise error_at(
@@ -145,6 +144,24 @@ class Constants:
         if slot is None:
             return Constant(type_, lambda _: read(text), node)
         return Constant(type_, lambda s: read(s[slot]), node)
+
+    def _find_slot(self, node: exp.Expr) -> Slot | None:
+        """Return the slot of a literal, or of one with a minus sign."""
+        literal = node.this if isinstance(node, exp.Neg) else node
+        if not isinstance(literal, exp.Literal):
+            return None
+        slot = self._slots.get(literal.meta.get("start", -1))
+        text = str(literal.this) if literal is node else f"-{literal.this}"
+        return slot if slot is not None and slot.text == text else None
+
+    def find_list(self, nodes: Sequence[exp.Expr]) -> int | None:
+        """Return the number of the literal that is the list of these nodes, None if none is."""
+        slots = [self._find_slot(node) for node in nodes]
+        numbers = {slot.number for slot in slots if slot is not None and slot.size == len(nodes)}
+        if None in slots or len(numbers) != 1:
+            return None
+        self.bound |= numbers
+        return numbers.pop()
 
     def in_double_quotes(self, node: exp.Expr) -> bool:
         """Return whether a constant is in double quotes, which other databases use for names."""
@@ -264,6 +281,7 @@ class Constants:
         raise _unsupported_constant(f"{to_sql(node)} is not supported; write the value itself", node)
 
 
+_EPOCH = datetime.date(1970, 1, 1)
 _TERM_TYPES = {
     "int": "integer",
     "bigint": "integer",
@@ -276,10 +294,12 @@ _TERM_TYPES = {
 }
 
 
-def constant_of_term(term: Term, node: exp.Expr) -> Constant:
+def constant_of_term(term: Term, node: exp.Expr, zone: datetime.tzinfo) -> Constant:
     """Return the constant for a folded term; its literals are part of the shape."""
     value = term.value
-    type_ = "null" if value is None else _TERM_TYPES.get(str(term.type), "decimal")
+    type_ = "null" if value is None else _TERM_TYPES.get(term.type.name, "decimal")
+    if term.type.name == "date":
+        value = encoding.to_microseconds(_EPOCH + datetime.timedelta(value), zone)
     return Constant(type_, lambda _: value, node)
 
 

@@ -31,6 +31,7 @@ from tocsin.model.constants import (
     to_sql,
 )
 from tocsin.model.encoding import HIGHEST, LOWEST, NULL, number_key
+from tocsin.model.literal_lists import compile_points
 from tocsin.model.predicates import (
     ALWAYS,
     INTERVAL,
@@ -42,7 +43,7 @@ from tocsin.model.predicates import (
     one_of,
 )
 from tocsin.model.schema import ARTICLE
-from tocsin.model.terms import NULL_TYPE, Term, read_pattern, read_term
+from tocsin.model.terms import Term, read_pattern, read_term
 
 _OPERATORS: dict[Any, str] = {
     exp.LT: "<",
@@ -166,7 +167,6 @@ class Compiler:
                     "the attribute's name alone, in backquotes if it has a dot",
                     column,
                 )
-        self.constants.fix(node)
         return read_term(node, self.schema.sources(), self.schema.zone)
 
     def _add_term(self, term: Term, node: exp.Expr) -> int:
@@ -188,7 +188,7 @@ class Compiler:
     def _flag(self, node: exp.Expr, negated: bool) -> int:
         """Return the leaf of a term that is true or false."""
         term = self._read_term(node)
-        if term.type.kind != "flag" and term.type != NULL_TYPE:
+        if term.type.name not in ("boolean", "null"):
             raise error_at(
                 f"{to_sql(node)} is of type {term.type}, so it is not a condition by itself; "
                 "compare it with a value",
@@ -211,7 +211,6 @@ class Compiler:
         if escape is not None and not (isinstance(escape, exp.Literal) and escape.is_string):
             raise error_at(f"ESCAPE takes one character, got {to_sql(escape)}", escape)
         operand = self._read_term(like.this)
-        self.constants.fix(node)
         if operand.is_constant:
             return self._flag(node, negated)
         try:
@@ -239,16 +238,18 @@ class Compiler:
 
     def _constant(self, node: exp.Expr) -> Constant:
         """Return the constant for an expression without columns, folded as Spark does."""
+        bound = set(self.constants.bound)
         try:
             return self.constants.compile(node)
         except UnsupportedConstant as error:
+            self.constants.bound = bound  # the literals of a term are fixed
             if node.find(exp.Placeholder, exp.Parameter, exp.Query):
                 raise
             try:
                 term = self._read_term(node)
             except ConditionError:
                 raise error from None
-        return constant_of_term(term, node)
+        return constant_of_term(term, node, self.schema.zone)
 
     def _binary(self, node: exp.Expr, negated: bool) -> int:
         left, right = _unwrap(node.this), _unwrap(node.expression)
@@ -385,6 +386,14 @@ class Compiler:
         cuts = [compile_cuts(attribute, c, self.schema) for c in constants if c.type != "null"]
         if negated and has_null:
             return self._add(attribute, lambda s, c: None)
+        slot = self.constants.find_list(values)
+        if slot is not None:
+            types = {c.type for c in constants}
+            type_ = "decimal" if "decimal" in types else constants[0].type
+            listed = compile_points(attribute, slot, type_, self.schema, node)
+            if negated:
+                return self._add(attribute, lambda s, c: none_of([NULL, *listed(s, c)]))
+            return self._add(attribute, lambda s, c: one_of(listed(s, c)))
 
         exact = [c.read for c in constants if c.type in ("integer", "decimal")]
         as_decimals = self.schema.kind(attribute) == "integer" and any(
