@@ -28,8 +28,9 @@ from sqlglot.errors import ParseError, TokenError
 from tocsin.errors import ConditionError, is_unicode, shorten
 from tocsin.model.attributes import Attributes
 from tocsin.model.categories import Categories
-from tocsin.model.constants import Constants, Literals, error_at
+from tocsin.model.constants import Constants, Literals
 from tocsin.model.leaves import Compiler, Leaf
+from tocsin.model.nodes import error_at
 from tocsin.model.predicates import Predicate, intersect
 from tocsin.model.scanning import Slot, is_plain, locate, scan
 from tocsin.model.schema import Schema

@@ -25,6 +25,7 @@ from sqlglot import exp
 from tocsin.errors import ConditionError, shorten
 from tocsin.model import encoding
 from tocsin.model.categories import Categories
+from tocsin.model.nodes import error_at, position, to_sql
 from tocsin.model.scanning import Slot
 from tocsin.model.schema import ARTICLE, Kind, Schema
 from tocsin.model.terms.tree import Term
@@ -58,25 +59,6 @@ class Constant(NamedTuple):
     type: str  # integer, decimal, double, text, flag, time, null
     read: Callable[[Literals], Value]
     node: exp.Expr
-
-
-def position(node: exp.Expr) -> int | None:
-    """Return the offset of a node in the text, or None if the parser does not have it."""
-    starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
-    return min(starts) if starts else None
-
-
-def to_sql(node: exp.Expr) -> str:
-    """Return a node as SQL, short enough for a message."""
-    return shorten(node.sql("spark"), 100)
-
-
-def error_at(message: str, node: exp.Expr) -> ConditionError:
-    """Return an error that points at a node of the parsed text."""
-    start = position(node)
-    ends = [n.meta["end"] for n in node.walk() if "end" in n.meta]
-    length = max(ends) + 1 - start if start is not None and ends else 1
-    return ConditionError(message, start, length)
 
 
 class UnsupportedConstant(ConditionError):

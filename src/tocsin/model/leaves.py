@@ -25,13 +25,12 @@ from tocsin.model.constants import (
     UnsupportedConstant,
     compile_cuts,
     constant_of_term,
-    error_at,
     fit_one_decimal,
     mismatch_error,
-    to_sql,
 )
 from tocsin.model.encoding import HIGHEST, LOWEST, NULL, number_key
 from tocsin.model.literal_lists import compile_points
+from tocsin.model.nodes import error_at, to_sql
 from tocsin.model.predicates import (
     ALWAYS,
     INTERVAL,
@@ -223,6 +222,7 @@ class Compiler:
         except ConditionError as error:
             raise error_at(str(error), pattern) from None
         attribute = self._add_term(term, node)
+        negated ^= bool(like.args.get("negate"))
         if form == "flag":
             return self._add_flag(attribute, negated)
         if form == "not_null":

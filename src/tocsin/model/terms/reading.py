@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from tocsin.errors import ConditionError, shorten, suggest
-from tocsin.model.constants import error_at, to_sql
+from tocsin.model.nodes import error_at, to_sql
 from tocsin.model.terms.building import Builder
 from tocsin.model.terms.coercion import TermError, describe
 from tocsin.model.terms.functions.table import ALIASES, FUNCTIONS, function_names
