@@ -25,6 +25,7 @@ from tocsin.model.constants import (
 )
 from tocsin.model.encoding import HIGHEST, LOWEST, NULL, number_key
 from tocsin.model.literal_lists import compile_points
+from tocsin.model.normal_form import Branch, Source, Tree
 from tocsin.model.predicates import (
     ALWAYS,
     IS_NULL,
@@ -53,18 +54,21 @@ class Leaf(NamedTuple):
 
     attribute: int
     bind: Callable[[Literals, Categories], Predicate | None]
+    has_points: bool  # whether the predicate comes from `one_of`
 
 
 class Compiler:
-    """Compiles a parsed text into a tree of ('and' | 'or', children) over numbered leaves."""
+    """Compiles a parsed text into a tree of AND and OR over numbered leaves."""
 
     def __init__(self, schema: Schema, constants: Constants):
         self.schema = schema
         self.constants = constants
         self.leaves: list[Leaf] = []
+        self.sources: dict[int, Source] = {}  # by number of the leaf
+        self.unions: dict[int, list[int]] = {}  # the leaves that a leaf unites, which come before
 
-    def normalise(self, node: exp.Expr, negated: bool) -> Any:
-        """Return the tree of a node, or the number of a leaf."""
+    def normalise(self, node: exp.Expr, negated: bool) -> Tree:
+        """Return the tree of a node."""
         while isinstance(node, exp.Paren | exp.Not):
             negated ^= isinstance(node, exp.Not)
             node = node.this
@@ -77,18 +81,43 @@ class Compiler:
                     stack += [child.expression, child.this]
                 else:
                     children.append(child)
-            junction = "and" if isinstance(node, exp.And) != negated else "or"
-            return junction, [self.normalise(child, negated) for child in children]
+            source = Source(node, negated)
+            trees = [self.normalise(child, negated) for child in children]
+            if isinstance(node, exp.And) != negated:
+                return Branch("and", trees, source)
+            trees = self._unite(trees, source)
+            return trees[0] if len(trees) == 1 else Branch("or", trees, source)
         if isinstance(node, exp.Between):
             if node.args.get("symmetric"):
                 raise error_at(
                     "Spark does not have BETWEEN SYMMETRIC; write the lower bound first", node
                 )
             attribute = self._attribute(node.this)
-            low = self._comparison(attribute, ">=", node.args["low"], negated, node)
-            high = self._comparison(attribute, "<=", node.args["high"], negated, node)
-            return "or" if negated else "and", [low, high]
-        return self._leaf(node, negated)
+            ends = node.args["low"], node.args["high"]
+            low = self._comparison(attribute, ">=", ends[0], negated, node)
+            high = self._comparison(attribute, "<=", ends[1], negated, node)
+            for number, operator, end in zip((low, high), (exp.LT, exp.GT), ends, strict=True):
+                part = operator(this=node.this.copy(), expression=end.copy()) if negated else node
+                self.sources[number] = Source(part, False)
+            return Branch("or" if negated else "and", [low, high], Source(node, negated))
+        number = self._leaf(node, negated)
+        self.sources[number] = Source(node, negated)
+        return number
+
+    def _unite(self, trees: list[Tree], source: Source) -> list[Tree]:
+        """Return the alternatives of an OR, with those that are points of one attribute united."""
+        by_attribute: dict[int, list[int]] = {}
+        for tree in trees:
+            if isinstance(tree, int) and self.leaves[tree].has_points:
+                by_attribute.setdefault(self.leaves[tree].attribute, []).append(tree)
+        union_of: dict[int, int] = {}
+        for attribute, numbers in by_attribute.items():
+            if len(numbers) > 1:
+                union = self._add(attribute, lambda s, c: None, has_points=True)
+                self.sources[union], self.unions[union] = source, numbers
+                union_of |= dict.fromkeys(numbers, union)
+        united = {union_of.get(tree, tree) for tree in trees if isinstance(tree, int)}
+        return [*sorted(united), *(tree for tree in trees if not isinstance(tree, int))]
 
     def _leaf(self, node: exp.Expr, negated: bool) -> int:
         if isinstance(node, exp.Column):
@@ -115,8 +144,13 @@ class Compiler:
             return self._is(node, negated)
         raise _unsupported(node)
 
-    def _add(self, attribute: int, bind: Callable[[Literals, Categories], Predicate | None]) -> int:
-        self.leaves.append(Leaf(attribute, bind))
+    def _add(
+        self,
+        attribute: int,
+        bind: Callable[[Literals, Categories], Predicate | None],
+        has_points: bool = False,
+    ) -> int:
+        self.leaves.append(Leaf(attribute, bind, has_points))
         return len(self.leaves) - 1
 
     def _attribute(self, node: exp.Expr) -> int:
@@ -136,6 +170,9 @@ class Compiler:
 
     def _binary(self, node: exp.Expr, negated: bool) -> int:
         left, right = _unwrap(node.this), _unwrap(node.expression)
+        quantifier = _quantifier(right) or _quantifier(left)
+        if quantifier is not None:
+            return self._quantified(node, *quantifier, negated)
         columns = isinstance(left, exp.Column), isinstance(right, exp.Column)
         operator = _OPERATORS[type(node)]
         if all(columns):
@@ -186,7 +223,7 @@ class Compiler:
                 bind = _fold_beyond_bigint(operator, constant, bind)
             elif self.schema.kind(attribute) == "flag":
                 bind = _clip_to_flags(bind)
-        return self._add(attribute, bind)
+        return self._add(attribute, bind, has_points=operator == "=")
 
     def _check_ordered(self, attribute: int, operator: str, node: exp.Expr) -> None:
         if self.schema.kind(attribute) == "category":
@@ -246,20 +283,32 @@ class Compiler:
             return self._add(attribute, lambda s, c: NOT_NULL if negated else IS_NULL)
         cuts = compile_cuts(attribute, constant, self.schema)
         if not negated:
-            return self._add(attribute, _comparison_binder("=", cuts))
+            return self._add(attribute, _comparison_binder("=", cuts), has_points=True)
         return self._add(attribute, lambda s, c: none_of(range(*cuts(s, c))))
 
+    def _quantified(self, node: exp.Expr, word: str, array: exp.Expr, negated: bool) -> int:
+        """Compile Postgres' = ANY(ARRAY[...]), which is IN, and <> ALL(ARRAY[...])."""
+        if (_OPERATORS[type(node)], word) not in (("=", "ANY"), ("<>", "ALL")) or not isinstance(
+            array, exp.Array
+        ):
+            raise _quantifier_error(node)
+        return self._listed(node, array.expressions, negated ^ (word == "ALL"))
+
     def _in(self, node: exp.In, negated: bool) -> int:
-        attribute = self._attribute(node.this)
         if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
             raise error_at(
                 f"{to_sql(node)} contains a subquery; a condition tests attributes against "
                 "constants. Write the values out, or keep them as rules of their own",
                 node,
             )
-        values = node.expressions
+        return self._listed(node, node.expressions, negated)
+
+    def _listed(self, node: exp.Expr, values: list[exp.Expr], negated: bool) -> int:
+        """Compile a test of whether the left side of a node is one of the values."""
+        attribute = self._attribute(node.this)
         if not values:
-            raise error_at("syntax error: IN needs at least one value", node)
+            word = "IN" if isinstance(node, exp.In) else "ARRAY"
+            raise error_at(f"syntax error: {word} needs at least one value", node)
         for value in values:
             if isinstance(_unwrap(value), exp.Column):
                 raise self._two_columns_error(node, _unwrap(value))
@@ -280,7 +329,7 @@ class Compiler:
             listed = compile_points(attribute, slot, type_, self.schema, node)
             if negated:
                 return self._add(attribute, lambda s, c: none_of([NULL, *listed(s, c)]))
-            return self._add(attribute, lambda s, c: one_of(listed(s, c)))
+            return self._add(attribute, lambda s, c: one_of(listed(s, c)), has_points=True)
 
         exact = [c.read for c in constants if c.type in ("integer", "decimal")]
         as_decimals = self.schema.kind(attribute) == "integer" and any(
@@ -298,7 +347,7 @@ class Compiler:
 
         if negated:
             return self._add(attribute, lambda s, c: none_of([NULL, *points(s, c)]))
-        return self._add(attribute, lambda s, c: one_of(points(s, c)))
+        return self._add(attribute, lambda s, c: one_of(points(s, c)), has_points=True)
 
     def _is(self, node: exp.Is, negated: bool) -> int:
         attribute = self._attribute(node.this)
@@ -396,9 +445,31 @@ def _unwrap(node: exp.Expr) -> exp.Expr:
     return node
 
 
+def _quantifier(node: exp.Expr) -> tuple[str, exp.Expr] | None:
+    """Return ANY or ALL and the array that it is about; None for all else, also for a subquery."""
+    if isinstance(node, exp.Any | exp.All):
+        word, inner = "ANY" if isinstance(node, exp.Any) else "ALL", _unwrap(node.this)
+    elif isinstance(node, exp.Anonymous) and node.name.upper() == "ALL" and node.expressions:
+        word, inner = "ALL", node.expressions[0]  # sqlglot reads ALL(ARRAY[1]) as a function
+    else:
+        return None
+    return None if inner.find(exp.Query) else (word, inner)
+
+
+def _quantifier_error(node: exp.Expr) -> ConditionError:
+    return error_at(
+        f"{to_sql(node)} is not supported; of ANY and ALL, a condition can have "
+        "x = ANY(ARRAY[1, 2]), which is x IN (1, 2), and x <> ALL(ARRAY[1, 2]), which is "
+        "x NOT IN (1, 2). Write other tests out, joined by OR or AND",
+        node,
+    )
+
+
 def _unsupported(node: exp.Expr) -> ConditionError:
     """Return the error for an expression that conditions do not support."""
     shown = to_sql(node)
+    if isinstance(node, exp.Any | exp.All) and not node.find(exp.Query):
+        return _quantifier_error(node)
     if isinstance(node, exp.Query | exp.Exists | exp.Subquery | exp.All | exp.Any):
         return error_at(
             f"{shown} is a subquery; a condition tests attributes against constants. "
