@@ -116,8 +116,14 @@ class Compiler:
                 union = self._add(attribute, lambda s, c: None, has_points=True)
                 self.sources[union], self.unions[union] = source, numbers
                 union_of |= dict.fromkeys(numbers, union)
-        united = {union_of.get(tree, tree) for tree in trees if isinstance(tree, int)}
-        return [*sorted(united), *(tree for tree in trees if not isinstance(tree, int))]
+        united: list[Tree] = []
+        for tree in trees:
+            union = union_of.get(tree) if isinstance(tree, int) else None
+            if union is None:
+                united.append(tree)
+            elif tree == self.unions[union][0]:
+                united.append(union)
+        return united
 
     def _leaf(self, node: exp.Expr, negated: bool) -> int:
         if isinstance(node, exp.Column):
