@@ -43,9 +43,9 @@ from tocsin.model.predicates import Predicate, intersect, unite_points
 from tocsin.model.scanning import Slot, is_plain, locate, scan
 from tocsin.model.schema import Schema
 
-# Of one rule. Each costs as much as a rule of one conjunction: an OR of n ranges was measured to take
-# 110 n bytes, and to match like n rules. But no shape saves the first parse, which holds up all that
-# change the rules: a third of a second for 1,024, over a second for 4,096.
+# Of one rule. Each costs as much as a rule of one conjunction: an OR of n ranges was measured to
+# take 110 n bytes, and to match like n rules. But no shape saves the first parse, which holds up
+# all other changes: a third of a second for 1,024 ranges, over a second for 4,096.
 MAX_CONJUNCTIONS = 1_024
 _MAX_CACHED = 10_000  # conjunctions of cached shapes, chosen: more than people write by hand
 
