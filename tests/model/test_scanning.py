@@ -136,7 +136,7 @@ def test_numbers_at_the_ends_are_read_alone_and_right():
 
 
 def test_the_cache_is_bounded(parses, monkeypatch):
-    monkeypatch.setattr("tocsin.model.condition._MAX_SHAPES", 3)
+    monkeypatch.setattr("tocsin.model.condition._MAX_CACHED", 3)
     reader, categories = ConditionReader(SCHEMA), Categories()
     for digits in range(4, 9):
         reader.read(f"p > CAST('1.5' AS DECIMAL({digits}, 1))", categories)

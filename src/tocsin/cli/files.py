@@ -134,7 +134,7 @@ def read_schema(text: str) -> Schema:
             raise SchemaError(
                 f"the schema {text!r} is neither a file nor written as x=number,tier=category"
             )
-        schema.add(name.strip(), kind.strip())  # type: ignore[arg-type]  # checked there
+        schema.add(name.strip(), kind.strip())
     return schema
 
 
@@ -152,24 +152,35 @@ def open_rules(path: Path, schema: str | None, version: int | None = None) -> Ru
     detect_format(path)
     if version is not None:
         raise TocsinError(f"--version is for a rule store, but {path} is a file")
+    rules = Rules(open_schema(path, schema))
+    add_file(rules, path)
+    return rules
+
+
+def open_schema(path: Path, schema: str | None) -> Schema:
+    """Return the schema that is given for a file of rules; raise if the file or schema is none."""
+    detect_format(path)
     if schema is None:
         raise TocsinError(
             f"{path} has no schema; give one, as in --schema x=number,tier=category or "
             "--schema events.parquet"
         )
-    rules = Rules(read_schema(schema))
-    add_file(rules, path)
-    return rules
+    return read_schema(schema)
 
 
 def add_file(rules: Rules, path: Path) -> None:
     """Add the rules of a file: all of them, or none if one is wrong."""
-    readers = {"csv": _read_csv, "json": _read_json, "parquet": _read_parquet}
-    read = readers[detect_format(path)]
     with reading(path, RuleError):
-        rows, lines = read(path, rules)
-        with naming_rows(lambda row: f"line {lines[row]}" if lines else f"row {row + 1}"):
+        rows, name_row = read_rows(path, rules)
+        with naming_rows(name_row):
             rules.add_many(rows)
+
+
+def read_rows(path: Path, rules: Rules) -> tuple[Any, Callable[[int], str]]:
+    """Return a file's table of rules, and the function that names its rows in messages."""
+    readers = {"csv": _read_csv, "json": _read_json, "parquet": _read_parquet}
+    rows, lines = readers[detect_format(path)](path, rules)
+    return rows, lambda row: f"line {lines[row]}" if lines else f"row {row + 1}"
 
 
 @contextlib.contextmanager
@@ -194,9 +205,13 @@ def naming_rows(name_row: Callable[[int], str]) -> Iterator[None]:
     try:
         yield
     except TocsinError as error:
-        message = _ROW.sub(lambda found: name_row(int(found[1] or found[2])), error.args[0])
-        error.args = (message, *error.args[1:])
+        error.args = (rename_rows(error.args[0], name_row), *error.args[1:])
         raise
+
+
+def rename_rows(message: str, name_row: Callable[[int], str]) -> str:
+    """Return a message with rows as `name_row` names them."""
+    return _ROW.sub(lambda found: name_row(int(found[1] or found[2])), message)
 
 
 def _read_parquet(path: Path, rules: Rules) -> tuple[pa.Table, None]:

@@ -22,14 +22,17 @@ from tocsin.engine.explain import Explanation
 from tocsin.engine.report import Plan
 from tocsin.engine.store_folder import Origin, StoreFolder
 from tocsin.engine.version import Rule, Version, plain_id
-from tocsin.errors import RuleError, TocsinError, is_unicode
+from tocsin.errors import RuleError, TocsinError, is_unicode, warn
 from tocsin.model.arrow import translate_errors
 from tocsin.model.attributes import Attributes
 from tocsin.model.condition import ConditionReader
 from tocsin.model.matches import Matches
+from tocsin.model.rule_checks import describe_impossible
 from tocsin.model.schema import Schema
-from tocsin.model.tables import read_rules
+from tocsin.model.tables import RuleTable, read_rules
 from tocsin.model.weights import check_weights
+
+_MOST_SHOWN = 5  # ids in a warning
 
 
 class Rules:
@@ -94,6 +97,8 @@ class Rules:
         `id` is a text or an integer that no other rule has. `where` is a condition. `weights`
         are how much each attribute counts in `top` (1 by default). `payload` is any data of
         yours, by name.
+
+        A condition that no event can satisfy, or an OR with such a part, is a `ConditionWarning`.
         """
         with self._changing(), self._draft.all_or_nothing():
             id = self._check_id(id)
@@ -146,6 +151,8 @@ class Rules:
             read = read_rules(table, self._reader(), draft.categories, draft.next_position)
             if len(read.ids):
                 draft.extend(read)
+            if len(read.impossible):
+                warn(self._describe_impossible(read))
 
     def remove(self, id: Any) -> None:
         """Remove a rule; it never matches again."""
@@ -356,9 +363,26 @@ class Rules:
                 payload = _payload_row(given, payload_schema)
         except TocsinError as error:
             raise error.with_place(f"rule {id!r}") from None
+        if self._conditions.has_impossible_part:
+            parts = self._conditions.describe_impossible(where, self._draft.categories)
+            warn(f"rule {id!r}: {parts[0]}")
         tested = {attribute for conjunction in conjunctions for attribute, _ in conjunction}
         tested_weights = {a: w for a, w in (weights or {}).items() if a in tested}
         return NewRule(id, where, conjunctions, tested_weights, payload or {}, payload_schema)
+
+    def _describe_impossible(self, read: RuleTable) -> str:
+        """Describe the rules of a table that never hold, or have a part that never does."""
+        places, count = read.impossible.tolist(), len(read.impossible)
+        ids = [read.ids[place].as_py() for place in places[:_MOST_SHOWN]]
+        parts = describe_impossible(read, places[0], self._conditions, self._draft.categories)
+        message = f"rule {ids[0]!r}: {parts[0]}"
+        if count == 1:
+            return message
+        shown = ", ".join(map(repr, ids)) + (", ..." if count > len(ids) else "")
+        return (
+            f"{count:,} of {len(read.ids):,} rules never hold, or have a part that never holds: "
+            f"{shown}\n{message}"
+        )
 
     def _check_id(self, id: Any) -> Any:
         id = plain_id(id)

@@ -164,4 +164,3 @@ class Attributes(Schema):
         keep[list(used)] = True
         entries = [e for e, kept in zip(self.entries(len(keep)), keep, strict=True) if kept]
         return Attributes.restore(self.schema, entries), (np.cumsum(keep) - 1).astype(np.int32)
-

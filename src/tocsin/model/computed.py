@@ -31,7 +31,7 @@ class ComputedColumns:
         self.attributes = list(terms)
         self._terms = list(terms.values())
         self._schema = schema
-        by_name = {name: type_ for name, type_ in schema.sources().values()} if terms else {}
+        by_name = dict(schema.sources().values()) if terms else {}
         names = dict.fromkeys(name for term in self._terms for name in term.columns)
         self.sources: dict[str, Type] = {name: by_name[name] for name in names}
         self._columns: dict[str, Column] = {}

@@ -11,7 +11,9 @@ the same skeleton (`scanning.py`) and equal *fixed* literals: those that the sha
 such as the 10 in CAST('1.5' AS DECIMAL(10, 2)).
 
 These raise an error: functions that are not in the list of `terms`, the order of categories (their
-codes are not ordered), comparisons of text with numbers (Spark casts, with surprising results), and more than 64 conjunctions (better split into several rules).
+codes are not ordered), comparisons of text with numbers (Spark casts, with surprising results), and
+more than `MAX_CONJUNCTIONS` conjunctions (each costs as much as a rule, and ANDs of ORs can have
+millions).
 """
 
 from __future__ import annotations
@@ -30,14 +32,24 @@ from tocsin.model.attributes import Attributes
 from tocsin.model.categories import Categories
 from tocsin.model.constants import Constants, Literals
 from tocsin.model.leaves import Compiler, Leaf
-from tocsin.model.nodes import error_at
-from tocsin.model.predicates import Predicate, intersect
+from tocsin.model.nodes import error_at, to_sql
+from tocsin.model.normal_form import (
+    MAX_COUNT,
+    Tree,
+    count,
+    distribute,
+    find_impossible,
+    group_by_attribute,
+)
+from tocsin.model.predicates import Predicate, intersect, unite_points
 from tocsin.model.scanning import Slot, is_plain, locate, scan
 from tocsin.model.schema import Schema
 
-MAX_CONJUNCTIONS = 64
-_MAX_SHAPES = 10_000  # cached, chosen: more than people write by hand
-_MAX_COUNT = 1_000_000  # conjunctions to count; (a OR b) n times has 2**n
+# Of one rule. Each costs as much as a rule of one conjunction: an OR of n ranges was measured to
+# take 110 n bytes, and to match like n rules. But no shape saves the first parse, which holds up
+# all other changes: a third of a second for 1,024 ranges, over a second for 4,096.
+MAX_CONJUNCTIONS = 1_024
+_MAX_CACHED = 10_000  # conjunctions of cached shapes, chosen: more than people write by hand
 
 # Conjunctions of (attribute, predicate), ordered by attribute.
 NormalForm = list[list[tuple[int, Predicate]]]
@@ -52,12 +64,23 @@ class _Shape(NamedTuple):
     """What texts that differ only in their literals share."""
 
     leaves: list[Leaf]
+    unions: dict[int, list[int]]  # leaves that unite other leaves, in an order to compute them
+    tree: Tree
     conjunctions: list[list[tuple[int, list[int]]]]  # (attribute, numbers of its leaves)
+    only: list[tuple[int, int]]  # the only conjunction, if there is one test of each attribute
     attributes: frozenset[int]
 
-    def bind(self, literals: Literals, categories: Categories) -> NormalForm:
-        """Return the conjunctions of the text with these literals, without unsatisfiable ones."""
+    def bind(self, literals: Literals, categories: Categories) -> list[Predicate | None]:
+        """Return the predicates of all leaves, for the text with these literals."""
         predicates = [leaf.bind(literals, categories) for leaf in self.leaves]
+        for union, numbers in self.unions.items():
+            predicates[union] = unite_points([predicates[n] for n in numbers])
+        return predicates
+
+    def combine(self, predicates: list[Predicate | None]) -> NormalForm:
+        """Return the conjunctions of these predicates, without unsatisfiable ones."""
+        if self.only and None not in predicates:
+            return [[(attribute, predicates[n]) for attribute, n in self.only]]  # type: ignore[misc]
         satisfiable: NormalForm = []
         for tests in self.conjunctions:
             conjunction: list[tuple[int, Predicate]] = []
@@ -79,6 +102,12 @@ class _Shape(NamedTuple):
                 satisfiable.append(conjunction)
         return satisfiable
 
+    def find_impossible(self, predicates: list[Predicate | None]) -> list[Tree]:
+        """Return the parts of the text that never hold."""
+        return find_impossible(
+            self.tree, predicates, lambda n: self.leaves[n].attribute, self.unions
+        )
+
 
 class _Shapes:
     """The shapes of one skeleton, by the values of the fixed literals."""
@@ -89,14 +118,17 @@ class _Shapes:
 
     def find(self, literals: Literals) -> _Shape | None:
         """Return the shape of the text with these literals, or None if it is not known."""
-        return self._by_values.get(tuple([literals[n] for n in self._fixed]))
+        return self._by_values.get(self._values(literals))
 
     def add(self, literals: Literals, fixed: set[int], shape: _Shape) -> None:
         """Add the shape of the text with these literals; `fixed` are numbers of literals."""
         if not fixed.issubset(self._fixed):
             self._fixed = sorted(fixed.union(self._fixed))
             self._by_values.clear()
-        self._by_values[tuple([literals[n] for n in self._fixed])] = shape
+        self._by_values[self._values(literals)] = shape
+
+    def _values(self, literals: Literals) -> tuple[str, ...]:
+        return tuple([literals[n] for n in self._fixed]) if self._fixed else ()
 
 
 class ConditionReader:
@@ -113,7 +145,8 @@ class ConditionReader:
         self.attributes = schema if isinstance(schema, Attributes) else Attributes(schema)
         self._truncations = self.attributes.truncations
         self._shapes: dict[str, _Shapes] = {}  # by skeleton
-        self._shape_count = 0
+        self._cached = 0  # conjunctions of these shapes
+        self.has_impossible_part = False  # in the text that was read last: some part never holds
 
     def read(self, text: str, categories: Categories) -> tuple[NormalForm, frozenset[int]]:
         """Return the conjunctions of a condition and the attributes that it tests.
@@ -137,19 +170,48 @@ class ConditionReader:
         if shape is None:
             shape = self._add_shape(text, skeleton, literals)
         try:
-            return shape.bind(literals, categories), shape.attributes
+            return self._bind(shape, literals, categories)
         except ConditionError:
             # The shape may be that of another text, with other positions.
             return self._read_unshared(text, categories)
 
+    def describe_impossible(self, text: str, categories: Categories) -> list[ConditionError]:
+        """Return a message for each part of a valid condition that never holds; it is not raised.
+
+        This is slow; `has_impossible_part` tells after `read` whether there are such parts.
+        """
+        shape, compiler = self._compile(text, {})
+        found = []
+        predicates = shape.bind([], categories)
+        for part in shape.find_impossible(predicates):
+            node, negated = compiler.sources[part] if isinstance(part, int) else part.source
+            message = f"{'NOT ' * negated}{to_sql(node)} never holds"
+            if not shape.combine(predicates):
+                message = f"no event can satisfy this condition: {message}"
+            if node.find(exp.Null) and not isinstance(node, exp.Connector | exp.Is):
+                message += "; to test for null, use IS NULL"
+            found.append(error_at(message, node).with_text(text))
+        return found
+
+    def _bind(
+        self, shape: _Shape, literals: Literals, categories: Categories
+    ) -> tuple[NormalForm, frozenset[int]]:
+        predicates = shape.bind(literals, categories)
+        normal_form = shape.combine(predicates)
+        self.has_impossible_part = (
+            len(normal_form) < len(shape.conjunctions)
+            or (bool(shape.unions) and None in predicates)
+        ) and bool(shape.find_impossible(predicates))
+        return normal_form, shape.attributes
+
     def _add_shape(self, text: str, skeleton: str, literals: list[str]) -> _Shape:
-        shape, bound = self._compile(text, locate(text))
-        if self._shape_count >= _MAX_SHAPES:
+        shape, compiler = self._compile(text, locate(text))
+        self._cached += len(shape.conjunctions)
+        if self._cached > _MAX_CACHED:
             self._shapes.clear()
-            self._shape_count = 0
-        self._shape_count += 1
+            self._cached = len(shape.conjunctions)
         shapes = self._shapes.setdefault(skeleton, _Shapes())
-        shapes.add(literals, set(range(len(literals))) - bound, shape)
+        shapes.add(literals, set(range(len(literals))) - compiler.constants.bound, shape)
         return shape
 
     def _read_unshared(
@@ -157,37 +219,38 @@ class ConditionReader:
     ) -> tuple[NormalForm, frozenset[int]]:
         try:
             shape, _ = self._compile(text, {})
-            return shape.bind([], categories), shape.attributes
+            return self._bind(shape, [], categories)
         except ConditionError as error:
             raise error.with_text(text) from None
 
-    def _compile(self, text: str, slots: Mapping[int, Slot]) -> tuple[_Shape, set[int]]:
-        """Return the shape of a text, and the numbers of the literals that it binds."""
+    def _compile(self, text: str, slots: Mapping[int, Slot]) -> tuple[_Shape, Compiler]:
+        """Return the shape of a text, and the compiler that has compiled it."""
         try:
-            tree = _parse(text)
+            parsed = _parse(text)
             compiler = Compiler(self.attributes, Constants(self.attributes, text, slots))
-            normal = compiler.normalise(tree, False)
-            count = _count(normal)
-            if count > MAX_CONJUNCTIONS:
-                shown = f"{count:,}" if count < _MAX_COUNT else f"over {_MAX_COUNT:,}"
+            tree = compiler.normalise(parsed, False)
+            size = count(tree)
+            if size > MAX_CONJUNCTIONS:
+                shown = f"{size:,}" if size < MAX_COUNT else f"over {MAX_COUNT:,}"
                 raise ConditionError(
                     f"the condition expands to {shown} conjunctions, but a rule can have at most "
-                    f"{MAX_CONJUNCTIONS}; use IN for several values of one attribute, or "
-                    "split it into several rules"
+                    f"{MAX_CONJUNCTIONS:,}, since each costs as much as a rule of its own; use IN "
+                    "for several values of one attribute, or split it into several rules"
                 )
         except ConditionError as error:
             raise error.with_text(text) from None
         except RecursionError:
             raise ConditionError("the condition is nested too deeply") from None
-        conjunctions = []
-        for numbers in _distribute(normal):
-            by_attribute: dict[int, list[int]] = {}
-            for number in numbers:
-                by_attribute.setdefault(compiler.leaves[number].attribute, []).append(number)
-            conjunctions.append(sorted(by_attribute.items()))
-        attributes = frozenset(leaf.attribute for leaf in compiler.leaves) - {-1}
-        shape = _Shape(compiler.leaves, conjunctions, attributes)
-        return shape, compiler.constants.bound
+        leaves = compiler.leaves
+        conjunctions = [
+            group_by_attribute(numbers, lambda n: leaves[n].attribute)
+            for numbers in distribute(tree)
+        ]
+        attributes = frozenset(leaf.attribute for leaf in leaves) - {-1}
+        only = [(attribute, numbers[0]) for attribute, numbers in conjunctions[0]]
+        if len(conjunctions) > 1 or len(only) < len(leaves) or -1 in dict(only):
+            only = []
+        return _Shape(leaves, compiler.unions, tree, conjunctions, only, attributes), compiler
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -227,28 +290,3 @@ def _parse(text: str) -> Any:
     if isinstance(tree, exp.Alias):
         raise error_at("syntax error: unexpected here, AND or OR is missing", tree.args["alias"])
     return tree
-
-
-def _count(tree: Any) -> int:
-    """Return how many conjunctions a tree has, or `_MAX_COUNT` if there are more."""
-    if isinstance(tree, int):
-        return 1
-    junction, children = tree
-    counts = [_count(child) for child in children]
-    if junction == "or":
-        return min(sum(counts), _MAX_COUNT)
-    product = 1
-    for count in counts:
-        product = min(product * count, _MAX_COUNT)
-    return product
-
-
-def _distribute(tree: Any) -> list[list[int]]:
-    """Return the conjunctions of a tree, each a list of leaf numbers."""
-    if isinstance(tree, int):
-        return [[tree]]
-    junction, children = tree
-    branches = [_distribute(child) for child in children]
-    if junction == "or":
-        return [conjunction for branch in branches for conjunction in branch]
-    return [list(itertools.chain(*choice)) for choice in itertools.product(*branches)]

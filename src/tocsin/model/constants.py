@@ -260,7 +260,9 @@ class Constants:
 
             is_date = to == exp.DType.DATE
             return Constant("time", time, node)
-        raise _unsupported_constant(f"{to_sql(node)} is not supported; write the value itself", node)
+        raise _unsupported_constant(
+            f"{to_sql(node)} is not supported; write the value itself", node
+        )
 
 
 _EPOCH = datetime.date(1970, 1, 1)

@@ -10,7 +10,6 @@ a term are part of the shape of a text.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -18,6 +17,7 @@ from sqlglot import exp
 from tocsin.errors import ConditionError
 from tocsin.model.attributes import Attributes
 from tocsin.model.categories import Categories
+from tocsin.model.comparisons import Binder, bind_comparison, clip_to_flags, fold_beyond_bigint
 from tocsin.model.constants import (
     Constant,
     Constants,
@@ -28,9 +28,11 @@ from tocsin.model.constants import (
     fit_one_decimal,
     mismatch_error,
 )
-from tocsin.model.encoding import HIGHEST, LOWEST, NULL, number_key
+from tocsin.model.encoding import NULL, number_key
 from tocsin.model.literal_lists import compile_points
 from tocsin.model.nodes import error_at, to_sql
+from tocsin.model.normal_form import Branch, Source, Tree
+from tocsin.model.operands import Operands, has_columns, quantifier_error, unsupported_error, unwrap
 from tocsin.model.predicates import (
     ALWAYS,
     INTERVAL,
@@ -42,7 +44,7 @@ from tocsin.model.predicates import (
     one_of,
 )
 from tocsin.model.schema import ARTICLE
-from tocsin.model.terms import Term, read_pattern, read_term
+from tocsin.model.terms import read_pattern
 
 _OPERATORS: dict[Any, str] = {
     exp.LT: "<",
@@ -60,19 +62,23 @@ class Leaf(NamedTuple):
     """A test of an attribute (-1: of none). `bind` turns literals into its predicate."""
 
     attribute: int
-    bind: Callable[[Literals, Categories], Predicate | None]
+    bind: Binder
+    has_points: bool  # whether the predicate comes from `one_of`
 
 
 class Compiler:
-    """Compiles a parsed text into a tree of ('and' | 'or', children) over numbered leaves."""
+    """Compiles a parsed text into a tree of AND and OR over numbered leaves."""
 
     def __init__(self, schema: Attributes, constants: Constants):
         self.schema = schema
         self.constants = constants
+        self.operands = Operands(schema)
         self.leaves: list[Leaf] = []
+        self.sources: dict[int, Source] = {}  # by number of the leaf
+        self.unions: dict[int, list[int]] = {}  # the leaves that a leaf unites, which come before
 
-    def normalise(self, node: exp.Expr, negated: bool) -> Any:
-        """Return the tree of a node, or the number of a leaf."""
+    def normalise(self, node: exp.Expr, negated: bool) -> Tree:
+        """Return the tree of a node."""
         while isinstance(node, exp.Paren | exp.Not):
             negated ^= isinstance(node, exp.Not)
             node = node.this
@@ -85,29 +91,59 @@ class Compiler:
                     stack += [child.expression, child.this]
                 else:
                     children.append(child)
-            junction = "and" if isinstance(node, exp.And) != negated else "or"
-            return junction, [self.normalise(child, negated) for child in children]
+            source = Source(node, negated)
+            trees = [self.normalise(child, negated) for child in children]
+            if isinstance(node, exp.And) != negated:
+                return Branch("and", trees, source)
+            trees = self._unite(trees, source)
+            return trees[0] if len(trees) == 1 else Branch("or", trees, source)
         if isinstance(node, exp.Between):
             if node.args.get("symmetric"):
                 raise error_at(
                     "Spark does not have BETWEEN SYMMETRIC; write the lower bound first", node
                 )
-            low, high = node.args["low"], node.args["high"]
-            if not _has_columns(node.this) or _has_columns(low) or _has_columns(high):
-                return self._flag(node, negated)
-            attribute = self._operand(node.this)
-            tests = [
-                self._comparison(attribute, operator, value, negated, node)
-                for operator, value in ((">=", low), ("<=", high))
-            ]
-            return "or" if negated else "and", tests
-        return self._leaf(node, negated)
+            ends = node.args["low"], node.args["high"]
+            if not has_columns(node.this) or any(map(has_columns, ends)):
+                number = self._flag(node, negated)
+                self.sources[number] = Source(node, negated)
+                return number
+            attribute = self.operands.operand(node.this)
+            low = self._comparison(attribute, ">=", ends[0], negated, node)
+            high = self._comparison(attribute, "<=", ends[1], negated, node)
+            for number, operator, end in zip((low, high), (exp.LT, exp.GT), ends, strict=True):
+                part = operator(this=node.this.copy(), expression=end.copy()) if negated else node
+                self.sources[number] = Source(part, False)
+            return Branch("or" if negated else "and", [low, high], Source(node, negated))
+        number = self._leaf(node, negated)
+        self.sources[number] = Source(node, negated)
+        return number
+
+    def _unite(self, trees: list[Tree], source: Source) -> list[Tree]:
+        """Return the alternatives of an OR, with those that are points of one attribute united."""
+        by_attribute: dict[int, list[int]] = {}
+        for tree in trees:
+            if isinstance(tree, int) and self.leaves[tree].has_points:
+                by_attribute.setdefault(self.leaves[tree].attribute, []).append(tree)
+        union_of: dict[int, int] = {}
+        for attribute, numbers in by_attribute.items():
+            if len(numbers) > 1:
+                union = self._add(attribute, lambda s, c: None, has_points=True)
+                self.sources[union], self.unions[union] = source, numbers
+                union_of |= dict.fromkeys(numbers, union)
+        united: list[Tree] = []
+        for tree in trees:
+            union = union_of.get(tree) if isinstance(tree, int) else None
+            if union is None:
+                united.append(tree)
+            elif tree == self.unions[union][0]:
+                united.append(union)
+        return united
 
     def _leaf(self, node: exp.Expr, negated: bool) -> int:
         if node.find(exp.Query, exp.Subquery, exp.Exists) or isinstance(node, exp.Literal):
-            raise _unsupported(node)
+            raise unsupported_error(node)
         if isinstance(node, exp.Column) and not node.args.get("table"):
-            attribute = self._attribute(node)
+            attribute = self.operands.attribute(node)
             if self.schema.kind(attribute) != "flag":
                 raise error_at(
                     f"attribute {self.schema.name(attribute)!r} is "
@@ -131,62 +167,24 @@ class Compiler:
             return self._pattern(node, negated)
         return self._flag(node, negated)
 
-    def _add(self, attribute: int, bind: Callable[[Literals, Categories], Predicate | None]) -> int:
-        self.leaves.append(Leaf(attribute, bind))
+    def _add(
+        self,
+        attribute: int,
+        bind: Binder,
+        has_points: bool = False,
+    ) -> int:
+        self.leaves.append(Leaf(attribute, bind, has_points))
         return len(self.leaves) - 1
 
     def _add_flag(self, attribute: int, negated: bool) -> int:
         key = int(not negated)
         return self._add(attribute, lambda s, c: Predicate(INTERVAL, key, key))
 
-    # ------------------------------------------------------------ columns and terms
-
-    def _attribute(self, node: exp.Expr) -> int:
-        """Return the attribute of a column."""
-        try:
-            return self.schema.index(node.name)
-        except ConditionError as error:
-            raise error_at(str(error), node) from None
-
-    def _operand(self, node: exp.Expr) -> int:
-        """Return the attribute that a node tests: a column, or a term, which is added."""
-        node = _unwrap(node)
-        if isinstance(node, exp.Column) and not node.args.get("table"):
-            return self._attribute(node)
-        return self._add_term(self._read_term(node), node)
-
-    def _read_term(self, node: exp.Expr) -> Term:
-        if node.find(exp.Query, exp.Subquery, exp.Exists):
-            raise _unsupported(node)
-        for column in node.find_all(exp.Column):
-            root = column.parts[0].name
-            if len(column.parts) > 1 and root.lower() not in self.schema.nested:
-                raise error_at(
-                    f"{to_sql(column)} is a qualified name, and {root!r} is not a struct; write "
-                    "the attribute's name alone, in backquotes if it has a dot",
-                    column,
-                )
-        return read_term(node, self.schema.sources(), self.schema.zone)
-
-    def _add_term(self, term: Term, node: exp.Expr) -> int:
-        if term.function == "column":  # a cast, for example, may have changed nothing
-            attribute = self.schema.find(str(term.value))
-            if attribute is not None:
-                return attribute
-        if term.type.kind is None:
-            raise error_at(
-                f"{to_sql(node)} is of type {term.type}, which cannot be compared with a value; "
-                "cast it, or take a part of it",
-                node,
-            )
-        try:
-            return self.schema.add_term(term)
-        except ConditionError as error:
-            raise error_at(str(error), node) from None
+    # ------------------------------------------------------------ terms
 
     def _flag(self, node: exp.Expr, negated: bool) -> int:
         """Return the leaf of a term that is true or false."""
-        term = self._read_term(node)
+        term = self.operands.read_term(node)
         if term.type.name not in ("boolean", "null"):
             raise error_at(
                 f"{to_sql(node)} is of type {term.type}, so it is not a condition by itself; "
@@ -196,20 +194,20 @@ class Compiler:
         if term.is_constant:
             holds = term.value is not None and bool(term.value) != negated
             return self._add(-1, lambda s, c: ALWAYS if holds else None)
-        return self._add_flag(self._add_term(term, node), negated)
+        return self._add_flag(self.operands.add_term(term, node), negated)
 
     def _pattern(self, node: exp.Expr, negated: bool) -> int:
         """Return the leaf of LIKE or ILIKE; a prefix or a suffix is compared with a text."""
         escape = None
         like = node
         if isinstance(node, exp.Escape):
-            like, escape = _unwrap(node.this), _unwrap(node.expression)
-        pattern = _unwrap(like.expression) if isinstance(like, exp.Like | exp.ILike) else None
+            like, escape = unwrap(node.this), unwrap(node.expression)
+        pattern = unwrap(like.expression) if isinstance(like, exp.Like | exp.ILike) else None
         if not isinstance(pattern, exp.Literal) or not pattern.is_string:
             return self._flag(node, negated)
         if escape is not None and not (isinstance(escape, exp.Literal) and escape.is_string):
             raise error_at(f"ESCAPE takes one character, got {to_sql(escape)}", escape)
-        operand = self._read_term(like.this)
+        operand = self.operands.read_term(like.this)
         if operand.is_constant:
             return self._flag(node, negated)
         try:
@@ -221,7 +219,7 @@ class Compiler:
             )
         except ConditionError as error:
             raise error_at(str(error), pattern) from None
-        attribute = self._add_term(term, node)
+        attribute = self.operands.add_term(term, node)
         negated ^= bool(like.args.get("negate"))
         if form == "flag":
             return self._add_flag(attribute, negated)
@@ -246,58 +244,48 @@ class Compiler:
             if node.find(exp.Placeholder, exp.Parameter, exp.Query):
                 raise
             try:
-                term = self._read_term(node)
+                term = self.operands.read_term(node)
             except ConditionError:
                 raise error from None
         return constant_of_term(term, node, self.schema.zone)
 
     def _binary(self, node: exp.Expr, negated: bool) -> int:
-        left, right = _unwrap(node.this), _unwrap(node.expression)
+        left, right = unwrap(node.this), unwrap(node.expression)
+        quantifier = _quantifier(right) or _quantifier(left)
+        if quantifier is not None:
+            return self._quantified(node, *quantifier, negated)
         operator = _OPERATORS[type(node)]
-        if _has_columns(left) and _has_columns(right):
+        if has_columns(left) and has_columns(right):
             if isinstance(left, exp.Column) and isinstance(right, exp.Column):
-                self._check_columns(left, right)
+                self.operands.check_columns(left, right)
             return self._flag(node, negated)
-        if _has_columns(right):
-            return self._comparison(self._operand(right), _MIRRORED[operator], left, negated, node)
-        if _has_columns(left):
-            return self._comparison(self._operand(left), operator, right, negated, node)
+        if has_columns(right):
+            return self._comparison(
+                self.operands.operand(right), _MIRRORED[operator], left, negated, node
+            )
+        if has_columns(left):
+            return self._comparison(self.operands.operand(left), operator, right, negated, node)
         return self._compare_constants(node, left, right, negated)
-
-    def _check_columns(self, *columns: exp.Expr) -> None:
-        """Raise for a column with an unknown name, which may be a text without quotes."""
-        for column in columns:
-            if (
-                isinstance(column, exp.Column)
-                and len(column.parts) == 1
-                and column.name.lower() not in self.schema.sources()
-                and self.schema.find(column.name) is None
-            ):
-                raise error_at(
-                    f"unknown attribute {column.name!r}; if the text is meant, write "
-                    f"'{column.name}' in quotes",
-                    column,
-                )
 
     def _comparison(
         self, attribute: int, operator: str, value: exp.Expr, negated: bool, node: Any
     ) -> int:
         if value.find(exp.Query):
-            raise _unsupported(_unwrap(value))
+            raise unsupported_error(unwrap(value))
         if negated:
             operator = _NEGATED[operator]
         constant = self._constant(value)
         if constant.type == "null":
             return self._add(attribute, lambda s, c: None)
         cuts = compile_cuts(attribute, constant, self.schema)
-        bind = _comparison_binder(operator, cuts)
+        bind = bind_comparison(operator, cuts)
         if operator not in ("=", "<>"):
             self._check_ordered(attribute, operator, node)
             if self.schema.kind(attribute) == "integer" and constant.type != "double":
-                bind = _fold_beyond_bigint(operator, constant, bind)
+                bind = fold_beyond_bigint(operator, constant, bind)
             elif self.schema.kind(attribute) == "flag":
-                bind = _clip_to_flags(bind)
-        return self._add(attribute, bind)
+                bind = clip_to_flags(bind)
+        return self._add(attribute, bind, has_points=operator == "=")
 
     def _check_ordered(self, attribute: int, operator: str, node: exp.Expr) -> None:
         if self.schema.kind(attribute) == "category":
@@ -345,21 +333,29 @@ class Compiler:
         return self._add(-1, bind)
 
     def _null_safe(self, node: exp.Expr, negated: bool) -> int:
-        left, right = _unwrap(node.this), _unwrap(node.expression)
-        if _has_columns(right):
+        left, right = unwrap(node.this), unwrap(node.expression)
+        if has_columns(right):
             left, right = right, left
-        if _has_columns(left) == _has_columns(right):
-            self._check_columns(left, right)
+        if has_columns(left) == has_columns(right):
+            self.operands.check_columns(left, right)
             return self._flag(node, negated)
-        attribute = self._operand(left)
+        attribute = self.operands.operand(left)
         negated ^= isinstance(node, exp.NullSafeNEQ)
         constant = self._constant(right)
         if constant.type == "null":
             return self._add(attribute, lambda s, c: NOT_NULL if negated else IS_NULL)
         cuts = compile_cuts(attribute, constant, self.schema)
         if not negated:
-            return self._add(attribute, _comparison_binder("=", cuts))
+            return self._add(attribute, bind_comparison("=", cuts), has_points=True)
         return self._add(attribute, lambda s, c: none_of(range(*cuts(s, c))))
+
+    def _quantified(self, node: exp.Expr, word: str, array: exp.Expr, negated: bool) -> int:
+        """Compile Postgres' = ANY(ARRAY[...]), which is IN, and <> ALL(ARRAY[...])."""
+        if (_OPERATORS[type(node)], word) not in (("=", "ANY"), ("<>", "ALL")) or not isinstance(
+            array, exp.Array
+        ):
+            raise quantifier_error(node)
+        return self._listed(node, array.expressions, negated ^ (word == "ALL"))
 
     def _in(self, node: exp.In, negated: bool) -> int:
         if node.args.get("query") or node.args.get("unnest") or node.args.get("field"):
@@ -368,16 +364,20 @@ class Compiler:
                 "constants. Write the values out, or keep them as rules of their own",
                 node,
             )
-        values = node.expressions
+        return self._listed(node, node.expressions, negated)
+
+    def _listed(self, node: exp.Expr, values: list[exp.Expr], negated: bool) -> int:
+        """Compile a test of whether the left side of a node is one of the values."""
         if not values:
-            raise error_at("syntax error: IN needs at least one value", node)
+            word = "IN" if isinstance(node, exp.In) else "ARRAY"
+            raise error_at(f"syntax error: {word} needs at least one value", node)
         for value in values:
-            self._check_columns(_unwrap(value))
+            self.operands.check_columns(unwrap(value))
             if value.find(exp.Query):
-                raise _unsupported(_unwrap(value))
-        if not _has_columns(node.this) or any(map(_has_columns, values)):
+                raise unsupported_error(unwrap(value))
+        if not has_columns(node.this) or any(map(has_columns, values)):
             return self._flag(node, negated)
-        attribute = self._operand(node.this)
+        attribute = self.operands.operand(node.this)
         constants = [self._constant(value) for value in values]
         if any(c.type == "double" for c in constants):
             # Spark casts the column and the whole list to one type.
@@ -393,7 +393,7 @@ class Compiler:
             listed = compile_points(attribute, slot, type_, self.schema, node)
             if negated:
                 return self._add(attribute, lambda s, c: none_of([NULL, *listed(s, c)]))
-            return self._add(attribute, lambda s, c: one_of(listed(s, c)))
+            return self._add(attribute, lambda s, c: one_of(listed(s, c)), has_points=True)
 
         exact = [c.read for c in constants if c.type in ("integer", "decimal")]
         as_decimals = self.schema.kind(attribute) == "integer" and any(
@@ -411,13 +411,13 @@ class Compiler:
 
         if negated:
             return self._add(attribute, lambda s, c: none_of([NULL, *points(s, c)]))
-        return self._add(attribute, lambda s, c: one_of(points(s, c)))
+        return self._add(attribute, lambda s, c: one_of(points(s, c)), has_points=True)
 
     def _is(self, node: exp.Is, negated: bool) -> int:
         value = node.expression
-        if not _has_columns(node.this):
+        if not has_columns(node.this):
             return self._flag(node, negated)
-        attribute = self._operand(node.this)
+        attribute = self.operands.operand(node.this)
         if isinstance(value, exp.Null):
             return self._add(attribute, lambda s, c: NOT_NULL if negated else IS_NULL)
         if isinstance(value, exp.Boolean):
@@ -433,104 +433,18 @@ class Compiler:
         )
 
 
-def _comparison_binder(
-    operator: str, cuts: Callable[[Literals, Categories], tuple[int, int]]
-) -> Callable[[Literals, Categories], Predicate | None]:
-    """Return the function that binds a comparison with a constant, given by its cuts."""
-
-    def less(s: Literals, c: Categories) -> Predicate | None:
-        return interval(LOWEST, cuts(s, c)[0] - 1)
-
-    def at_most(s: Literals, c: Categories) -> Predicate | None:
-        return interval(LOWEST, cuts(s, c)[1] - 1)
-
-    def greater(s: Literals, c: Categories) -> Predicate | None:
-        return interval(cuts(s, c)[1], HIGHEST)
-
-    def at_least(s: Literals, c: Categories) -> Predicate | None:
-        return interval(cuts(s, c)[0], HIGHEST)
-
-    def equal(s: Literals, c: Categories) -> Predicate | None:
-        least, above = cuts(s, c)
-        return interval(least, above - 1)
-
-    def unequal(s: Literals, c: Categories) -> Predicate | None:
-        return none_of([NULL, *range(*cuts(s, c))])
-
-    return {
-        "<": less,
-        "<=": at_most,
-        ">": greater,
-        ">=": at_least,
-        "=": equal,
-        "<>": unequal,
-    }[operator]
-
-
-def _fold_beyond_bigint(
-    operator: str, constant: Constant, bind: Callable[[Literals, Categories], Predicate | None]
-) -> Callable[[Literals, Categories], Predicate | None]:
-    """Return `bind`, but fold a comparison with a constant beyond bigint to TRUE or FALSE.
-
-    Spark's analyzer does so: `n < 9223372036854775808` is the literal TRUE, even if n is null.
-    """
-
-    def fold(s: Literals, categories: Categories) -> Predicate | None:
-        value = constant.read(s)
-        if value > HIGHEST:
-            return ALWAYS if operator in ("<", "<=") else None
-        if value < NULL:
-            return ALWAYS if operator in (">", ">=") else None
-        return bind(s, categories)
-
-    return fold
-
-
-def _clip_to_flags(
-    bind: Callable[[Literals, Categories], Predicate | None],
-) -> Callable[[Literals, Categories], Predicate | None]:
-    """Return `bind` with intervals clipped to the two keys of flags: nothing is above TRUE."""
-
-    def clip(s: Literals, categories: Categories) -> Predicate | None:
-        predicate = bind(s, categories)
-        return predicate and interval(max(predicate.low, 0), min(predicate.high, 1))
-
-    return clip
-
-
 def _as_double(constant: Constant) -> Constant:
     if constant.type not in ("integer", "decimal"):
         return constant
     return constant._replace(type="double", read=lambda s: float(constant.read(s)))
 
 
-def _has_columns(node: exp.Expr) -> bool:
-    return node.find(exp.Column) is not None
-
-
-def _unwrap(node: exp.Expr) -> exp.Expr:
-    """Return what is inside of parentheses."""
-    while isinstance(node, exp.Paren):
-        node = node.this
-    return node
-
-
-def _unsupported(node: exp.Expr) -> ConditionError:
-    """Return the error for an expression that conditions do not support."""
-    shown = to_sql(node)
-    if isinstance(node, exp.Query | exp.Exists | exp.Subquery | exp.All | exp.Any):
-        return error_at(
-            f"{shown} is a subquery; a condition tests attributes against constants. "
-            "Join the events beforehand, or keep the values as rules of their own",
-            node,
-        )
-    if isinstance(node, exp.Literal):
-        advice = "; write an attribute's name bare or in backquotes" if node.is_string else ""
-        return error_at(
-            f"{shown} is a constant, not a condition; compare an attribute with it{advice}", node
-        )
-    return error_at(
-        f"{shown} is not a condition; expected tests such as x > 5, tier IN ('gold') or x IS NULL, "
-        "joined by AND, OR and NOT",
-        node,
-    )
+def _quantifier(node: exp.Expr) -> tuple[str, exp.Expr] | None:
+    """Return ANY or ALL and the array that it is about; None for all else, also for a subquery."""
+    if isinstance(node, exp.Any | exp.All):
+        word, inner = "ANY" if isinstance(node, exp.Any) else "ALL", unwrap(node.this)
+    elif isinstance(node, exp.Anonymous) and node.name.upper() == "ALL" and node.expressions:
+        word, inner = "ALL", node.expressions[0]  # sqlglot reads ALL(ARRAY[1]) as a function
+    else:
+        return None
+    return None if inner.find(exp.Query) else (word, inner)

@@ -30,7 +30,8 @@ def compile_points(
     if kind == "category":
 
         def codes(s: Literals, categories: Categories) -> list[int]:
-            return [categories.add(text) for text in split_texts(s[slot])]
+            get, add = categories.get, categories.add  # most are known, and get is of a dict
+            return [get(text, 0) or add(text) for text in split_texts(s[slot])]
 
         return codes
     if kind == "number":

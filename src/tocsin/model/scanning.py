@@ -12,22 +12,25 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_SPACE = r"[ \t\r\n]*"
+_COMMA = r"[ \t\r\n]*,[ \t\r\n]*"
+_END = r"(?=[ \t\r\n]*[)\]])"
+_BEGIN = r"(?:(?<=[(\[].)|(?<=[(\[] .))"  # the last character is the first in brackets
 _NUMBER = r"-?[0-9]+(?:\.[0-9]*)?"
 _TEXT = r"'[^']*'"
 
-
-def _list_of(element: str) -> str:
-    return rf"(?<=[(\[]){_SPACE}({element}(?:{_SPACE},{_SPACE}{element})*)(?={_SPACE}[)\]])"
-
-
 # Lists of numbers, lists of texts, texts, backquoted names, and numbers that are no part of a word.
-# Digits are 0 to 9: SQL has no other Unicode digits.
+# Digits are 0 to 9: SQL has no other Unicode digits. Each alternative begins with a character of
+# its own, so that the regex engine can skip it quickly; an empty group at its end tells which one
+# it is.
 _SCAN = re.compile(
-    rf"{_list_of(_NUMBER)}|{_list_of(_TEXT)}|'([^']*)'|`[^`]*`"
-    r"|((?<!\w)[0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)"
+    rf"[-0-9]{_BEGIN}[0-9]*(?<!-)(?:\.[0-9]*)?(?:{_COMMA}{_NUMBER})*{_END}()"
+    rf"|'{_BEGIN}[^']*'(?:{_COMMA}{_TEXT})*{_END}()"
+    rf"|{_TEXT}()"
+    r"|`[^`]*`"
+    r"|[0-9](?<!\w.)[0-9]*(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?()"
+    r"|\.[0-9]+()"
 )
-_NUMBERS, _TEXTS, _ONE_TEXT, _ONE_NUMBER = 1, 2, 3, 4  # groups
+_NUMBERS, _TEXTS, _ONE_TEXT = 1, 2, 3  # groups
 _ELEMENT = re.compile(r"'([^']*)'|-?([0-9.]+)")
 _QUOTED = re.compile(r"'([^']*)'")
 
@@ -61,17 +64,17 @@ def scan(text: str) -> tuple[str, list[str]]:
     literals: list[str] = []
 
     def replace(match: re.Match[str]) -> str:
-        group = match.lastindex
+        literal, group = match[0], match.lastindex
         if group is None:
-            return match[0]
-        literal = match[group]
+            return literal
+        if group == _ONE_TEXT:
+            literals.append(literal[1:-1])
+            return "\0s"
         literals.append(literal)
         if group == _NUMBERS:
             return "\0D" if "." in literal else "\0I"
         if group == _TEXTS:
             return "\0S"
-        if group == _ONE_TEXT:
-            return "\0s"
         if literal.isdigit():
             return "\0i"
         return "\0e" if "e" in literal or "E" in literal else "\0d"
@@ -91,14 +94,15 @@ def locate(text: str) -> dict[int, Slot]:
         if group is None:
             continue
         if group in (_NUMBERS, _TEXTS):
-            elements = list(_ELEMENT.finditer(text, *match.span(group)))
+            elements = list(_ELEMENT.finditer(text, *match.span()))
             for each in elements:
                 if each[2] is None:
                     slots[each.start()] = Slot(number, each[1], len(elements))
                 else:
                     slots[each.start(2)] = Slot(number, each[0], len(elements))
         else:
-            slots[match.start()] = Slot(number, match[group], 0)
+            literal = match[0][1:-1] if group == _ONE_TEXT else match[0]
+            slots[match.start()] = Slot(number, literal, 0)
         number += 1
     return slots
 

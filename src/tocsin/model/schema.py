@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import zoneinfo
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
@@ -27,14 +27,17 @@ ARTICLE = {
 RANGE = ("low", "high")  # the fields of a range
 RANGE_KINDS: tuple[Kind, ...] = ("integer", "number", "time")
 
-# Names of the kinds in other systems, for suggestions.
+# The kinds by the names of other systems; a schema shows our own.
 _OTHER_NAMES: dict[str, str] = (
-    dict.fromkeys(["float", "float32", "float64", "double", "real", "decimal", "numeric"], "number")
-    | dict.fromkeys(["int", "int32", "int64", "long", "bigint", "short", "byte"], "integer")
-    | dict.fromkeys(["str", "string", "text", "varchar", "char", "enum", "keyword"], "category")
+    dict.fromkeys(["float", "float32", "float64", "double", "real"], "number")
+    | dict.fromkeys(["int", "int8", "int16", "int32", "int64", "tinyint", "smallint"], "integer")
+    | dict.fromkeys(["byte", "short", "long", "bigint"], "integer")
+    | dict.fromkeys(["str", "string", "large_string", "text", "varchar", "char"], "category")
+    | dict.fromkeys(["enum", "keyword"], "category")
     | dict.fromkeys(["bool", "boolean"], "flag")
-    | dict.fromkeys(["datetime", "timestamp", "date"], "time")
+    | dict.fromkeys(["datetime", "date", "timestamp", "timestamp_ntz", "timestamptz"], "time")
 )
+_HINTS = _OTHER_NAMES | {"decimal": "number", "numeric": "number"}
 
 _DECIMAL = "is a decimal column; cast it to double or bigint and declare that instead"
 
@@ -62,11 +65,12 @@ class Schema:
     Parameters
     ----------
     attributes
-        A mapping from names to kinds (`integer`, `number`, `category`, `flag`,
-        `time`), an Arrow schema, or a Spark `StructType`. A struct is written
-        `struct<lat: number, lon: number>`, a map `map<string, number>`; conditions test
-        their parts. Columns of an Arrow or Spark schema that have no kind (binary, for
-        example) are left out. A condition that mentions one raises an error with the
+        A mapping from names to kinds (`integer`, `number`, `category`, `flag`, `time`, or
+        what other systems call them, such as `string` and `double`), an Arrow schema, or a
+        Spark `StructType`. A struct is written `struct<lat: number, lon: number>`, a map
+        `map<string, number>`; conditions test their parts. Columns of an Arrow or Spark schema
+        that have no kind (binary, for example) are left out. A condition that mentions one
+        raises an error with the
         reason. A struct of `low` and `high` is a range of their kind.
     timezone
         The time zone of texts and times without one: a name such as `Europe/Berlin`.
@@ -118,29 +122,32 @@ class Schema:
                 f"got {type(attributes).__name__}"
             )
 
-    def add(self, name: str, kind: Kind) -> None:
+    def add(self, name: str, kind: str) -> None:
         """Append an attribute."""
         if not isinstance(name, str) or not name:
             raise SchemaError(f"an attribute's name must be a text, got {name!r}")
-        nested = parse_nested(kind) if isinstance(kind, str) else None
-        if nested is None and (not isinstance(kind, str) or kind not in KINDS):
-            meant = _OTHER_NAMES.get(str(getattr(kind, "__name__", kind)).lower())
+        own_kind, nested = _find_kind(kind), None
+        if own_kind is None and isinstance(kind, str):
+            nested = parse_nested(kind)
+        if own_kind is None and nested is None:
+            meant = _HINTS.get(str(getattr(kind, "__name__", kind)).lower().partition("(")[0])
             raise SchemaError(
                 f"attribute {name!r}: the kind must be one of {', '.join(KINDS)}; got {kind!r}"
                 + (f"; did you mean {meant!r}?" if meant else suggest(kind, KINDS))
             )
         folded = name.lower()
-        declared = [each for each in (*self._names, *self.nested_names()) if each.lower() == folded]
-        if declared:
-            other = declared[0]
+        if folded in self._index or folded in self.nested:
+            number = self._index.get(folded)
+            other = self.nested[folded][0] if number is None else self._names[number]
             how = "twice" if other == name else f"beside {other!r}, and names are case-insensitive"
             raise SchemaError(f"attribute {name!r} is declared {how}")
-        if nested is not None:
+        if own_kind is None:
+            assert nested is not None
             self.nested[folded] = name, nested
             return
         self._index[folded] = len(self._names)
         self._names.append(name)
-        self._kinds.append(kind)
+        self._kinds.append(own_kind)
 
     def _add_column(self, name: str, type_: Any, kind: Kind | None, reason: str) -> None:
         nested = nested_type(type_) if kind is None else None
@@ -238,6 +245,15 @@ class Schema:
         if self.timezone != "UTC":
             shown.append(f"timezone={self.timezone!r}")
         return f"Schema({', '.join(shown)})"
+
+
+def _find_kind(name: object) -> Kind | None:
+    """Return the kind of a name, ours or that of another system, such as varchar(20)."""
+    if not isinstance(name, str):
+        return None
+    folded = re.sub(r"\(\d+\)$", "", name.lower())
+    kind = folded if folded in KINDS else _OTHER_NAMES.get(folded)
+    return cast("Kind | None", kind)
 
 
 def _range_kind(ends: Mapping[str, Kind | None]) -> Kind | None:

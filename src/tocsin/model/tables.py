@@ -40,16 +40,14 @@ class RuleTable(NamedTuple):
     where: pa.Array  # [n] texts, null for boxes and long rows
     conjunctions: Conjunctions  # positions of rules count from `first`
     payload: pa.Table  # [n] rows
+    impossible: np.ndarray  # places of the rules that never hold, or have a part that never does
 
 
 def read_rules(
     source: Any, conditions: ConditionReader, categories: Categories, first: int
 ) -> RuleTable:
     """Return the rules of a table, with positions from `first` on; raise on the first bad row."""
-    try:
-        table = _to_table(source)
-    except EventError as error:
-        raise RuleError(str(error)) from None
+    table = to_rule_table(source)
     names = table.column_names
     if not len(table) and not names:
         table = pa.table({"id": pa.array([], pa.string()), "where": pa.array([], pa.string())})
@@ -110,7 +108,8 @@ def _check_ids(ids: pa.Array) -> pa.Array:
     raise RuleError(f"ids must be integers or texts, got a column of type {ids.type}")
 
 
-def _to_table(source: Any) -> pa.Table:
+def to_rule_table(source: Any) -> pa.Table:
+    """Return a list of dicts or an Arrow-compatible table as a table of rules."""
     if isinstance(source, list | tuple) and all(isinstance(r, dict) for r in source):
         names = dict.fromkeys(name for row in source for name in row)
         with translate_errors(RuleError, "the rows do not make a table"):
@@ -120,7 +119,10 @@ def _to_table(source: Any) -> pa.Table:
             "a table of rules must be a list of dicts or an Arrow-compatible table, got a dict; "
             "for a dict of columns use pyarrow.table(...)"
         )
-    return to_table(source, None, "rules")
+    try:
+        return to_table(source, None, "rules")
+    except EventError as error:
+        raise RuleError(str(error)) from None
 
 
 def _to_array(name: str, values: list[Any]) -> pa.Array:
@@ -157,6 +159,7 @@ def _read_texts(
     where = decode(column).cast(pa.large_string())
     weights = _weights_column(table)
     builder = ConjunctionBuilder()
+    impossible: list[int] = []
     names = ids.to_pylist()
     for row, text in enumerate(where.to_pylist()):
         try:
@@ -169,9 +172,12 @@ def _read_texts(
             )
         except TocsinError as error:
             raise error.with_place(f"row {row} (rule {names[row]!r})") from None
+        if conditions.has_impossible_part:
+            impossible.append(row)
         builder.add(first + row, conjunctions, by_attribute)
     payload = _read_payload(table, {"id", "where", "weights"})
-    return RuleTable(ids, ids.type, np.arange(len(ids)), where, builder.build(), payload)
+    rows, places = np.arange(len(ids)), np.array(impossible, np.int64)
+    return RuleTable(ids, ids.type, rows, where, builder.build(), payload, places)
 
 
 def _weights_column(table: pa.Table) -> pa.MapArray | None:
@@ -250,7 +256,8 @@ def _read_boxes(
     )
     where = pa.nulls(n, pa.large_string())
     payload = _read_payload(table, reserved)
-    return RuleTable(ids, ids.type, np.arange(n), where, conjunctions, payload)
+    impossible = np.flatnonzero(~satisfiable)
+    return RuleTable(ids, ids.type, np.arange(n), where, conjunctions, payload, impossible)
 
 
 def _check_bound_columns(
@@ -314,7 +321,7 @@ def _read_long(
     table: pa.Table, row_ids: pa.Array, schema: Schema, categories: Categories, first: int
 ) -> RuleTable:
     rows = len(row_ids)
-    rule_of_row, starts = _number_rules(row_ids)
+    rule_of_row, starts = number_rules(row_ids)
     ids = row_ids.take(pa.array(starts))
     attribute = _read_attributes(table.column("attribute"), schema, row_ids)
     names = table.column_names
@@ -370,10 +377,11 @@ def _read_long(
     if payload.num_columns:
         payload = payload.take(pa.array(starts))
     where = pa.nulls(len(ids), pa.large_string())
-    return RuleTable(ids, ids.type, starts, where, conjunctions, payload)
+    impossible = np.flatnonzero(~satisfiable)
+    return RuleTable(ids, ids.type, starts, where, conjunctions, payload, impossible)
 
 
-def _number_rules(row_ids: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def number_rules(row_ids: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return for each row the number of its rule, and for each rule its first row."""
     encoded = row_ids.dictionary_encode()
     numbers = np.asarray(encoded.indices).astype(np.int64)

@@ -198,7 +198,7 @@ def _from_arrow(type_: pa.DataType) -> Type | None:
     ):
         if holds(type_):
             return simple
-    if t.is_decimal(type_) and type_.precision <= MAX_DIGITS and 0 <= type_.scale:
+    if t.is_decimal(type_) and type_.precision <= MAX_DIGITS and type_.scale >= 0:
         return _decimal(type_.precision, type_.scale)
     return None
 

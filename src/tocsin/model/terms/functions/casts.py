@@ -87,7 +87,7 @@ def compute_cast(call: Any, value: pa.Array) -> pa.Array:
             if source == BOOLEAN
             else value.cast(pa.float64(), safe=False)
         )
-    if source == BOOLEAN or target == BIGINT and source.name == "int":
+    if source == BOOLEAN or (target == BIGINT and source.name == "int"):
         return value.cast(arrow_type(target))
     if source.name == "double":
         return _truncate_doubles(value, target)
