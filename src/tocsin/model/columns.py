@@ -15,8 +15,10 @@ from tocsin.jit import Float64s, Int64Out, Int64s, UInt8s, kernel
 from tocsin.model import encoding
 from tocsin.model.arrow import decode, is_text, translate_errors
 from tocsin.model.categories import Categories
+from tocsin.model.decimal_columns import unscaled_integers
+from tocsin.model.decimals import digits_of
 from tocsin.model.encoding import NAN, NULL, OTHER, SEAM
-from tocsin.model.schema import ARTICLE, RANGE, RANGE_KINDS, Kind, Schema
+from tocsin.model.schema import ARTICLE, RANGE, Kind, Schema, can_be_range
 
 _MAX_TABLES = 64  # dictionaries whose codes are cached, chosen
 _DAY = 86_400_000_000  # microseconds
@@ -161,6 +163,8 @@ def write_keys(
             out[:] = np.asarray(array.cast(pa.uint8()).fill_null(0))
         elif kind == "time":
             write_integer_keys(_microseconds(array, schema), out)
+        elif (digits := digits_of(kind)) is not None:
+            out[:] = unscaled_integers(array, digits, name)
         else:
             # Spark has no unsigned integers: casting rejects those above bigint.
             signed = array.cast(pa.int64()) if t.is_uint64(array.type) else array
@@ -172,10 +176,10 @@ def write_keys(
 def check_column_type(type_: pa.DataType, kind: Kind, name: str) -> None:
     """Raise an EventError if a column of this type cannot be an attribute of this kind."""
     if is_range(type_):
-        if kind not in RANGE_KINDS:
+        if not can_be_range(kind):
             raise EventError(
                 f"attribute {name!r} is {ARTICLE[kind]}, but the events have ranges (low and "
-                "high); only integers, numbers and times can have ranges"
+                "high); only integers, decimals, numbers and times can have ranges"
             )
         for end in RANGE:
             check_column_type(type_.field(end).type, kind, f"{name}.{end}")
@@ -183,17 +187,21 @@ def check_column_type(type_: pa.DataType, kind: Kind, name: str) -> None:
     if t.is_dictionary(type_) or t.is_run_end_encoded(type_):
         type_ = type_.value_type
     text = is_text(type_)
+    is_number = t.is_floating(type_) or t.is_integer(type_)
     fits = {
-        "number": t.is_floating(type_) or t.is_integer(type_),
+        "number": is_number,
         "integer": t.is_integer(type_),
         "flag": t.is_boolean(type_),
         "time": t.is_timestamp(type_) or t.is_date(type_),
         "category": text,
-    }[kind]
+    }.get(kind, is_number or t.is_decimal(type_))
     if fits or t.is_null(type_):
         return
-    if t.is_decimal(type_):
-        cause = "cast decimals to double or bigint first"
+    if t.is_decimal(type_) and kind in ("number", "integer"):
+        cause = (
+            f"cast it to {'double' if kind == 'number' else 'bigint'}, or declare the attribute as "
+            f"decimal({type_.precision},{type_.scale})"
+        )
     elif t.is_floating(type_) and kind == "integer":
         cause = (
             "declare it as a number, or cast it (pandas makes an integer column with missing "

@@ -23,6 +23,7 @@ from tocsin.model.constants import (
     mismatch_error,
     to_sql,
 )
+from tocsin.model.decimals import is_decimal
 from tocsin.model.encoding import HIGHEST, LOWEST, NULL, number_key
 from tocsin.model.predicates import (
     ALWAYS,
@@ -273,13 +274,14 @@ class Compiler:
         if negated and has_null:
             return self._add(attribute, lambda s, c: None)
 
-        exact = [c.read for c in constants if c.type in ("integer", "decimal")]
-        as_decimals = self.schema.kind(attribute) == "integer" and any(
-            c.type == "decimal" for c in constants
+        kind = self.schema.kind(attribute)
+        exact = [c for c in constants if c.type in ("integer", "decimal")]
+        as_decimals = is_decimal(kind) or (
+            kind == "integer" and any(c.type == "decimal" for c in constants)
         )
 
         def points(s: Literals, categories: Categories) -> list[int]:
-            if as_decimals and not fit_one_decimal([read(s) for read in exact]):
+            if as_decimals and not fit_one_decimal(kind, exact, s):
                 raise error_at(
                     "the values together need more than Spark's 38 digits, so Spark would round "
                     "them; write fewer decimal places",

@@ -4,25 +4,25 @@ from __future__ import annotations
 
 import zoneinfo
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
 from tocsin.errors import ConditionError, SchemaError, suggest
+from tocsin.model.decimals import decimal_kind, digits_of, is_decimal
 
-Kind = Literal["integer", "number", "category", "flag", "time"]
-KINDS: tuple[str, ...] = get_args(Kind)
+Kind = str  # one of KINDS, or a decimal such as decimal(12,2)
+KINDS: tuple[Kind, ...] = ("integer", "number", "category", "flag", "time")
 
-ARTICLE = {
-    "integer": "an integer",
-    "number": "a number",
-    "category": "a category",
-    "flag": "a flag",
-    "time": "a time",
-}
+
+class _Articles(dict[Kind, str]):
+    def __missing__(self, kind: Kind) -> str:
+        return f"a {kind}"
+
+
+ARTICLE = _Articles(integer="an integer")  # kinds with their article, for messages
 
 RANGE = ("low", "high")  # the fields of a range
-RANGE_KINDS: tuple[Kind, ...] = ("integer", "number", "time")
 
 # Names of the kinds in other systems, for suggestions.
 _OTHER_NAMES: dict[str, str] = (
@@ -32,8 +32,6 @@ _OTHER_NAMES: dict[str, str] = (
     | dict.fromkeys(["bool", "boolean"], "flag")
     | dict.fromkeys(["datetime", "timestamp", "date"], "time")
 )
-
-_DECIMAL = "is a decimal column; cast it to double or bigint and declare that instead"
 
 # By DataType.typeName(), so that pyspark is not imported.
 _SPARK_KINDS: dict[str, Kind] = {
@@ -60,10 +58,11 @@ class Schema:
     ----------
     attributes
         A mapping from names to kinds (`integer`, `number`, `category`, `flag`,
-        `time`), an Arrow schema, or a Spark `StructType`. Columns of an Arrow or
-        Spark schema that have no kind (nested, binary, decimal) are left out. A
-        condition that mentions one raises an error with the reason. A struct of `low`
-        and `high` is a range of their kind.
+        `time`, or a decimal such as `decimal(12,2)`), an Arrow schema, or a Spark
+        `StructType`. Columns of an Arrow or Spark schema that have no kind (nested,
+        binary, decimals of more than 18 digits) are left out. A condition that
+        mentions one raises an error with the reason. A struct of `low` and `high` is
+        a range of their kind.
     timezone
         The time zone of texts and times without one: a name such as `Europe/Berlin`.
         The default is UTC. (Spark uses the time zone of the session.)
@@ -117,10 +116,16 @@ class Schema:
         """Append an attribute."""
         if not isinstance(name, str) or not name:
             raise SchemaError(f"an attribute's name must be a text, got {name!r}")
-        if not isinstance(kind, str) or kind not in KINDS:
+        if isinstance(kind, str) and (digits := digits_of(kind)):
+            try:
+                kind = decimal_kind(*digits)
+            except ValueError as error:
+                raise SchemaError(f"attribute {name!r}: the kind {kind!r} {error}") from None
+        elif not isinstance(kind, str) or kind not in KINDS:
             meant = _OTHER_NAMES.get(str(getattr(kind, "__name__", kind)).lower())
             raise SchemaError(
-                f"attribute {name!r}: the kind must be one of {', '.join(KINDS)}; got {kind!r}"
+                f"attribute {name!r}: the kind must be one of {', '.join(KINDS)} or a decimal such "
+                f"as decimal(12,2); got {kind!r}"
                 + (f"; did you mean {meant!r}?" if meant else suggest(kind, KINDS))
             )
         folded = name.lower()
@@ -204,10 +209,15 @@ class Schema:
         return f"Schema({', '.join(shown)})"
 
 
+def can_be_range(kind: Kind | None) -> bool:
+    """Return whether events can have ranges in place of values of a kind."""
+    return kind in ("integer", "number", "time") or (kind is not None and is_decimal(kind))
+
+
 def _range_kind(ends: Mapping[str, Kind | None]) -> Kind | None:
     """Return the kind of a struct with these fields, or None if it is not a range."""
     kinds = set(ends.values())
-    if set(ends) != set(RANGE) or not kinds <= set(RANGE_KINDS):
+    if set(ends) != set(RANGE) or not all(map(can_be_range, kinds)):
         return None
     return "number" if kinds == {"integer", "number"} else kinds.pop() if len(kinds) == 1 else None
 
@@ -234,14 +244,22 @@ def _arrow_kind(type_: Any) -> tuple[Kind | None, str]:
         if kind is not None:
             return kind, ""
     if t.is_decimal(type_):
-        return None, _DECIMAL
+        return _decimal_kind(type_)
     return None, f"is a column of type {type_}, which no condition can test"
+
+
+def _decimal_kind(type_: Any) -> tuple[Kind | None, str]:
+    """Return the kind of an Arrow or Spark type of decimals."""
+    try:
+        return decimal_kind(type_.precision, type_.scale), ""
+    except ValueError as error:
+        return None, f"is a decimal column that {error}; cast it to fewer digits, or to double"
 
 
 def _spark_kind(type_: Any) -> tuple[Kind | None, str]:
     name = type_.typeName()
     if name.startswith("decimal"):
-        return None, _DECIMAL
+        return _decimal_kind(type_)
     if name == "string" and type_.simpleString() != "string":
         return None, (
             f"is a column of type {type_.simpleString()}, and conditions compare texts byte by "
