@@ -170,17 +170,19 @@ def test_the_position_is_right_for_a_text_whose_shape_is_known(rules):
 
 
 def test_decimal_columns():
-    schema = pa.schema([("price", pa.decimal128(10, 2)), ("x", pa.float64()), ("b", pa.binary())])
+    schema = pa.schema([("price", pa.decimal128(20, 2)), ("x", pa.float64()), ("b", pa.binary())])
     rules = tocsin.Rules(schema)
     rules.add("fine", "x > 5")
-    with pytest.raises(tocsin.ConditionError, match="'price' is a decimal column; cast it"):
+    with pytest.raises(tocsin.ConditionError, match=r"'price' is a decimal column .* cast it"):
         rules.add("bad", "price > 5")
     with pytest.raises(tocsin.ConditionError, match="'b' is a column of type binary"):
         rules.add("bad", "b = 'x'")
     declared = tocsin.Rules({"price": "number"})
     declared.add("fine", "price > 5")
     events = pa.table({"price": pa.array([decimal.Decimal("5.10")], pa.decimal128(10, 2))})
-    with pytest.raises(tocsin.EventError, match=r"decimal128.*cast decimals to double"):
+    with pytest.raises(
+        tocsin.EventError, match=r"decimal128.*cast it to double, or .*decimal\(10,2\)"
+    ):
         declared.match(events)
 
 

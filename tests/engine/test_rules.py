@@ -470,7 +470,7 @@ def test_schemas_from_arrow_and_spark():
             types.StructField("f", types.BooleanType()),
             types.StructField("s", types.TimestampType()),
             types.StructField("d", types.DateType()),
-            types.StructField("p", types.DecimalType(10, 2)),
+            types.StructField("p", types.DecimalType(20, 2)),
             types.StructField("a", types.ArrayType(types.LongType())),
         ]
     )

@@ -190,7 +190,8 @@ def test_the_case_is_worth_judging(spark: SparkSession, case: Case, judged: np.n
                 forms[generate.SCHEMA[leaf.attribute], form] += 1
     everywhere = {"=", "<>", "In", "IsNull", "NullSafe"}
     ordered = everywhere | {"<", "<=", ">=", ">", "Between"}
-    expected = {(kind, form) for kind in ("integer", "number", "time") for form in ordered}
+    with_order = "integer", "number", "time", "decimal(9,2)", "decimal(18,6)"
+    expected = {(kind, form) for kind in with_order for form in ordered}
     expected |= {("integer", "Outside")}
     expected |= {("category", form) for form in everywhere}
     expected |= {("flag", form) for form in ordered | {"Flag", "Is"}}

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import decimal
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -128,7 +129,7 @@ def read_schema(text: str) -> Schema:
         events = open_events([path], detect_format(path), Schema({}), lambda count: None)
         return Schema(events.schema)
     schema = Schema({})
-    for part in text.split(","):
+    for part in re.split(r",(?![^(]*\))", text):  # not the comma of decimal(12,2)
         name, equals, kind = part.partition("=")
         if not equals:
             raise SchemaError(
@@ -252,14 +253,19 @@ def _read_csv(path: Path, rules: Rules) -> tuple[pa.Table, None]:
     import pyarrow as pa
     import pyarrow.csv
 
-    text_columns = {"id", "where", "weights", "attribute"}
+    from tocsin.model.decimals import MAX_DIGITS, is_decimal
+
+    types = dict.fromkeys(("id", "where", "weights", "attribute"), pa.string())
     for name in pyarrow.csv.open_csv(path).schema.names:
         stem = name[: name.rindex("_")] if name.lower().endswith(("_low", "_high")) else ""
-        if stem in rules.schema and rules.schema.kind(stem) == "category":
-            text_columns.add(name)
+        kind = rules.schema.kind(stem) if stem in rules.schema else ""
+        if kind == "category":
+            types[name] = pa.string()
+        elif is_decimal(kind):
+            types[name] = pa.decimal128(38, MAX_DIGITS)  # a float has fewer digits
     # By default, Arrow reads 'NA' and 'null' as null, but they may be categories.
     options = pyarrow.csv.ConvertOptions(
-        column_types=dict.fromkeys(text_columns, pa.string()),
+        column_types=types,
         null_values=[""],
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
@@ -297,10 +303,19 @@ def parse_id(text: str, rules: Rules) -> Any:
 
 
 def parse_value(name: str, value: Any, schema: Schema) -> Any:
-    """Return a JSON value of an attribute; the string of a time becomes a time."""
+    """Return a JSON value of an attribute; strings of times and decimals become these."""
+    from tocsin.model.decimals import is_decimal
+
     if isinstance(value, dict):
         return {end: parse_value(name, each, schema) for end, each in value.items()}
-    if not isinstance(value, str) or name not in schema or schema.kind(name) != "time":
+    if not isinstance(value, str) or name not in schema:
+        return value
+    if is_decimal(schema.kind(name)):
+        try:
+            return decimal.Decimal(value)
+        except decimal.InvalidOperation:
+            return value
+    if schema.kind(name) != "time":
         return value
     try:
         time = datetime.datetime.fromisoformat(value)

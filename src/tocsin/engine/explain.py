@@ -7,6 +7,7 @@ implementation that could disagree.
 from __future__ import annotations
 
 import datetime
+import decimal
 from dataclasses import dataclass
 from typing import Any
 
@@ -191,4 +192,6 @@ def _format_value(value: Any) -> str:
         return f"{_format_value(value['low'])} to {_format_value(value['high'])}"
     if isinstance(value, float):
         return f"{value:.6g}"
+    if isinstance(value, decimal.Decimal):
+        return f"{value:f}"
     return repr(value) if isinstance(value, str) else str(value)

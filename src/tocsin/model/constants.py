@@ -25,6 +25,7 @@ from sqlglot import exp
 from tocsin.errors import ConditionError, shorten
 from tocsin.model import encoding
 from tocsin.model.categories import Categories
+from tocsin.model.decimals import digits_of, double_cuts, exact_cuts, is_decimal
 from tocsin.model.nodes import error_at, position, to_sql
 from tocsin.model.scanning import Slot
 from tocsin.model.schema import ARTICLE, Kind, Schema
@@ -59,15 +60,16 @@ class Constant(NamedTuple):
     type: str  # integer, decimal, double, text, flag, time, null
     read: Callable[[Literals], Value]
     node: exp.Expr
+    operands: tuple[Constant, ...] = ()  # of arithmetic and of a minus sign
 
 
-class UnsupportedConstant(ConditionError):
+class UnsupportedConstantError(ConditionError):
     """A constant that only the evaluator of terms can compute."""
 
 
-def _unsupported_constant(message: str, node: exp.Expr) -> UnsupportedConstant:
+def _unsupported_constant(message: str, node: exp.Expr) -> UnsupportedConstantError:
     error = error_at(message, node)
-    return UnsupportedConstant(message, error.position, error.length)
+    return UnsupportedConstantError(message, error.position, error.length)
 
 
 class Constants:
@@ -158,8 +160,8 @@ class Constants:
             raise error_at(f"a minus sign precedes {_describe(inner)}, which is not a number", node)
         if inner.type == "decimal":
             # Unary minus rounds to 28 digits.
-            return Constant("decimal", lambda s: inner.read(s).copy_negate(), node)
-        return Constant(inner.type, lambda s: -inner.read(s), node)
+            return Constant("decimal", lambda s: inner.read(s).copy_negate(), node, (inner,))
+        return Constant(inner.type, lambda s: -inner.read(s), node, (inner,))
 
     def _arithmetic(self, node: exp.Binary) -> Constant:
         left, right = self.compile(node.this), self.compile(node.expression)
@@ -190,7 +192,7 @@ class Constants:
                     )
                 return value
 
-            return Constant("integer", integers, node)
+            return Constant("integer", integers, node, (left, right))
         if "double" in types:
             return Constant(
                 "double", lambda s: operation(float(left.read(s)), float(right.read(s))), node
@@ -202,7 +204,7 @@ class Constants:
                 raise error_at("the result has more than Spark's 38 digits; write it instead", node)
             return value
 
-        return Constant("decimal", decimals, node)
+        return Constant("decimal", decimals, node, (left, right))
 
     def _cast(self, node: exp.Cast | exp.TryCast) -> Constant:
         inner = self.compile(node.this)
@@ -294,7 +296,22 @@ def compile_cuts(
 
     Raises a ConditionError if Spark cannot compare the two, or only with a surprising cast.
     """
-    kind, type_, read, node = schema.kind(attribute), *constant
+    kind, type_, read, node = schema.kind(attribute), *constant[:3]
+    digits = digits_of(kind)
+    if digits is not None and type_ == "double":
+        return lambda s, _: double_cuts(read(s), digits)
+    if digits is not None and type_ in ("integer", "decimal"):
+
+        def decimal_of_exact(s: Literals, _: Categories) -> Cuts:
+            if not fit_one_decimal(kind, [constant], s):
+                raise error_at(
+                    f"{read(s)} and a {kind} together need more than Spark's 38 digits, so Spark "
+                    "would round them; write fewer digits",
+                    node,
+                )
+            return exact_cuts(read(s), digits)
+
+        return decimal_of_exact
     if kind == "number" and type_ in ("integer", "decimal", "double"):
 
         def number(s: Literals, _: Categories) -> Cuts:
@@ -313,7 +330,7 @@ def compile_cuts(
 
         def integer_of_decimal(s: Literals, _: Categories) -> Cuts:
             value = read(s)
-            if not fit_one_decimal([value]):
+            if not fit_one_decimal(kind, [constant], s):
                 raise error_at(
                     f"{value} has more than 18 decimal places, which Spark rounds in a comparison "
                     "with an integer; write fewer",
@@ -375,7 +392,7 @@ def mismatch_error(attribute: int, constant: Constant, schema: Schema) -> Condit
         "flag": _other_attribute(schema, name, "flag"),
         "time": _other_attribute(schema, name, "time"),
     }[constant.type]
-    if constant.type == "text" and kind in ("integer", "number"):
+    if constant.type == "text" and (kind in ("integer", "number") or is_decimal(kind)):
         text = str(constant.node.this).strip()
         if not advice or _NUMBER.fullmatch(text.removeprefix("-")):
             advice = "; leave out the quotes if a number is meant"
@@ -388,14 +405,40 @@ def mismatch_error(attribute: int, constant: Constant, schema: Schema) -> Condit
     )
 
 
-def fit_one_decimal(values: Sequence[int | decimal.Decimal]) -> bool:
-    """Return whether a bigint and all these values fit exactly into one decimal of 38 digits."""
-    digits, places = 20, 0  # Spark casts a bigint to decimal(20, 0)
-    for value in values:
-        digits = max(digits, len(str(abs(int(value)))))
-        if isinstance(value, decimal.Decimal):
-            places = max(places, -int(value.as_tuple().exponent))
-    return digits + places <= 38
+def fit_one_decimal(kind: Kind, constants: Sequence[Constant], s: Literals) -> bool:
+    """Return whether values of a kind and exact constants fit into one decimal of 38 digits."""
+    digits = digits_of(kind) or (20, 0)  # Spark casts a bigint to decimal(20, 0)
+    # Of a bigint nothing is lost, so the value of the constant counts, and not its type.
+    size_of = _exact_size if is_decimal(kind) else _value_size
+    sizes = [(digits[0] - digits[1], digits[1]), *(size_of(each, s) for each in constants)]
+    return max(before for before, _ in sizes) + max(after for _, after in sizes) <= 38
+
+
+def _value_size(constant: Constant, s: Literals) -> tuple[int, int]:
+    """Return how many digits the value of an exact constant has before and after the point."""
+    value = constant.read(s)
+    places = -int(value.as_tuple().exponent) if isinstance(value, decimal.Decimal) else 0
+    return len(str(abs(int(value)))), places
+
+
+def _exact_size(constant: Constant, s: Literals) -> tuple[int, int]:
+    """Return how many digits Spark's type of an exact constant has before and after the point."""
+    node = constant.node
+    if isinstance(node, exp.Cast | exp.TryCast) and constant.type == "decimal":
+        digits, places = _precision(node.to)
+        return digits - places, places
+    if constant.type == "integer":  # in a list, an int has ten digits, and a bigint has twenty
+        before, _ = _value_size(constant, s)
+        return max(before, 10 if before < 10 else 20), 0
+    sizes = [_exact_size(each, s) for each in constant.operands]
+    if len(sizes) == 1:
+        return sizes[0]
+    if len(sizes) == 2:
+        (before, after), (other_before, other_after) = sizes
+        if isinstance(node, exp.Mul):
+            return before + other_before + 1, after + other_after
+        return max(before, other_before) + 1, max(after, other_after)
+    return _value_size(constant, s)
 
 
 def _other_attribute(schema: Schema, name: str, *kinds: Kind) -> str:

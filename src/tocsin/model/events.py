@@ -5,9 +5,9 @@ has a column of map type (text to value), whose entries are sparse attributes by
 attribute also has its own column, the column is used. In a dict, an absent name is null. Terms are
 computed from the columns that they mention, block by block.
 
-An integer, number or time can be a range with inclusive ends. In Arrow this is a struct of `low`
-and `high`, as a column or as the values of a map; in a dict it is a dict of the two. A predicate
-holds for a range if some value in it satisfies the predicate.
+An integer, decimal, number or time can be a range with inclusive ends. In Arrow this is a struct of
+`low` and `high`, as a column or as the values of a map; in a dict it is a dict of the two. A
+predicate holds for a range if some value in it satisfies the predicate.
 
 Events are encoded in blocks, so memory use does not depend on the number of events. The keys of an
 event do not depend on its block, with one exception: in a block with a range, all events have high
@@ -18,6 +18,7 @@ ends. So threads may read any slices of tables without ranges (`can_split`), and
 from __future__ import annotations
 
 import datetime
+import decimal
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -40,6 +41,7 @@ from tocsin.model.columns import (
     write_range_keys,
 )
 from tocsin.model.computed import ComputedColumns, last_entries
+from tocsin.model.decimals import decimal_key, digits_of
 from tocsin.model.keys import (
     Keys,
     add_columns,
@@ -49,7 +51,7 @@ from tocsin.model.keys import (
     dense_keys,
     sparse_keys,
 )
-from tocsin.model.schema import ARTICLE, RANGE, RANGE_KINDS, Kind, Schema
+from tocsin.model.schema import ARTICLE, RANGE, Kind, Schema, can_be_range
 
 BLOCK = 1 << 16  # events, at most
 _MAX_KEYS = 1 << 22  # in one block, chosen: 32 MB; wide events have smaller blocks
@@ -351,11 +353,12 @@ class Events:
         """Return the keys of the ends of a range."""
         kind = self._schema.kind(attribute)
         reason = (
-            f"the attribute is {ARTICLE[kind]}, and only integers, numbers and times have ranges"
-            if kind not in RANGE_KINDS
+            f"the attribute is {ARTICLE[kind]}, and only integers, decimals, numbers and times "
+            "have ranges"
+            if not can_be_range(kind)
             else "a range is a dict of low and high"
         )
-        if kind in RANGE_KINDS and set(value) == set(RANGE):
+        if can_be_range(kind) and set(value) == set(RANGE):
             low, high = (
                 encoding.NULL if value[end] is None else self._key(attribute, value[end], number)
                 for end in RANGE
@@ -397,9 +400,16 @@ class Events:
             if value != value:  # pandas' NaT
                 return encoding.NULL
             return encoding.integer_key(encoding.to_microseconds(value, self._schema.zone))
+        advice = _advice(kind, value)
+        digits = digits_of(kind)
+        if digits is not None and type(value) in (int, float, decimal.Decimal):
+            try:
+                return decimal_key(value, digits)
+            except ValueError as error:
+                advice = f", {error}"
         raise EventError(
             f"event {number}: attribute {self._schema.name(attribute)!r} is {ARTICLE[kind]}, "
-            f"but the event has {type(value).__name__} {value!r}" + _advice(kind, value)
+            f"but the event has {type(value).__name__} {value!r}" + advice
         )
 
     def _column_of_maps(self, name: str, start: int, stop: int) -> pa.Array:

@@ -22,12 +22,13 @@ from tocsin.model.constants import (
     Constant,
     Constants,
     Literals,
-    UnsupportedConstant,
+    UnsupportedConstantError,
     compile_cuts,
     constant_of_term,
     fit_one_decimal,
     mismatch_error,
 )
+from tocsin.model.decimals import is_decimal
 from tocsin.model.encoding import NULL, number_key
 from tocsin.model.literal_lists import compile_points
 from tocsin.model.nodes import error_at, to_sql
@@ -239,7 +240,7 @@ class Compiler:
         bound = set(self.constants.bound)
         try:
             return self.constants.compile(node)
-        except UnsupportedConstant as error:
+        except UnsupportedConstantError as error:
             self.constants.bound = bound  # the literals of a term are fixed
             if node.find(exp.Placeholder, exp.Parameter, exp.Query):
                 raise
@@ -260,9 +261,8 @@ class Compiler:
                 self.operands.check_columns(left, right)
             return self._flag(node, negated)
         if has_columns(right):
-            return self._comparison(
-                self.operands.operand(right), _MIRRORED[operator], left, negated, node
-            )
+            attribute = self.operands.operand(right)
+            return self._comparison(attribute, _MIRRORED[operator], left, negated, node)
         if has_columns(left):
             return self._comparison(self.operands.operand(left), operator, right, negated, node)
         return self._compare_constants(node, left, right, negated)
@@ -395,13 +395,14 @@ class Compiler:
                 return self._add(attribute, lambda s, c: none_of([NULL, *listed(s, c)]))
             return self._add(attribute, lambda s, c: one_of(listed(s, c)), has_points=True)
 
-        exact = [c.read for c in constants if c.type in ("integer", "decimal")]
-        as_decimals = self.schema.kind(attribute) == "integer" and any(
-            c.type == "decimal" for c in constants
+        kind = self.schema.kind(attribute)
+        exact = [c for c in constants if c.type in ("integer", "decimal")]
+        as_decimals = is_decimal(kind) or (
+            kind == "integer" and any(c.type == "decimal" for c in constants)
         )
 
         def points(s: Literals, categories: Categories) -> list[int]:
-            if as_decimals and not fit_one_decimal([read(s) for read in exact]):
+            if as_decimals and not fit_one_decimal(kind, exact, s):
                 raise error_at(
                     "the values together need more than Spark's 38 digits, so Spark would round "
                     "them; write fewer decimal places",

@@ -31,6 +31,7 @@ class Operands:
         return self.add_term(self.read_term(node), node)
 
     def read_term(self, node: exp.Expr) -> Term:
+        """Return the term of a node."""
         if node.find(exp.Query, exp.Subquery, exp.Exists):
             raise unsupported_error(node)
         for column in node.find_all(exp.Column):
@@ -44,6 +45,7 @@ class Operands:
         return read_term(node, self.schema.sources(), self.schema.zone)
 
     def add_term(self, term: Term, node: exp.Expr) -> int:
+        """Return the attribute of a term; raise if its values cannot be compared."""
         if term.function == "column":  # a cast, for example, may have changed nothing
             attribute = self.schema.find(str(term.value))
             if attribute is not None:
@@ -76,6 +78,7 @@ class Operands:
 
 
 def has_columns(node: exp.Expr) -> bool:
+    """Return whether a node is about the event at all."""
     return node.find(exp.Column) is not None
 
 
@@ -110,6 +113,7 @@ def unsupported_error(node: exp.Expr) -> ConditionError:
 
 
 def quantifier_error(node: exp.Expr) -> ConditionError:
+    """Return the error for a use of ANY or ALL that conditions do not support."""
     return error_at(
         f"{to_sql(node)} is not supported; of ANY and ALL, a condition can have "
         "x = ANY(ARRAY[1, 2]), which is x IN (1, 2), and x <> ALL(ARRAY[1, 2]), which is "

@@ -5,27 +5,27 @@ from __future__ import annotations
 import re
 import zoneinfo
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, cast, get_args
+from typing import Any
 
 import numpy as np
 
 from tocsin.errors import ConditionError, SchemaError, suggest
+from tocsin.model.decimals import decimal_kind, digits_of, is_decimal
 from tocsin.model.terms.tree import Term
 from tocsin.model.terms.types import Type, map_type, nested_type, source_type, struct_type
 
-Kind = Literal["integer", "number", "category", "flag", "time"]
-KINDS: tuple[str, ...] = get_args(Kind)
+Kind = str  # one of KINDS, or a decimal such as decimal(12,2)
+KINDS: tuple[Kind, ...] = ("integer", "number", "category", "flag", "time")
 
-ARTICLE = {
-    "integer": "an integer",
-    "number": "a number",
-    "category": "a category",
-    "flag": "a flag",
-    "time": "a time",
-}
+
+class _Articles(dict[Kind, str]):
+    def __missing__(self, kind: Kind) -> str:
+        return f"a {kind}"
+
+
+ARTICLE = _Articles(integer="an integer")  # kinds with their article, for messages
 
 RANGE = ("low", "high")  # the fields of a range
-RANGE_KINDS: tuple[Kind, ...] = ("integer", "number", "time")
 
 # The kinds by the names of other systems; a schema shows our own.
 _OTHER_NAMES: dict[str, str] = (
@@ -37,9 +37,6 @@ _OTHER_NAMES: dict[str, str] = (
     | dict.fromkeys(["bool", "boolean"], "flag")
     | dict.fromkeys(["datetime", "date", "timestamp", "timestamp_ntz", "timestamptz"], "time")
 )
-_HINTS = _OTHER_NAMES | {"decimal": "number", "numeric": "number"}
-
-_DECIMAL = "is a decimal column; cast it to double or bigint and declare that instead"
 
 # By DataType.typeName(), so that pyspark is not imported.
 _SPARK_KINDS: dict[str, Kind] = {
@@ -65,12 +62,12 @@ class Schema:
     Parameters
     ----------
     attributes
-        A mapping from names to kinds (`integer`, `number`, `category`, `flag`, `time`, or
-        what other systems call them, such as `string` and `double`), an Arrow schema, or a
-        Spark `StructType`. A struct is written `struct<lat: number, lon: number>`, a map
-        `map<string, number>`; conditions test their parts. Columns of an Arrow or Spark schema
-        that have no kind (binary, for example) are left out. A condition that mentions one
-        raises an error with the
+        A mapping from names to kinds (`integer`, `number`, `category`, `flag`, `time`, a
+        decimal such as `decimal(12,2)`, or what other systems call them, such as `string` and
+        `double`), an Arrow schema, or a Spark `StructType`. A struct is written
+        `struct<lat: number, lon: number>`, a map `map<string, number>`; conditions test their
+        parts. Columns of an Arrow or Spark schema that have no kind (binary, decimals of more
+        than 18 digits) are left out. A condition that mentions one raises an error with the
         reason. A struct of `low` and `high` is a range of their kind.
     timezone
         The time zone of texts and times without one: a name such as `Europe/Berlin`.
@@ -126,13 +123,14 @@ class Schema:
         """Append an attribute."""
         if not isinstance(name, str) or not name:
             raise SchemaError(f"an attribute's name must be a text, got {name!r}")
-        own_kind, nested = _find_kind(kind), None
+        own_kind, nested = _find_kind(kind, name), None
         if own_kind is None and isinstance(kind, str):
             nested = parse_nested(kind)
         if own_kind is None and nested is None:
-            meant = _HINTS.get(str(getattr(kind, "__name__", kind)).lower().partition("(")[0])
+            meant = _OTHER_NAMES.get(str(getattr(kind, "__name__", kind)).lower().partition("(")[0])
             raise SchemaError(
-                f"attribute {name!r}: the kind must be one of {', '.join(KINDS)}; got {kind!r}"
+                f"attribute {name!r}: the kind must be one of {', '.join(KINDS)} or a decimal such "
+                f"as decimal(12,2); got {kind!r}"
                 + (f"; did you mean {meant!r}?" if meant else suggest(kind, KINDS))
             )
         folded = name.lower()
@@ -247,19 +245,29 @@ class Schema:
         return f"Schema({', '.join(shown)})"
 
 
-def _find_kind(name: object) -> Kind | None:
-    """Return the kind of a name, ours or that of another system, such as varchar(20)."""
-    if not isinstance(name, str):
+def _find_kind(text: object, name: str) -> Kind | None:
+    """Return the kind of an attribute, written in our words or those of another system."""
+    if not isinstance(text, str):
         return None
-    folded = re.sub(r"\(\d+\)$", "", name.lower())
-    kind = folded if folded in KINDS else _OTHER_NAMES.get(folded)
-    return cast("Kind | None", kind)
+    digits = digits_of(text)
+    if digits:
+        try:
+            return decimal_kind(*digits)
+        except ValueError as error:
+            raise SchemaError(f"attribute {name!r}: the kind {text!r} {error}") from None
+    folded = re.sub(r"\(\d+\)$", "", text.lower())  # varchar(20)
+    return folded if folded in KINDS else _OTHER_NAMES.get(folded)
+
+
+def can_be_range(kind: Kind | None) -> bool:
+    """Return whether events can have ranges in place of values of a kind."""
+    return kind in ("integer", "number", "time") or (kind is not None and is_decimal(kind))
 
 
 def _range_kind(ends: Mapping[str, Kind | None]) -> Kind | None:
     """Return the kind of a struct with these fields, or None if it is not a range."""
     kinds = set(ends.values())
-    if set(ends) != set(RANGE) or not kinds <= set(RANGE_KINDS):
+    if set(ends) != set(RANGE) or not all(map(can_be_range, kinds)):
         return None
     return "number" if kinds == {"integer", "number"} else kinds.pop() if len(kinds) == 1 else None
 
@@ -286,14 +294,22 @@ def _arrow_kind(type_: Any) -> tuple[Kind | None, str]:
         if kind is not None:
             return kind, ""
     if t.is_decimal(type_):
-        return None, _DECIMAL
+        return _decimal_kind(type_)
     return None, f"is a column of type {type_}, which no condition can test"
+
+
+def _decimal_kind(type_: Any) -> tuple[Kind | None, str]:
+    """Return the kind of an Arrow or Spark type of decimals."""
+    try:
+        return decimal_kind(type_.precision, type_.scale), ""
+    except ValueError as error:
+        return None, f"is a decimal column that {error}; cast it to fewer digits, or to double"
 
 
 def _spark_kind(type_: Any) -> tuple[Kind | None, str]:
     name = type_.typeName()
     if name.startswith("decimal"):
-        return None, _DECIMAL
+        return _decimal_kind(type_)
     if name == "string" and type_.simpleString() != "string":
         return None, (
             f"is a column of type {type_.simpleString()}, and conditions compare texts byte by "

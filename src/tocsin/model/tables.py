@@ -27,7 +27,7 @@ from tocsin.model.condition import ConditionReader
 from tocsin.model.conjunctions import ConjunctionBuilder, Conjunctions
 from tocsin.model.events import is_sparse, map_entries, to_table
 from tocsin.model.predicates import INTERVAL
-from tocsin.model.schema import KINDS, Schema
+from tocsin.model.schema import Schema
 from tocsin.model.weights import check_weight_pairs
 
 
@@ -328,7 +328,8 @@ def _read_long(
     ends = [decode(table.column(n)) if n in names else None for n in ("low", "high")]
     low, high = np.empty(rows, np.int64), np.empty(rows, np.int64)
     tested = np.empty(rows, bool)
-    kinds = np.array([KINDS.index(schema.kind(a)) for a in range(len(schema))], np.int8)
+    distinct = sorted(set(schema.kinds))
+    kinds = np.array([distinct.index(kind) for kind in schema.kinds], np.int16)
     row_kind = kinds[attribute]
     for kind in np.unique(row_kind):
         of_kind = np.flatnonzero(row_kind == kind)

@@ -7,12 +7,14 @@ which have no literal.
 from __future__ import annotations
 
 import datetime
+import decimal
 import math
 from collections.abc import Iterable
 from typing import Any
 
 from tocsin.model import encoding
 from tocsin.model.categories import Categories
+from tocsin.model.decimals import decimal_value, is_decimal
 from tocsin.model.predicates import ALWAYS, INTERVAL, IS_NULL, NOT_NULL, NOT_SET, Predicate
 from tocsin.model.schema import Kind
 
@@ -108,7 +110,7 @@ def _literal(kind: Kind, key: int) -> str:
             return f"CAST('{'-' if value < 0 else ''}Infinity' AS DOUBLE)"
         text = repr(value)
         return text.removesuffix(".0") if abs(value) < 1e15 else text
-    return str(value)
+    return f"{value:f}" if isinstance(value, decimal.Decimal) else str(value)
 
 
 def value_of(kind: Kind, key: int) -> Any:
@@ -119,6 +121,8 @@ def value_of(kind: Kind, key: int) -> Any:
         return encoding.number_value(key)
     if kind == "flag":
         return bool(key)
+    if is_decimal(kind):
+        return decimal_value(key, kind)
     value = encoding.integer_value(key)
     if kind == "time":
         return encoding.to_datetime(value) or value
@@ -143,6 +147,8 @@ def off_by(kind: Kind, predicate: Predicate, key: int) -> Any:
         return None
     if kind == "integer":
         return encoding.integer_value(key) - encoding.integer_value(nearest)
+    if is_decimal(kind):
+        return decimal_value(key - nearest, kind)
     if kind == "time":
         try:
             return datetime.timedelta(microseconds=key - nearest)

@@ -13,6 +13,7 @@ from pyspark.sql import types as st
 
 from tocsin.engine.version import Version
 from tocsin.errors import EventError, RuleError, suggest
+from tocsin.model.decimals import is_decimal
 from tocsin.model.schema import ARTICLE, Schema
 
 _AMBIGUOUS = "is the name of more than one column of the events; rename or drop all but one"
@@ -137,6 +138,9 @@ def _check_kind(name: str, declared: Schema, events: Schema, field: st.StructFie
         )
     if name.lower() in events.refused:
         raise EventError(f"attribute {name!r} {events.refused[name.lower()]}")
+    is_number = events.kind(name) in ("integer", "number") or is_decimal(events.kind(name))
+    if is_decimal(kind) and is_number:
+        return  # the values decide
     if events.kind(name) != kind and (kind, events.kind(name)) != ("number", "integer"):
         raise EventError(
             f"attribute {name!r} is {ARTICLE[kind]}, but the events' column is of type "
