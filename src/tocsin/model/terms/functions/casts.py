@@ -29,7 +29,7 @@ _LIMITS = {"int": 2**31, "bigint": 2**63}
 _SECOND = 1_000_000  # microseconds
 _BLANK = "".join(map(chr, range(33)))  # what Spark trims before it reads a number
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")  # any digits, as in Java
 _DOUBLE = re.compile(_DECIMAL.pattern + r"[dDfF]?", re.ASCII)
 _SPECIAL = re.compile(r"([+-]?)(inf|infinity|nan)", re.ASCII | re.IGNORECASE)
 _TRUE = frozenset(("t", "true", "y", "yes", "1"))
@@ -46,8 +46,6 @@ def cast_advice(source: Type, target: Type) -> str | None:
     if target == STRING:
         if source.name == "double":
             return "the text of a double depends on the version of Java; cast it to a decimal first"
-        if source.name == "decimal" and source.scale > 6:
-            return "Spark writes small ones with an exponent; round it to six places first"
         return None
     if source == STRING or source == target:
         return None

@@ -41,7 +41,7 @@ def unscaled(value: Value, is_small: bool) -> Any:
     """Return the scaled integers of decimals: int64, or Python's; of a scalar one integer."""
     if isinstance(value, pa.Scalar):
         integer = int(value.as_py().scaleb(value.type.scale, _CONTEXT)) if value.is_valid else 0
-        return integer if is_small else np.array(integer, object)
+        return integer if is_small else np.array([integer], object)
     data = value.buffers()[1]
     if data is None or not len(value):
         return np.zeros(len(value), np.int64 if is_small else object)
