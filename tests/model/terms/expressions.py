@@ -35,7 +35,20 @@ TEXTS = [
     *("\tx \t", "  pad  ", "x\ny", "x\n", "x\r\n", "x\r", "a\u2028", "\u0085", "\x0b", "a\u00a0b"),
     *("straße", "STRASSE", "İstanbul", "ΑΣ", "ΣΑΣ ΟΣ", "ŉ", "ſtop", "K", "k", "日本語", "😀 smile"),
     *("é", "e\u0301", "ﬁn", "ǅ", "ß", "ẞ", "ı", "I"),
-    *("12", " -7 ", "+5", "1.5", "1e3", ".5", "5.", "NaN", "-Infinity", "0x10", "1d", "99999999999"),
+    *(
+        "12",
+        " -7 ",
+        "+5",
+        "1.5",
+        "1e3",
+        ".5",
+        "5.",
+        "NaN",
+        "-Infinity",
+        "0x10",
+        "1d",
+        "99999999999",
+    ),
     *("true", "No", "t", "2024-02-29", "2024-03-31 02:30:00", "2024-13-01", "1999-1-2", "2024"),
     *("2024-10-27 02:30:00+01:00", "9223372036854775808", "1_0", "١٢"),
 ]
@@ -143,7 +156,18 @@ REGEXES = [
     *("a", "^a", "b$", "^abc$", "a.c", "x.y", "^.$", "^.*$", "(?s)x.y", "[a-c]+", "[^a-z]", "\\s$"),
     *("(?i)abc", "(?i)k", "(?i)[k-s]top", "(?i)straße", "\\d{2,3}", "\\w+$", "^\\S*$", "(a|b)c?$"),
     *("\\.", "[.]5", "\\Qa_c\\E", "\\u00df", "\\x41", "^\\s", "\\h", "\\v", "(?:x|$)", "", "^$"),
-    *("[\\d.]+", "[\\S]", "a{2}|b*c", "(?<p>a)b", "[-+]\\d", "x\\s", "(?i:A)bc", "[\\W]", "😀", "^x$"),
+    *(
+        "[\\d.]+",
+        "[\\S]",
+        "a{2}|b*c",
+        "(?<p>a)b",
+        "[-+]\\d",
+        "x\\s",
+        "(?i:A)bc",
+        "[\\W]",
+        "😀",
+        "^x$",
+    ),
 ]
 UNITS = ["year", "QUARTER", "month", "WEEK", "day", "HOUR", "minute", "second", "MILLISECOND"]
 DAY_PARTS = [
@@ -239,7 +263,9 @@ class Generator:
         return call(form + "({}, {}, {})", a, b, c)
 
     def _bigint(self, depth: int) -> Both:
-        form = self._pick("arithmetic", "div", "-b", "abs b", "pmod", "floor", "cast", "unix", "pick")
+        form = self._pick(
+            "arithmetic", "div", "-b", "abs b", "pmod", "floor", "cast", "unix", "pick"
+        )
         if form == "arithmetic":
             return self._arithmetic(
                 self.of("bigint", depth), self.of(self._rng.choice(["bigint", "int"]), depth)
@@ -258,7 +284,8 @@ class Generator:
         if form == "pmod":
             a, b = self.of("bigint", depth), self.of("bigint", depth)
             return Both(
-                f"pmod({a.tocsin}, {b.tocsin})", f"if({b.spark} = 0, NULL, pmod({a.spark}, {b.spark}))"
+                f"pmod({a.tocsin}, {b.tocsin})",
+                f"if({b.spark} = 0, NULL, pmod({a.spark}, {b.spark}))",
             )
         if form == "floor":
             name = self._pick("floor", "ceil", "ceiling")
@@ -280,7 +307,9 @@ class Generator:
             time = self.of(self._rng.choice(["timestamp", "date"]), depth)
             return call(self._pick(*DAY_PARTS) + "({})", time)
         if form == "clock":
-            return call(self._pick("hour", "minute", "second") + "({})", self.of("timestamp", depth))
+            return call(
+                self._pick("hour", "minute", "second") + "({})", self.of("timestamp", depth)
+            )
         if form == "datediff":
             times = (self.of(self._rng.choice(["timestamp", "date"]), depth) for _ in range(2))
             return call("datediff({}, {})", *times)
@@ -308,10 +337,14 @@ class Generator:
         if form == "round d":
             places = self._rng.choice(["", ", 1", ", 2", ", 3", ", -1", ", 15", ", 30", ", -25"])
             return call("round({}" + places + ")", self.of("double", depth))
-        return self._cast("double", depth) if form == "double cast" else self._choice("double", depth)
+        return (
+            self._cast("double", depth) if form == "double cast" else self._choice("double", depth)
+        )
 
     def _decimal(self, depth: int) -> Both:
-        form = self._pick("decimals", "decimals /", "-e", "abs e", "round e", "floor e", "cast e", "p")
+        form = self._pick(
+            "decimals", "decimals /", "-e", "abs e", "round e", "floor e", "cast e", "p"
+        )
         if form in ("decimals", "decimals /"):
             sides = [self.of("decimal", depth), self._exact(depth)]
             self._rng.shuffle(sides)
@@ -335,7 +368,9 @@ class Generator:
         return self._choice("decimal", min(depth, 1))
 
     def _string(self, depth: int) -> Both:
-        form = self._pick("case of text", "trim", "part", "concat", "replace", "text cast", "pick s")
+        form = self._pick(
+            "case of text", "trim", "part", "concat", "replace", "text cast", "pick s"
+        )
         text = self.of("string", depth)
         if form == "case of text":
             return call(self._pick("lower", "upper", "lcase", "ucase") + "({})", text)
@@ -348,14 +383,18 @@ class Generator:
             return call(way.replace("N", str(n)).replace("M", str(m)), text)
         if form == "concat":
             other = self.of(self._rng.choice(["string", "bigint", "boolean", "date"]), depth)
-            return call(self._pick("concat({}, {})", "({} || {})", "concat({}, 'x', {})"), text, other)
+            return call(
+                self._pick("concat({}, {})", "({} || {})", "concat({}, 'x', {})"), text, other
+            )
         if form == "replace":
             way = self._pick("replace({}, 'a', 'bb')", "replace({}, 'x')", "replace({}, '', 'y')")
             return call(way, text)
         return self._cast("string", depth) if form == "text cast" else self._choice("string", depth)
 
     def _boolean(self, depth: int) -> Both:
-        form = self._pick("compare", "and", "or", "not", "null", "in", "between", "like", "text test")
+        form = self._pick(
+            "compare", "and", "or", "not", "null", "in", "between", "like", "text test"
+        )
         if form == "compare":
             operator = self._pick("=", "<>", "<", "<=", ">", ">=", "<=>", "!=", "==")
             a, b = self._comparable(depth)
@@ -364,7 +403,10 @@ class Generator:
             a, b = self.of("boolean", depth), self.of("boolean", depth)
             return call("({} " + form.upper() + " {})", a, b)
         if form == "not":
-            return call(self._pick("(NOT {})", "({} IS TRUE)", "({} IS NOT FALSE)"), self.of("boolean", depth))
+            return call(
+                self._pick("(NOT {})", "({} IS TRUE)", "({} IS NOT FALSE)"),
+                self.of("boolean", depth),
+            )
         if form == "null":
             type_ = self._rng.choice(list(CASTS))
             way = self._pick("({} IS NULL)", "({} IS NOT NULL)", "isnull({})", "isnotnull({})")

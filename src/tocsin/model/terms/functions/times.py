@@ -24,6 +24,8 @@ from tocsin.model.terms.tree import Term, literal
 from tocsin.model.terms.types import BIGINT, DATE, INT, NULL, STRING, TIMESTAMP, arrow_type
 
 _TIMESTAMP = arrow_type(TIMESTAMP)
+_CYCLE = 146_097  # days in 400 years
+_FAR_DAYS = 10_000_000  # from 1970: 27,000 years; Arrow's calendar has 32,767
 _UNITS = {
     **dict.fromkeys(("YEAR", "YYYY", "YY"), "year"),
     "QUARTER": "quarter",
@@ -81,9 +83,27 @@ def _part(kernel: Any) -> Any:
     def compute(call: Any, times: pa.Array) -> pa.Array:
         if call.term.arguments[0].type == TIMESTAMP:
             times = call.local(times)
-        return kernel(times).cast(pa.int32())
+        near, cycles = _near_years(times)
+        part = kernel(near).cast(pa.int32())
+        if cycles is None or kernel is not pc.year:
+            return part
+        return from_values(values_of(part) + 400 * cycles, pa.int32(), validity(part))
 
     return compute
+
+
+def _near_years(times: pa.Array) -> tuple[pa.Array, np.ndarray | None]:
+    """Return times in years that Arrow's calendar has, and the cycles of 400 years in between.
+
+    The calendar repeats after a cycle, with its weeks. There are no cycles for usual times.
+    """
+    values = values_of(times)
+    day = zones.DAY if values.dtype == np.int64 else 1
+    if not len(values) or (values.min() >= -_FAR_DAYS * day and values.max() <= _FAR_DAYS * day):
+        return times, None
+    cycles = values // (_CYCLE * day)
+    near = values - cycles * (_CYCLE * day)
+    return from_values(near, times.type, validity(times)), cycles.astype(np.int32)
 
 
 def _day_of_week(times: pa.Array) -> pa.Array:
@@ -124,9 +144,11 @@ def _truncate(call: Any, unit: pa.Scalar | pa.Array, times: Value) -> pa.Array:
             if has_moved.any():
                 result[has_moved] = zones.to_instants(floor[has_moved], zone)
         return _null_wrapped(from_values(result, _TIMESTAMP, validity(times)), result, utc)
-    days = from_values((local // zones.DAY).astype(np.int32), pa.date32())
-    first = pc.floor_temporal(days, unit=name, week_starts_monday=True)
-    result = zones.to_instants(values_of(first).astype(np.int64) * zones.DAY, zone)
+    days, cycles = _near_years(from_values((local // zones.DAY).astype(np.int32), pa.date32()))
+    first = values_of(pc.floor_temporal(days, unit=name)).astype(np.int64)
+    if cycles is not None:
+        first += cycles * _CYCLE
+    result = zones.to_instants(first * zones.DAY, zone)
     return _null_wrapped(from_values(result, _TIMESTAMP, validity(times)), result, utc)
 
 
