@@ -105,7 +105,7 @@ _CALLS: dict[type, tuple[str, tuple[str, ...]]] = {
     exp.Minute: ("minute", ("this",)),
     exp.Second: ("second", ("this",)),
     exp.DateDiff: ("datediff", ("this", "expression")),
-    exp.UnixSeconds: ("unix_timestamp", ("this",)),
+    exp.UnixSeconds: ("unix_seconds", ("this",)),
     exp.UnixMillis: ("unix_millis", ("this",)),
     exp.UnixMicros: ("unix_micros", ("this",)),
 }
@@ -481,7 +481,7 @@ def _number(text: str) -> Term:
         if integer is not None:
             return literal(int(text), integer)
     # Decimal keeps -0.0; Spark does not.
-    return literal(value + 0 if not value else value, decimal_type(digits, scale))
+    return literal(value if value else abs(value), decimal_type(digits, scale))
 
 
 def _cast_type(node: exp.DataType) -> Type:

@@ -13,6 +13,7 @@ from tocsin.model.encoding import to_datetime
 from tocsin.model.terms.types import BIGINT, INT, Type
 
 INFIX = frozenset(("+", "-", "*", "/", "%", "div", "=", "<>", "<", "<=", ">", ">=", "<=>"))
+_TRIMS = {"trim": "BOTH", "ltrim": "LEADING", "rtrim": "TRAILING"}
 _EPOCH = datetime.date(1970, 1, 1)
 
 
@@ -163,6 +164,8 @@ def _write(term: Term) -> str:
     if function == "like":
         escape = f" ESCAPE {texts[2]}" if len(texts) > 2 else ""
         return f"({texts[0]} LIKE {texts[1]}{escape})"
+    if function in _TRIMS and len(texts) > 1:
+        return f"trim({_TRIMS[function]} {texts[1]} FROM {texts[0]})"
     if function == "case":
         pairs = zip(texts[::2], texts[1::2], strict=False)
         branches = " ".join(f"WHEN {condition} THEN {value}" for condition, value in pairs)

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin.model import encoding
 from tocsin.model.terms import zones
 from tocsin.model.terms.arrays import (
     from_values,
@@ -22,19 +21,19 @@ from tocsin.model.terms.arrays import (
     values_of,
 )
 from tocsin.model.terms.functions import decimals
+from tocsin.model.terms.functions.time_texts import BLANK, read_date, read_timestamp
 from tocsin.model.terms.functions.times import local_days, start_of_days
-from tocsin.model.terms.types import BIGINT, BOOLEAN, STRING, Type, arrow_type
+from tocsin.model.terms.types import BIGINT, BOOLEAN, MAX_DIGITS, STRING, Type, arrow_type
 
 _LIMITS = {"int": 2**31, "bigint": 2**63}
 _SECOND = 1_000_000  # microseconds
-_BLANK = "".join(map(chr, range(33)))  # what Spark trims before it reads a number
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")  # any digits, as in Java
 _DOUBLE = re.compile(_DECIMAL.pattern + r"[dDfF]?", re.ASCII)
 _SPECIAL = re.compile(r"([+-]?)(inf|infinity|nan)", re.ASCII | re.IGNORECASE)
 _TRUE = frozenset(("t", "true", "y", "yes", "1"))
 _FALSE = frozenset(("f", "false", "n", "no", "0"))
-_EXACT = decimal.Context(prec=400, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
+_EXACT = decimal.Context(prec=2 * MAX_DIGITS + 4)  # digits of a quantized decimal
 
 
 def cast_advice(source: Type, target: Type) -> str | None:
@@ -46,8 +45,6 @@ def cast_advice(source: Type, target: Type) -> str | None:
     if target == STRING:
         if source.name == "double":
             return "the text of a double depends on the version of Java; cast it to a decimal first"
-        if source.name == "decimal" and source.scale > 6:
-            return "Spark writes small ones with an exponent; round it to six places first"
         return None
     if source == STRING or source == target:
         return None
@@ -163,10 +160,13 @@ def _to_decimal(value: pa.Array, source: Type, target: Type) -> pa.Array:
 
 def to_decimal(text: str, target: Type) -> decimal.Decimal | None:
     """Return a number's text as a decimal of a type, rounded half up, or None if none fits."""
-    number = decimal.Decimal(text)
-    if not number.is_finite() or number.adjusted() > 400:
+    try:
+        number = decimal.Decimal(text)
+    except decimal.InvalidOperation:  # its exponent is too large
         return None
-    if number.adjusted() < -400:
+    if not number.is_finite() or (number and number.adjusted() > MAX_DIGITS):
+        return None
+    if not number or number.adjusted() < -2 * MAX_DIGITS:
         number = decimal.Decimal(0)
     unit = decimal.Decimal(1).scaleb(-target.scale)
     rounded = number.quantize(unit, decimal.ROUND_HALF_UP, _EXACT)
@@ -234,20 +234,18 @@ def _from_text(value: pa.Array, target: Type, zone: datetime.tzinfo) -> pa.Array
         return map_distinct(value, _read_double, type_)
     if name == "decimal":
         return map_distinct(value, lambda text: _read_decimal(text, target), type_)
-    micros = map_distinct(value, lambda text: _read_time(text, zone, name == "date"), pa.int64())
-    if name == "timestamp":
-        return micros.view(type_)
-    days = (values_of(micros) // zones.DAY).astype(np.int32)
-    return from_values(days, type_, validity(micros))
+    if name == "date":
+        return map_distinct(value, read_date, pa.int32()).view(type_)
+    return map_distinct(value, lambda text: read_timestamp(text, zone), pa.int64()).view(type_)
 
 
 def _read_flag(text: str) -> bool | None:
-    word = text.strip(_BLANK).lower()
+    word = text.strip(BLANK).lower()
     return True if word in _TRUE else False if word in _FALSE else None
 
 
 def _read_integer(text: str, limit: int) -> int | None:
-    text = text.strip(_BLANK)
+    text = text.strip(BLANK)
     if not _INTEGER.fullmatch(text):
         return None
     number = int(text)
@@ -255,7 +253,7 @@ def _read_integer(text: str, limit: int) -> int | None:
 
 
 def _read_double(text: str) -> float | None:
-    text = text.strip(_BLANK)
+    text = text.strip(BLANK)
     if _DOUBLE.fullmatch(text):
         return float(text.rstrip("dDfF"))
     special = _SPECIAL.fullmatch(text)
@@ -263,14 +261,5 @@ def _read_double(text: str) -> float | None:
 
 
 def _read_decimal(text: str, target: Type) -> decimal.Decimal | None:
-    text = text.strip(_BLANK)
+    text = text.strip(BLANK)
     return to_decimal(text, target) if _DECIMAL.fullmatch(text) else None
-
-
-def _read_time(text: str, zone: datetime.tzinfo, is_date: bool) -> int | None:
-    try:
-        if is_date:
-            return encoding.parse_time(text.strip(_BLANK), datetime.UTC, True)
-        return encoding.parse_time(text.strip(_BLANK), zone)
-    except (ValueError, OverflowError):
-        return None

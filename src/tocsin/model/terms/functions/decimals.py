@@ -19,6 +19,7 @@ from tocsin.model.terms.types import Type, arrow_type
 
 _CONTEXT = decimal.Context(prec=80)
 _SMALL = 18  # digits that fit an int64
+_NEGATED = 34  # digits that Spark keeps when it negates a decimal
 _SPARK_DIGITS = 39  # significant digits to which Spark rounds a product first
 _SPARK_SCALE = 39  # decimal places to which Spark rounds a quotient first
 
@@ -41,7 +42,7 @@ def unscaled(value: Value, is_small: bool) -> Any:
     """Return the scaled integers of decimals: int64, or Python's; of a scalar one integer."""
     if isinstance(value, pa.Scalar):
         integer = int(value.as_py().scaleb(value.type.scale, _CONTEXT)) if value.is_valid else 0
-        return integer if is_small else np.array(integer, object)
+        return integer if is_small else np.array([integer], object)
     data = value.buffers()[1]
     if data is None or not len(value):
         return np.zeros(len(value), np.int64 if is_small else object)
@@ -171,12 +172,33 @@ def _divide(
 
 def negate(value: pa.Array) -> pa.Array:
     """Return decimals with the other sign."""
-    return pc.negate(value)
+    return _negate_where(value, None) if value.type.precision > _NEGATED else pc.negate(value)
 
 
 def absolute(value: pa.Array) -> pa.Array:
     """Return the magnitudes of decimals."""
-    return pc.abs(value)
+    if value.type.precision <= _NEGATED:
+        return pc.abs(value)
+    return _negate_where(value, unscaled(value, False) < 0)
+
+
+def _negate_where(value: pa.Array, where: np.ndarray | None) -> pa.Array:
+    """Negate long decimals as Spark does, which keeps 34 digits of them, rounded half to even."""
+    limit = 10**_NEGATED
+
+    def one(number: int) -> int:
+        if abs(number) < limit:
+            return -number
+        unit = 10 ** (len(str(abs(number))) - _NEGATED)
+        quotient, rest = divmod(abs(number), unit)
+        quotient += 2 * rest > unit or (2 * rest == unit and quotient % 2)
+        return -quotient * unit if number > 0 else quotient * unit
+
+    integers = unscaled(value, False)
+    negated = np.array([*map(one, integers.tolist()), None], object)[:-1]
+    type_ = Type("decimal", value.type.precision, value.type.scale)
+    result = negated if where is None else np.where(where, negated, integers)
+    return fit(result, type_, validity(value))
 
 
 def to_scale(value: pa.Array, type_: Type, how: str) -> pa.Array:

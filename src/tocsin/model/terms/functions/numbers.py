@@ -195,17 +195,10 @@ def _floor(round_down: bool, call: Any, value: Value) -> pa.Array:
     try:
         return whole.cast(pa.int64())
     except pa.ArrowInvalid:
-        return from_values(saturate(values_of(whole)), pa.int64(), validity(value))
-
-
-def saturate(numbers: np.ndarray) -> np.ndarray:
-    """Return whole doubles as int64, those beyond it as its ends and NaN as 0, as Java does."""
-    with np.errstate(invalid="ignore"):
-        integers = numbers.astype(np.int64)
-    integers[numbers >= 2.0**63] = 2**63 - 1
-    integers[numbers <= -(2.0**63)] = -(2**63)
-    integers[np.isnan(numbers)] = 0
-    return integers
+        numbers = values_of(whole)
+        is_bad = (numbers >= 2.0**63) | (numbers < -(2.0**63))
+        integers = np.where(is_bad | np.isnan(numbers), 0, numbers).astype(np.int64)
+        return null_where(from_values(integers, pa.int64(), validity(value)), is_bad)
 
 
 def _resolve_round(build: TermBuilder, arguments: Sequence[Term], written: Written) -> Resolved:
@@ -352,7 +345,7 @@ NUMBERS: list[Function] = [
         "floor",
         "floor(a)",
         "bigint, or decimal",
-        "beyond bigint: its ends; NaN is 0",
+        "of NaN 0",
         1,
         1,
         lambda build, a, w: _resolve_floor("floor", build, a),

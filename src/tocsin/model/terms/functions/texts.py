@@ -17,6 +17,10 @@ from tocsin.model.terms.tree import Term, literal
 from tocsin.model.terms.types import BOOLEAN, DOUBLE, INT, STRING, Type
 
 
+# Spark's optimizer drops the inner of two: lower(upper('straße')) is 'straße' for a column.
+_CASES = ("lower", "upper")
+
+
 def _is_ascii(array: pa.Array) -> bool:
     """Return whether all bytes of texts are ASCII."""
     data = array.buffers()[2]
@@ -58,7 +62,10 @@ def upper_text(text: str) -> str:
 
 def _resolve_text(name: str, type_: Type) -> Any:
     def resolve(build: TermBuilder, arguments: Sequence[Term], written: Written) -> Resolved:
-        return (need(arguments[0], STRING, name),), type_
+        text = need(arguments[0], STRING, name)
+        while name in _CASES and text.function in _CASES:
+            text = text.arguments[0]
+        return (text,), type_
 
     return resolve
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.model.terms import zones
-from tocsin.model.terms.arrays import Value, from_values, plain, validity, values_of
+from tocsin.model.terms.arrays import Value, from_values, null_where, plain, validity, values_of
 from tocsin.model.terms.coercion import Resolved, TermBuilder, TermError, Written, describe
 from tocsin.model.terms.functions.function import (
     Function,
@@ -24,6 +24,8 @@ from tocsin.model.terms.tree import Term, literal
 from tocsin.model.terms.types import BIGINT, DATE, INT, NULL, STRING, TIMESTAMP, arrow_type
 
 _TIMESTAMP = arrow_type(TIMESTAMP)
+_CYCLE = 146_097  # days in 400 years
+_FAR_DAYS = 10_000_000  # from 1970: 27,000 years; Arrow's calendar has 32,767
 _UNITS = {
     **dict.fromkeys(("YEAR", "YYYY", "YY"), "year"),
     "QUARTER": "quarter",
@@ -81,9 +83,27 @@ def _part(kernel: Any) -> Any:
     def compute(call: Any, times: pa.Array) -> pa.Array:
         if call.term.arguments[0].type == TIMESTAMP:
             times = call.local(times)
-        return kernel(times).cast(pa.int32())
+        near, cycles = _near_years(times)
+        part = kernel(near).cast(pa.int32())
+        if cycles is None or kernel is not pc.year:
+            return part
+        return from_values(values_of(part) + 400 * cycles, pa.int32(), validity(part))
 
     return compute
+
+
+def _near_years(times: pa.Array) -> tuple[pa.Array, np.ndarray | None]:
+    """Return times in years that Arrow's calendar has, and the cycles of 400 years in between.
+
+    The calendar repeats after a cycle, with its weeks. There are no cycles for usual times.
+    """
+    values = values_of(times)
+    day = zones.DAY if values.dtype == np.int64 else 1
+    if not len(values) or (values.min() >= -_FAR_DAYS * day and values.max() <= _FAR_DAYS * day):
+        return times, None
+    cycles = values // (_CYCLE * day)
+    near = values - cycles * (_CYCLE * day)
+    return from_values(near, times.type, validity(times)), cycles.astype(np.int32)
 
 
 def _day_of_week(times: pa.Array) -> pa.Array:
@@ -110,7 +130,8 @@ def _truncate(call: Any, unit: pa.Scalar | pa.Array, times: Value) -> pa.Array:
     utc = values_of(times)
     if name in ("microsecond", "millisecond", "second"):
         step = _MICROSECONDS[name]
-        return from_values(utc // step * step, _TIMESTAMP, validity(times))
+        result = utc // step * step
+        return _null_wrapped(from_values(result, _TIMESTAMP, validity(times)), result, utc)
     zone = call.zone
     local = utc + zones.offsets_at(utc, zone)
     if name in _MICROSECONDS:
@@ -122,14 +143,18 @@ def _truncate(call: Any, unit: pa.Scalar | pa.Array, times: Value) -> pa.Array:
             has_moved = zones.offsets_at(result, zone) != local - utc
             if has_moved.any():
                 result[has_moved] = zones.to_instants(floor[has_moved], zone)
-        return from_values(result, _TIMESTAMP, validity(times))
-    days = from_values((local // zones.DAY).astype(np.int32), pa.date32())
-    first = pc.floor_temporal(days, unit=name, week_starts_monday=True)
-    return from_values(
-        zones.to_instants(values_of(first).astype(np.int64) * zones.DAY, zone),
-        _TIMESTAMP,
-        validity(times),
-    )
+        return _null_wrapped(from_values(result, _TIMESTAMP, validity(times)), result, utc)
+    days, cycles = _near_years(from_values((local // zones.DAY).astype(np.int32), pa.date32()))
+    first = values_of(pc.floor_temporal(days, unit=name)).astype(np.int64)
+    if cycles is not None:
+        first += cycles * _CYCLE
+    result = zones.to_instants(first * zones.DAY, zone)
+    return _null_wrapped(from_values(result, _TIMESTAMP, validity(times)), result, utc)
+
+
+def _null_wrapped(array: pa.Array, result: np.ndarray, utc: np.ndarray) -> pa.Array:
+    """Return truncated times, null where they would precede the first timestamp."""
+    return null_where(array, result > utc)
 
 
 def _resolve_datediff(build: TermBuilder, arguments: Sequence[Term], written: Written) -> Resolved:
@@ -168,6 +193,14 @@ def _resolve_unix(name: str) -> Any:
 
 def _unix(step: int, call: Any, times: pa.Array) -> pa.Array:
     return from_values(values_of(times) // step, pa.int64(), validity(times))
+
+
+def _unix_timestamp(call: Any, times: pa.Array) -> pa.Array:
+    # Unlike unix_seconds, Spark cuts off towards zero.
+    micros = values_of(times)
+    seconds = micros // 1_000_000
+    seconds += (micros < 0) & (seconds * 1_000_000 != micros)
+    return from_values(seconds, pa.int64(), validity(times))
 
 
 def _day_function(name: str, note: str, kernel: Any, aliases: tuple[str, ...] = ()) -> Function:
@@ -221,6 +254,16 @@ TIMES: list[Function] = [
         _resolve_date_add,
         _date_add,
     ),
+    Function(
+        "unix_timestamp",
+        "unix_timestamp(time)",
+        "bigint",
+        "seconds since 1970 UTC, towards 1970; unix_seconds goes down",
+        1,
+        1,
+        _resolve_unix("unix_timestamp"),
+        _unix_timestamp,
+    ),
     *(
         Function(
             name,
@@ -231,12 +274,11 @@ TIMES: list[Function] = [
             1,
             _resolve_unix(name),
             functools.partial(_unix, step),
-            aliases=aliases,
         )
-        for name, step, aliases in (
-            ("unix_timestamp", 1_000_000, ("unix_seconds",)),
-            ("unix_millis", 1_000, ()),
-            ("unix_micros", 1, ()),
+        for name, step in (
+            ("unix_seconds", 1_000_000),
+            ("unix_millis", 1_000),
+            ("unix_micros", 1),
         )
     ),
 ]
