@@ -69,9 +69,7 @@ class Events:
         self._schema = schema
         # The row of each attribute. Callers that match single events pass the dict itself.
         self._used = used if isinstance(used, dict) else {a: row for row, a in enumerate(used)}
-        terms = (
-            {a: schema.terms[a] for a in self._used if a in schema.terms} if schema.terms else {}
-        )
+        terms = schema.terms and {a: schema.terms[a] for a in self._used if a in schema.terms}
         self._computed = ComputedColumns(terms, schema) if terms else None
         self._encoder = CategoryEncoder(categories)
         self._dicts: Sequence[Mapping[str, Any]] = ()

@@ -40,7 +40,7 @@ def compile_points(
             return [number_key(float(each)) for each in _split(s[slot])]
 
         return numbers
-    if type_ == "integer":
+    if kind == "integer" and type_ == "integer":
 
         def integers(s: Literals, _: Categories) -> list[int]:
             values = list(map(int, _split(s[slot])))
@@ -57,16 +57,21 @@ def compile_points(
             return [point for cut in cuts for point in range(*cut)]
 
         return times
-    decimal_cuts = compile_cuts(attribute, Constant("decimal", lambda s: s[0], node), schema)
+    cuts = compile_cuts(attribute, Constant("decimal", lambda s: s[0], node), schema)
 
-    def decimals(s: Literals, categories: Categories) -> list[int]:
-        values = list(map(decimal.Decimal, _split(s[slot])))
-        if not fit_one_decimal(values):
+    def exact_numbers(s: Literals, categories: Categories) -> list[int]:
+        values = [decimal.Decimal(x) if "." in x else int(x) for x in _split(s[slot])]
+        constants = [_constant(value, node) for value in values]
+        if not fit_one_decimal(kind, constants, s):
             raise ConditionError("the values together need more than Spark's 38 digits")
-        cuts = [decimal_cuts([value], categories) for value in values]  # type: ignore[list-item]
-        return [point for cut in cuts for point in range(*cut)]
+        found = [cuts([value], categories) for value in values]  # type: ignore[list-item]
+        return [point for cut in found for point in range(*cut)]
 
-    return decimals
+    return exact_numbers
+
+
+def _constant(value: int | decimal.Decimal, node: exp.Expr) -> Constant:
+    return Constant("integer" if isinstance(value, int) else "decimal", lambda _: value, node)
 
 
 def _split(literal: str) -> list[str]:
