@@ -122,7 +122,12 @@ def test_sparse_attributes_in_maps():
     rules.add("sum", "x + y > 5")
     rules.add("z", "z > 1")
     column = pa.array(
-        [[("X", 2.0), ("y", 4.0), ("z", 2.0)], [("x", 9.0)], None, [("x", 1.0), ("x", 3.0), ("y", 3.0)]],
+        [
+            [("X", 2.0), ("y", 4.0), ("z", 2.0)],
+            [("x", 9.0)],
+            None,
+            [("x", 1.0), ("x", 3.0), ("y", 3.0)],
+        ],
         pa.map_(pa.string(), pa.float64()),
     )
     assert matched(rules, pa.table({"values": column})) == [{"sum", "z"}, set(), set(), {"sum"}]

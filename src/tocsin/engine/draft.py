@@ -209,8 +209,9 @@ class Draft:
         """Undo a change that fails; make one that succeeds visible to the next `seal`.
 
         Segments and the like are replaced as a whole, so it is enough to remember them. Pending
-        rules, attributes and categories grow in place, and are truncated. Bits are set in place only as the
-        last step (`append`, `remove`); if a merge follows, which may fail, they are set in a copy.
+        rules, attributes and categories grow in place, and are truncated. Bits are set in place
+        only as the last step (`append`, `remove`); if a merge follows, which may fail, they are set
+        in a copy.
         """
         before = {name: getattr(self, name) for name in _STATE}
         self.attributes.update()
@@ -485,6 +486,4 @@ def drop_unused_terms(
     if set(attributes.terms) <= set(used):
         return attributes, conjunctions
     kept, numbers = attributes.drop_unused(used)
-    return kept, conjunctions._replace(
-        attribute=freeze(numbers[conjunctions.attribute], np.int32)
-    )
+    return kept, conjunctions._replace(attribute=freeze(numbers[conjunctions.attribute], np.int32))

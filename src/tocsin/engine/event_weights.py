@@ -14,24 +14,24 @@ from tocsin.index.finish import EventWeights
 from tocsin.jit import freeze_fields
 from tocsin.model.arrow import translate_errors
 from tocsin.model.attributes import Attributes
-from tocsin.model.events import is_sparse, map_entries
+from tocsin.model.event_tables import is_sparse, map_entries
 from tocsin.model.weights import check_weight
 
 
-def read_event_weights(given: Any, events: int, attributes: Attributes) -> EventWeights:
+def read_event_weights(given: Any, events: int, schema: Attributes) -> EventWeights:
     """Read weights of events: None, a dict for all, or one per event (a list, an Arrow map)."""
-    attributes.update()  # weights may name columns that no rule tests yet
+    schema.update()  # weights may name columns that no rule tests yet
     if given is None:
-        return _unit_weights(len(attributes))
+        return _unit_weights(len(schema))
     if isinstance(given, pa.ChunkedArray):
         given = given.combine_chunks()
     try:
         if isinstance(given, Mapping):
-            weights = _common_weights(given, attributes)
+            weights = _common_weights(given, schema)
         elif isinstance(given, pa.MapArray) and is_sparse(given.type):
-            weights = _weights_of_maps(given, attributes)
+            weights = _weights_of_maps(given, schema)
         elif isinstance(given, list | tuple):
-            weights = _weights_of_dicts(given, attributes)
+            weights = _weights_of_dicts(given, schema)
         else:
             raise EventError(
                 "expected a dict from attribute to weight, or one for each event (a list or an "
@@ -51,39 +51,39 @@ def _unit_weights(attributes: int) -> EventWeights:
     return _event_weights(np.ones(attributes))
 
 
-def _common_weights(weights: Mapping[str, Any], attributes: Attributes) -> EventWeights:
-    common = np.ones(len(attributes))
-    for attribute, weight in _check_weights(weights, attributes):
+def _common_weights(weights: Mapping[str, Any], schema: Attributes) -> EventWeights:
+    common = np.ones(len(schema))
+    for attribute, weight in _check_weights(weights, schema):
         common[attribute] = weight
     return _event_weights(common)
 
 
-def _weights_of_maps(maps: pa.MapArray, attributes: Attributes) -> EventWeights:
-    offsets, attributes, items = map_entries(maps, attributes, None)
+def _weights_of_maps(maps: pa.MapArray, schema: Attributes) -> EventWeights:
+    offsets, attributes, items = map_entries(maps, schema, None)
     with translate_errors(EventError, "maps must be from attribute to number"):
         weights = np.asarray(items.cast(pa.float64()).fill_null(1.0))
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))
     if len(bad):
-        check_weight(attributes.name(int(attributes[bad[0]])), float(weights[bad[0]]))
-    return _event_weights(np.ones(len(attributes)), offsets, attributes, weights)
+        check_weight(schema.name(int(attributes[bad[0]])), float(weights[bad[0]]))
+    return _event_weights(np.ones(len(schema)), offsets, attributes, weights)
 
 
-def _weights_of_dicts(dicts: Sequence[Any], attributes: Attributes) -> EventWeights:
+def _weights_of_dicts(dicts: Sequence[Any], schema: Attributes) -> EventWeights:
     offsets, attributes, weights = [0], [], []
     for each in dicts:
-        for attribute, weight in _check_weights(each or {}, attributes):
+        for attribute, weight in _check_weights(each or {}, schema):
             attributes.append(attribute)
             weights.append(weight)
         offsets.append(len(weights))
-    return _event_weights(np.ones(len(attributes)), offsets, attributes, weights)
+    return _event_weights(np.ones(len(schema)), offsets, attributes, weights)
 
 
-def _check_weights(weights: Mapping[str, Any], attributes: Attributes) -> Iterator[tuple[int, float]]:
+def _check_weights(weights: Mapping[str, Any], schema: Attributes) -> Iterator[tuple[int, float]]:
     if not isinstance(weights, Mapping):
         raise EventError(f"expected a dict for each event, got {type(weights).__name__}")
     for name, weight in weights.items():
         if weight is not None:
-            yield attributes.index(str(name)), check_weight(name, weight)
+            yield schema.index(str(name)), check_weight(name, weight)
 
 
 def _event_weights(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tocsin.engine.segment import LiveSegment
-from tocsin.model.attributes import Attributes
 from tocsin.index.costs import counted
+from tocsin.model.attributes import Attributes
 
 
 @dataclass(frozen=True)

@@ -178,9 +178,7 @@ class StoreFolder:
         segments: dict[str, Segment] = {}
         for entry in file.segments:
             folder = self._segments / entry["name"]
-            segment = read_segment(
-                folder, entry["manifest"], file.attributes.floats(), verify
-            )
+            segment = read_segment(folder, entry["manifest"], file.attributes.floats(), verify)
             segments[entry["role"]] = segment
         texts: list[str] = []
         for entry in file.codes:
@@ -429,7 +427,9 @@ def _check_parts(
         last = int(positions[-1])
         require(version.id_type is not None, "it has rules, but no type of their ids")
         if verify:
-            check_fits(segment, version.attributes, len(categories), version.id_type, version.payload)
+            check_fits(
+                segment, version.attributes, len(categories), version.id_type, version.payload
+            )
     require(last < version.next_position, "a rule has the next position already")
 
 

@@ -23,7 +23,7 @@ from tocsin.engine.segment_files import FORMAT, check_format, damage_error, is_c
 from tocsin.errors import StoreError, TocsinError
 from tocsin.index.registry import check_index, known_options
 from tocsin.model.arrow import is_text
-from tocsin.model.attributes import Attributes
+from tocsin.model.attributes import Attributes, kind_of_term
 from tocsin.model.schema import Schema
 from tocsin.model.terms import EVALUATOR_VERSION, Term, from_json, to_json
 from tocsin.model.terms.types import type_from_json, type_to_json
@@ -63,13 +63,15 @@ class VersionFile:
             "created": self.created.isoformat(),
             "rules": self.rules,
             "attributes": [
-                {"term": to_json(entry), "kind": entry.type.kind}
+                {"term": to_json(entry), "kind": kind_of_term(entry)}
                 if isinstance(entry, Term)
                 else list(entry)
                 for entry in self.attributes.entries(self.attribute_count)
             ],
             "evaluator": EVALUATOR_VERSION,
-            "nested": [[name, type_to_json(type_)] for name, type_ in self.attributes.nested.values()],
+            "nested": [
+                [name, type_to_json(type_)] for name, type_ in self.attributes.nested.values()
+            ],
             "refused": self.attributes.refused,
             "timezone": self.attributes.timezone,
             "index": self.index,
@@ -126,7 +128,11 @@ def _read_attributes(content: dict[str, Any]) -> Attributes:
     for entry in content["attributes"]:
         if isinstance(entry, dict):
             term = from_json(entry["term"])
-            require(term.type.kind is not None and term.type.kind == entry["kind"], "a term's kind")
+            kind = kind_of_term(term)
+            require(
+                kind is not None and kind == entry["kind"],
+                f"the term {term.sql} is a {kind}, and not a {entry['kind']}",
+            )
             entries.append(term)
         else:
             name, kind = entry

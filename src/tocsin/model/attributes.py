@@ -17,11 +17,29 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from tocsin.errors import ConditionError
+from tocsin.model.decimals import MAX_DIGITS, decimal_kind
 from tocsin.model.schema import Kind, Schema
 from tocsin.model.terms.tree import Term, quote_name
 
 # Chosen: every event computes every term that some rule tests, for about 10 nanoseconds or more.
 MAX_TERMS = 1024
+
+
+def kind_of_term(term: Term) -> Kind | None:
+    """Return the kind of a term, or None if its values cannot be keys.
+
+    A decimal of more than 18 digits, such as `n * 3.6`, has the keys of one of 18 digits. Values
+    beyond these saturate; see `decimal_columns.saturated_integers`.
+    """
+    if is_wide(term):
+        return decimal_kind(MAX_DIGITS, term.type.scale)
+    return term.type.kind
+
+
+def is_wide(term: Term) -> bool:
+    """Return whether a term is a decimal of more than 18 digits, some of them before the point."""
+    type_ = term.type
+    return type_.name == "decimal" and type_.digits > MAX_DIGITS > type_.scale
 
 
 class Attributes(Schema):
@@ -127,7 +145,7 @@ class Attributes(Schema):
     def _append(self, entry: tuple[str, Kind] | Term) -> int:
         number = len(self._names)
         if isinstance(entry, Term):
-            kind = entry.type.kind
+            kind = kind_of_term(entry)
             assert kind is not None
             self._terms[number] = entry
             self._numbers[entry] = number

@@ -17,8 +17,11 @@ import pyarrow as pa
 from tocsin.errors import EventError
 from tocsin.model import encoding
 from tocsin.model.arrow import combine_chunks, translate_errors
+from tocsin.model.attributes import is_wide
 from tocsin.model.columns import check_column_type, is_range
-from tocsin.model.schema import Schema
+from tocsin.model.decimal_columns import saturated_integers
+from tocsin.model.decimals import digits_of
+from tocsin.model.schema import Kind, Schema
 from tocsin.model.terms import Term, Type, arrow_type, as_source, evaluate
 
 Column = Callable[[int, int], pa.Array]  # the rows from `start` up to `stop`
@@ -30,6 +33,7 @@ class ComputedColumns:
     def __init__(self, terms: Mapping[int, Term], schema: Schema):
         self.attributes = list(terms)
         self._terms = list(terms.values())
+        self.wide = {attribute for attribute, term in terms.items() if is_wide(term)}
         self._schema = schema
         by_name = dict(schema.sources().values()) if terms else {}
         names = dict.fromkeys(name for term in self._terms for name in term.columns)
@@ -136,7 +140,10 @@ class ComputedColumns:
         return list(zip(self.attributes, arrays, strict=True))
 
 
-def last_entries(offsets: np.ndarray, items: pa.Array) -> pa.Array:
-    """Return one item per event, the last of its own, or null; see `events.map_entries`."""
-    has_entry = offsets[1:] > offsets[:-1]
-    return items.take(pa.array(offsets[1:] - 1, mask=~has_entry))
+def write_saturated_keys(array: pa.Array, kind: Kind, out: np.ndarray) -> None:
+    """Write the keys of decimals of more digits than the kind has."""
+    digits = digits_of(kind)
+    assert digits is not None
+    out[:] = saturated_integers(array, digits)
+    if array.null_count:
+        out[np.asarray(array.is_null())] = encoding.NULL

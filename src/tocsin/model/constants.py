@@ -24,8 +24,9 @@ from sqlglot import exp
 
 from tocsin.errors import ConditionError, shorten
 from tocsin.model import encoding
+from tocsin.model.attributes import is_wide
 from tocsin.model.categories import Categories
-from tocsin.model.decimals import digits_of, double_cuts, exact_cuts, is_decimal
+from tocsin.model.decimals import Digits, digits_of, double_cuts, exact_cuts, is_decimal
 from tocsin.model.nodes import error_at, position, to_sql
 from tocsin.model.scanning import Slot
 from tocsin.model.schema import ARTICLE, Kind, Schema
@@ -298,6 +299,9 @@ def compile_cuts(
     """
     kind, type_, read, node = schema.kind(attribute), *constant[:3]
     digits = digits_of(kind)
+    term = schema.terms.get(attribute)
+    if digits is not None and term is not None and is_wide(term):
+        return _saturated_cuts(term, digits, constant)
     if digits is not None and type_ == "double":
         return lambda s, _: double_cuts(read(s), digits)
     if digits is not None and type_ in ("integer", "decimal"):
@@ -379,6 +383,32 @@ def compile_cuts(
 
         return time_of_text
     raise mismatch_error(attribute, constant, schema)
+
+
+def _saturated_cuts(
+    term: Term, digits: Digits, constant: Constant
+) -> Callable[[Literals, Categories], Cuts]:
+    """Return the cuts for a term whose values saturate; the constant must be within their range."""
+    if constant.type not in ("integer", "decimal", "double"):
+        raise error_at(
+            f"{term.sql} is a {term.type}, but it is compared with {_describe(constant)}",
+            constant.node,
+        )
+
+    def cuts(s: Literals, _: Categories) -> Cuts:
+        value = constant.read(s)
+        if not abs(value) < digits.limit // digits.unit:
+            raise error_at(
+                f"{value} is too large for a comparison with {term.sql}, a {term.type}: only 18 "
+                f"digits are compared, {digits.scale} of them after the point; cast the term to "
+                "double",
+                constant.node,
+            )
+        if constant.type == "double":
+            return double_cuts(value, digits)
+        return exact_cuts(value, digits)
+
+    return cuts
 
 
 def mismatch_error(attribute: int, constant: Constant, schema: Schema) -> ConditionError:

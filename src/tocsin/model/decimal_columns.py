@@ -41,6 +41,18 @@ def unscaled_integers(array: pa.Array, digits: Digits, name: str) -> np.ndarray:
     return scaled.astype(np.int64)
 
 
+def saturated_integers(array: pa.Array, digits: Digits) -> np.ndarray:
+    """Return the keys of decimals of any number of digits; those beyond the kind are its limit.
+
+    The array has the scale of the kind. A key of `limit` or `-limit` is above or below all values
+    of the kind, so that comparisons with these are exact.
+    """
+    try:
+        return _low_words(array.cast(pa.decimal128(*digits)))
+    except pa.ArrowInvalid:
+        return round_bounds(array, digits, is_high=True)
+
+
 def _low_words(array: pa.Array) -> np.ndarray:
     """Return the unscaled integers of decimals of up to 18 digits."""
     data, first, n = array.buffers()[1], array.offset, len(array)

@@ -26,11 +26,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as t
 
 from tocsin.errors import EventError, suggest
 from tocsin.model import encoding
-from tocsin.model.arrow import combine_chunks, decode, is_text, to_python, translate_errors
+from tocsin.model.arrow import decode, to_python
 from tocsin.model.categories import Categories
 from tocsin.model.columns import (
     CategoryEncoder,
@@ -40,8 +39,16 @@ from tocsin.model.columns import (
     write_keys,
     write_range_keys,
 )
-from tocsin.model.computed import ComputedColumns, last_entries
+from tocsin.model.computed import ComputedColumns, write_saturated_keys
 from tocsin.model.decimals import decimal_key, digits_of
+from tocsin.model.event_tables import (
+    is_pandas,
+    is_sparse,
+    last_entries,
+    map_entries,
+    slice_column,
+    to_table,
+)
 from tocsin.model.keys import (
     Keys,
     add_columns,
@@ -113,9 +120,8 @@ class Events:
         self._maps = [
             (f.name, table.column(i)) for i, f in enumerate(table.schema) if is_sparse(f.type)
         ]
-        computed = self._computed
         for attribute in self._used:
-            if computed and attribute in computed.attributes:
+            if attribute in self._schema.terms:
                 continue
             column = self._find_column(table, by_name, self._schema.name(attribute), names)
             if column is not None:
@@ -125,12 +131,13 @@ class Events:
                 self._columns.append((attribute, column))
             else:
                 self._has_sparse = True
-        for name in computed.sources if computed else ():
-            column = self._find_column(table, by_name, name, names)
-            if column is not None:
-                computed.bind_column(name, column)
-            else:
-                computed.bind(name, functools.partial(self._column_of_maps, name))
+        if self._computed:
+            for name in self._computed.sources:
+                column = self._find_column(table, by_name, name, names)
+                if column is not None:
+                    self._computed.bind_column(name, column)
+                else:
+                    self._computed.bind(name, functools.partial(self._column_of_maps, name))
         # The same for all blocks, so that the keys of an event do not depend on its block.
         self._filled = [(a, c) for a, c in self._columns if c.null_count < len(c)]
         if len(self._filled) > _MIN_SPARSE and not self._has_sparse:
@@ -208,6 +215,9 @@ class Events:
         index of the array, for messages.
         """
         kind, name = self._schema.kind(attribute), self._schema.name(attribute)
+        if self._computed and attribute in self._computed.wide:
+            write_saturated_keys(array, kind, out)
+            return None
         if not is_range(array.type):
             write_keys(array, kind, self._schema, self._encoder, out, name)
             return None
@@ -242,7 +252,7 @@ class Events:
         return value
 
     def _raw_value(self, attribute: int, row: int) -> Any:
-        if self._computed and attribute in self._computed.attributes:
+        if self._computed and attribute in self._schema.terms:
             arrays = (
                 self._computed.compute_dicts(self._dicts, row, row + 1, self._key)
                 if self._dicts
@@ -279,7 +289,7 @@ class Events:
         """Return the keys of values that are in the dicts, without computed ones."""
         used = self._used
         if self._computed is not None:
-            given = [a for a in used if a not in self._computed.attributes]
+            given = [a for a in used if a not in self._schema.terms]
             used = {attribute: row for row, attribute in enumerate(given)}
         if len(used) <= _MAX_DENSE:
             rows = [[encoding.NULL] * (stop - start) for _ in used]
@@ -414,7 +424,9 @@ class Events:
         """Return the values that maps have for a name; those of later maps count."""
         values = pa.nulls(stop - start)
         attribute = self._schema.find(name)
-        for _, column in self._maps if attribute is not None else ():
+        if attribute is None:
+            return values
+        for _, column in self._maps:
             entries = slice_column(column, start, stop)
             offsets, _, items = map_entries(entries, self._schema, frozenset([attribute]))
             if len(items):
@@ -444,32 +456,6 @@ class Events:
         return sparse_keys(offsets, attributes, keys, highs if is_range(items.type) else None)
 
 
-def map_entries(
-    array: pa.MapArray, schema: Schema, used: frozenset[int] | None
-) -> tuple[np.ndarray, np.ndarray, pa.Array]:
-    """Return the entries of a map column as compressed rows: offsets, attributes and items.
-
-    Returns only entries whose names are attributes in `used`. If `used` is None, all names must
-    be attributes.
-    """
-    offsets = np.asarray(array.offsets).astype(np.int64)[: len(array) + 1]
-    first, entries = int(offsets[0]), int(offsets[-1] - offsets[0])
-    offsets -= first
-    names = decode(array.keys.slice(first, entries)).dictionary_encode()
-    attribute_of = np.full(len(names.dictionary), -1, np.int32)
-    for i, name in enumerate(names.dictionary.to_pylist()):
-        attribute = schema.index(name) if used is None else schema.find(name)
-        if attribute is not None and (used is None or attribute in used):
-            attribute_of[i] = attribute
-    attributes = attribute_of[np.asarray(names.indices)]
-    keep = attributes >= 0
-    if array.null_count:
-        keep &= np.repeat(np.asarray(array.is_valid()), np.diff(offsets))
-    kept_before = np.concatenate([[0], np.cumsum(keep)])
-    items = array.items.slice(first, entries).filter(pa.array(keep))
-    return kept_before[offsets], attributes[keep], items
-
-
 def merge_sparse(parts: Sequence[Keys]) -> Keys:
     """Return compressed rows with the rows of all parts, event by event."""
     if len(parts) == 1:
@@ -484,46 +470,6 @@ def merge_sparse(parts: Sequence[Keys]) -> Keys:
         attribute[at], key[at], high[at] = part.attribute, part.key, part.highs[1]
         cursor += lengths
     return sparse_keys(offsets, attribute, key, high)
-
-
-def to_table(source: Any, names: Sequence[str] | None, what: str) -> pa.Table:
-    """Return any Arrow-compatible table as a pyarrow table.
-
-    From a pandas frame only the columns in `names` are converted, or all if it is None, because
-    Arrow cannot hold columns of mixed types.
-    """
-    if isinstance(source, pa.Table):
-        return source
-    if isinstance(source, pa.RecordBatch):
-        return pa.Table.from_batches([source])
-    if is_pandas(source):
-        if names is not None:
-            lower_names = {n.lower() for n in names}
-            source = source.loc[:, [str(c).lower() in lower_names for c in source.columns]]
-        with translate_errors(EventError, f"the {what} have columns that Arrow cannot hold"):
-            return pa.Table.from_pandas(source, preserve_index=False)
-    if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
-        with translate_errors(EventError, f"the {what} are not a table"):
-            return pa.table(source)
-    raise EventError(
-        f"the {what} must be a dict, a list of dicts, or an Arrow-compatible table (pyarrow, "
-        f"pandas, polars, duckdb); got {type(source).__name__}"
-    )
-
-
-def is_pandas(source: Any) -> bool:
-    """Return whether an object is a pandas frame, without importing pandas."""
-    return type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns")
-
-
-def is_sparse(type_: pa.DataType) -> bool:
-    """Return whether a column has sparse attributes: maps from text to a value."""
-    return t.is_map(type_) and is_text(type_.key_type)
-
-
-def slice_column(column: pa.ChunkedArray, start: int, stop: int) -> pa.Array:
-    """Return rows of a column as one array, with a copy only if they span several chunks."""
-    return combine_chunks(column.slice(start, stop - start))
 
 
 def _compress(keys: Keys) -> Keys:

@@ -133,11 +133,11 @@ class Compiler:
                 union_of |= dict.fromkeys(numbers, union)
         united: list[Tree] = []
         for tree in trees:
-            union = union_of.get(tree) if isinstance(tree, int) else None
-            if union is None:
+            common = union_of.get(tree) if isinstance(tree, int) else None
+            if common is None:
                 united.append(tree)
-            elif tree == self.unions[union][0]:
-                united.append(union)
+            elif tree == self.unions[common][0]:
+                united.append(common)
         return united
 
     def _leaf(self, node: exp.Expr, negated: bool) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from tocsin.errors import ConditionError
-from tocsin.model.attributes import Attributes
+from tocsin.model.attributes import Attributes, kind_of_term
 from tocsin.model.nodes import error_at, to_sql
 from tocsin.model.terms import Term, read_term
 
@@ -50,7 +50,7 @@ class Operands:
             attribute = self.schema.find(str(term.value))
             if attribute is not None:
                 return attribute
-        if term.type.kind is None:
+        if kind_of_term(term) is None:
             raise error_at(
                 f"{to_sql(node)} is of type {term.type}, which cannot be compared with a value; "
                 "cast it, or take a part of it",

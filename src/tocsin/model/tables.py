@@ -25,7 +25,7 @@ from tocsin.model.categories import Categories
 from tocsin.model.columns import check_column_type
 from tocsin.model.condition import ConditionReader
 from tocsin.model.conjunctions import ConjunctionBuilder, Conjunctions
-from tocsin.model.events import is_sparse, map_entries, to_table
+from tocsin.model.event_tables import is_sparse, map_entries, to_table
 from tocsin.model.predicates import INTERVAL
 from tocsin.model.schema import Schema
 from tocsin.model.weights import check_weight_pairs
