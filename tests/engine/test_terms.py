@@ -138,7 +138,8 @@ def test_sparse_attributes_in_maps():
 def test_threads_give_the_same():
     rules, table = make_rules(), pa.concat_tables([to_table(EVENTS)] * 2_000)
     one, two = rules.match(table, threads=1), rules.match(table, threads=2)
-    assert np.array_equal(one.offsets, two.offsets) and one.ids() == two.ids()
+    assert np.array_equal(one.offsets, two.offsets)
+    assert one.ids() == two.ids()
     assert np.array_equal(rules.count(table, threads=2), np.diff(one.offsets))
 
 
@@ -204,6 +205,19 @@ def test_a_literal_within_a_term_is_not_shared():
     assert rules.match({"x": 3.0, "n": 4}).ids().to_pylist() == [4]
 
 
+def test_decimals_of_many_digits():
+    rules = tocsin.Rules({"n": "integer"})
+    for i, where in enumerate(
+        ["n * 3.6 > 100", "n * 3.6 = 108.0", "n * 3.6 <> 108", "n * 3.6 < -5e0"]
+    ):
+        rules.add(i, where)
+    events = [{"n": n} for n in (27, 28, 30, -2, 2**63 - 1, -(2**63), None)]
+    expected = [{2}, {0, 2}, {0, 1}, {2, 3}, {0, 2}, {2, 3}, set()]
+    assert matched(rules, events) == expected
+    with pytest.raises(ConditionError, match="too large for a comparison"):
+        rules.add("large", "n * 3.6 > 100000000000000000")
+
+
 # ------------------------------------------------------------ changes
 
 
@@ -238,7 +252,8 @@ def test_a_merge_drops_unused_terms():
     for id_ in list(rules):
         rules.remove(id_)
     rules.merge()
-    assert terms_of(rules) == set() and matched(rules, EVENTS) == [set()] * 4
+    assert terms_of(rules) == set()
+    assert matched(rules, EVENTS) == [set()] * 4
 
 
 def test_a_failed_merge_changes_nothing(monkeypatch):
@@ -302,7 +317,8 @@ def test_another_thread_adds_terms():
     while not stop.is_set():
         assert matched(rules, table) == EXPECTED
     thread.join()
-    assert not errors and len(rules) == len(CONDITIONS) + 147
+    assert not errors
+    assert len(rules) == len(CONDITIONS) + 147
 
 
 # ------------------------------------------------------------ store, explain, weights
@@ -327,7 +343,8 @@ def test_explain_shows_the_value_of_a_term():
     for event in ({"ts": NOON, "n": 3, "x": 1.5}, pa.table({"ts": [NOON], "n": [3], "x": [1.5]})):
         explanation = rules.explain(event, "a")
         by_name = {test.attribute: test for test in explanation.predicates}
-        assert by_name["hour(ts)"].value == 12 and by_name["hour(ts)"].off == 2
+        assert by_name["hour(ts)"].value == 12
+        assert by_name["hour(ts)"].off == 2
         assert by_name["(CAST(n AS DOUBLE) > x)"].holds is True
         assert "hour(ts) BETWEEN 8 AND 10" in str(explanation)
 
@@ -337,7 +354,8 @@ def test_weights_of_terms():
     rules.add("a", "hour(ts) = 12 AND n > 1", weights={"hour(ts)": 5})
     rules.add("b", "n > 1")
     best = rules.top({"ts": NOON, "n": 2}, 2)
-    assert best.ids().to_pylist() == ["a", "b"] and best.scores.tolist() == [6, 1]
+    assert best.ids().to_pylist() == ["a", "b"]
+    assert best.scores.tolist() == [6, 1]
     weighted = rules.top({"ts": NOON, "n": 2}, 2, weights={"hour(ts)": 2})
     assert weighted.scores.tolist() == [11, 1]
     assert rules["a"].weights == {"hour(ts)": 5}
