@@ -118,11 +118,11 @@ class Compiler:
                 union_of |= dict.fromkeys(numbers, union)
         united: list[Tree] = []
         for tree in trees:
-            union = union_of.get(tree) if isinstance(tree, int) else None
-            if union is None:
+            whole = union_of.get(tree) if isinstance(tree, int) else None
+            if whole is None:
                 united.append(tree)
-            elif tree == self.unions[union][0]:
-                united.append(union)
+            elif tree == self.unions[whole][0]:
+                united.append(whole)
         return united
 
     def _leaf(self, node: exp.Expr, negated: bool) -> int:
