@@ -145,6 +145,8 @@ class Rules:
           unbounded, and an attribute with neither end is not tested
         * long: `id`, `attribute`, `low`, `high`, optionally `weight`; one row per predicate,
           all rows of an id form one rule
+
+        All rules that no event can satisfy, or that have such a part, are one `ConditionWarning`.
         """
         draft = self._draft
         with self._changing(), draft.all_or_nothing():

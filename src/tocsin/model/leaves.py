@@ -33,7 +33,14 @@ from tocsin.model.encoding import NULL, number_key
 from tocsin.model.literal_lists import compile_points
 from tocsin.model.nodes import error_at, to_sql
 from tocsin.model.normal_form import Branch, Source, Tree
-from tocsin.model.operands import Operands, has_columns, quantifier_error, unsupported_error, unwrap
+from tocsin.model.operands import (
+    Operands,
+    has_columns,
+    quantifier_error,
+    refuse_subqueries,
+    unsupported_error,
+    unwrap,
+)
 from tocsin.model.predicates import (
     ALWAYS,
     INTERVAL,
@@ -104,7 +111,8 @@ class Compiler:
                     "Spark does not have BETWEEN SYMMETRIC; write the lower bound first", node
                 )
             ends = node.args["low"], node.args["high"]
-            if not has_columns(node.this) or any(map(has_columns, ends)):
+            if any(map(has_columns, ends)):
+                self.operands.check_columns(*map(unwrap, ends))
                 number = self._flag(node, negated)
                 self.sources[number] = Source(node, negated)
                 return number
@@ -141,7 +149,8 @@ class Compiler:
         return united
 
     def _leaf(self, node: exp.Expr, negated: bool) -> int:
-        if node.find(exp.Query, exp.Subquery, exp.Exists) or isinstance(node, exp.Literal):
+        refuse_subqueries(node)
+        if isinstance(node, exp.Literal):
             raise unsupported_error(node)
         if isinstance(node, exp.Column) and not node.args.get("table"):
             attribute = self.operands.attribute(node)
@@ -270,8 +279,6 @@ class Compiler:
     def _comparison(
         self, attribute: int, operator: str, value: exp.Expr, negated: bool, node: Any
     ) -> int:
-        if value.find(exp.Query):
-            raise unsupported_error(unwrap(value))
         if negated:
             operator = _NEGATED[operator]
         constant = self._constant(value)
@@ -371,11 +378,8 @@ class Compiler:
         if not values:
             word = "IN" if isinstance(node, exp.In) else "ARRAY"
             raise error_at(f"syntax error: {word} needs at least one value", node)
-        for value in values:
-            self.operands.check_columns(unwrap(value))
-            if value.find(exp.Query):
-                raise unsupported_error(unwrap(value))
-        if not has_columns(node.this) or any(map(has_columns, values)):
+        self.operands.check_columns(*map(unwrap, values))
+        if any(map(has_columns, values)) and isinstance(node, exp.In):
             return self._flag(node, negated)
         attribute = self.operands.operand(node.this)
         constants = [self._constant(value) for value in values]
@@ -416,8 +420,6 @@ class Compiler:
 
     def _is(self, node: exp.Is, negated: bool) -> int:
         value = node.expression
-        if not has_columns(node.this):
-            return self._flag(node, negated)
         attribute = self.operands.operand(node.this)
         if isinstance(value, exp.Null):
             return self._add(attribute, lambda s, c: NOT_NULL if negated else IS_NULL)

@@ -26,14 +26,15 @@ class Operands:
     def operand(self, node: exp.Expr) -> int:
         """Return the attribute that a node tests: a column, or a term, which is added."""
         node = unwrap(node)
+        if not has_columns(node):
+            raise unsupported_error(node)
         if isinstance(node, exp.Column) and not node.args.get("table"):
             return self.attribute(node)
         return self.add_term(self.read_term(node), node)
 
     def read_term(self, node: exp.Expr) -> Term:
         """Return the term of a node."""
-        if node.find(exp.Query, exp.Subquery, exp.Exists):
-            raise unsupported_error(node)
+        refuse_subqueries(node)
         for column in node.find_all(exp.Column):
             root = column.parts[0].name
             if len(column.parts) > 1 and root.lower() not in self.schema.nested:
@@ -87,6 +88,13 @@ def unwrap(node: exp.Expr) -> exp.Expr:
     while isinstance(node, exp.Paren):
         node = node.this
     return node
+
+
+def refuse_subqueries(node: exp.Expr) -> None:
+    """Raise if a node is or contains a subquery."""
+    query = node.find(exp.Query, exp.Subquery, exp.Exists)
+    if query is not None:
+        raise unsupported_error(query)
 
 
 def unsupported_error(node: exp.Expr) -> ConditionError:
