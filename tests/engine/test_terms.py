@@ -215,7 +215,7 @@ def test_decimals_of_many_digits():
     expected = [{2}, {0, 2}, {0, 1}, {2, 3}, {0, 2}, {2, 3}, set()]
     assert matched(rules, events) == expected
     with pytest.raises(ConditionError, match="too large for a comparison"):
-        rules.add("large", "n * 3.6 > 100000000000000000")
+        rules.add(9, "n * 3.6 > 100000000000000000")
 
 
 # ------------------------------------------------------------ changes

@@ -249,14 +249,11 @@ class Compiler:
         bound = set(self.constants.bound)
         try:
             return self.constants.compile(node)
-        except UnsupportedConstantError as error:
+        except UnsupportedConstantError:
             self.constants.bound = bound  # the literals of a term are fixed
-            if node.find(exp.Placeholder, exp.Parameter, exp.Query):
+            if node.find(exp.Placeholder, exp.Parameter, exp.HexString):
                 raise
-            try:
-                term = self.operands.read_term(node)
-            except ConditionError:
-                raise error from None
+        term = self.operands.read_term(node)
         return constant_of_term(term, node, self.schema.zone)
 
     def _binary(self, node: exp.Expr, negated: bool) -> int:
@@ -379,7 +376,9 @@ class Compiler:
             word = "IN" if isinstance(node, exp.In) else "ARRAY"
             raise error_at(f"syntax error: {word} needs at least one value", node)
         self.operands.check_columns(*map(unwrap, values))
-        if any(map(has_columns, values)) and isinstance(node, exp.In):
+        if any(map(has_columns, values)):
+            if not isinstance(node, exp.In):
+                raise quantifier_error(node)
             return self._flag(node, negated)
         attribute = self.operands.operand(node.this)
         constants = [self._constant(value) for value in values]
