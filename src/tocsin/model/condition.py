@@ -8,7 +8,8 @@ Parsing, resolving names, checking types and distributing depend only on the *sh
 They are done once per shape. Another text of the same shape is only scanned for its literals, which
 are then bound. 100,000 rules of 20 shapes parse 20 times. Texts have the same shape if they have
 the same skeleton (`scanning.py`) and equal *fixed* literals: those that the shape does not bind,
-such as the 10 in CAST('1.5' AS DECIMAL(10, 2)).
+such as the 10 in CAST('1.5' AS DECIMAL(10, 2)) and the 3.6 in x * 3.6 > 5. Of the pattern in
+LIKE 'ABC%' only the length is fixed, so that prefixes share shapes, too.
 
 These raise an error: functions that are not in the list of `terms`, the order of categories (their
 codes are not ordered), comparisons of text with numbers (Spark casts, with surprising results), and
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 import sqlglot
@@ -30,7 +31,7 @@ from sqlglot.errors import ParseError, TokenError
 from tocsin.errors import ConditionError, is_unicode, shorten
 from tocsin.model.attributes import Attributes
 from tocsin.model.categories import Categories
-from tocsin.model.constants import Constants, Literals
+from tocsin.model.constants import Constants, Literals, Signature
 from tocsin.model.leaves import Compiler, Leaf
 from tocsin.model.nodes import error_at, to_sql
 from tocsin.model.normal_form import (
@@ -114,21 +115,31 @@ class _Shapes:
 
     def __init__(self) -> None:
         self._fixed: list[int] = []
-        self._by_values: dict[tuple[str, ...], _Shape] = {}
+        self._signatures: dict[int, Signature] = {}
+        self._by_values: dict[tuple[Hashable, ...], _Shape] = {}
 
     def find(self, literals: Literals) -> _Shape | None:
         """Return the shape of the text with these literals, or None if it is not known."""
         return self._by_values.get(self._values(literals))
 
-    def add(self, literals: Literals, fixed: set[int], shape: _Shape) -> None:
-        """Add the shape of the text with these literals; `fixed` are numbers of literals."""
-        if not fixed.issubset(self._fixed):
+    def add(self, literals: Literals, constants: Constants, shape: _Shape) -> None:
+        """Add the shape of the text with these literals, which `constants` were compiled from."""
+        fixed = set(range(len(literals))) - constants.bound
+        if (
+            not fixed.issubset(self._fixed)
+            or not constants.signatures.keys() <= self._signatures.keys()
+        ):
             self._fixed = sorted(fixed.union(self._fixed))
+            self._signatures |= constants.signatures
             self._by_values.clear()
         self._by_values[self._values(literals)] = shape
 
-    def _values(self, literals: Literals) -> tuple[str, ...]:
-        return tuple([literals[n] for n in self._fixed]) if self._fixed else ()
+    def _values(self, literals: Literals) -> tuple[Hashable, ...]:
+        if not self._fixed:
+            return ()
+        if not self._signatures:
+            return tuple([literals[n] for n in self._fixed])
+        return tuple([self._signatures.get(n, str)(literals[n]) for n in self._fixed])
 
 
 class ConditionReader:
@@ -211,7 +222,7 @@ class ConditionReader:
             self._shapes.clear()
             self._cached = len(shape.conjunctions)
         shapes = self._shapes.setdefault(skeleton, _Shapes())
-        shapes.add(literals, set(range(len(literals))) - compiler.constants.bound, shape)
+        shapes.add(literals, compiler.constants, shape)
         return shape
 
     def _read_unshared(

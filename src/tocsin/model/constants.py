@@ -17,7 +17,7 @@ import decimal
 import math
 import re
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -35,6 +35,7 @@ from tocsin.model.terms.tree import Term
 Literals = Sequence[str]
 Value = Any  # int, Decimal, float, str, bool, None; a time is an int of microseconds
 Cuts = tuple[int, int]  # least, above
+Signature = Callable[[str], Hashable]  # what a shape depends on, of a literal
 
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _EXACT = decimal.Context(prec=120)  # digits: a product of two decimals of 38 digits is exact
@@ -85,6 +86,7 @@ class Constants:
         self._text = text
         self._slots = slots  # by offset in the text
         self.bound: set[int] = set()
+        self.signatures: dict[int, Signature] = {}  # of literals that are fixed in part only
 
     def compile(self, node: exp.Expr) -> Constant:
         """Return the constant for an expression without columns."""
@@ -147,6 +149,14 @@ class Constants:
             return None
         self.bound |= numbers
         return numbers.pop()
+
+    def sign(self, node: exp.Expr, signature: Signature) -> int | None:
+        """Fix only what a signature returns of a literal; return its number, None if unshared."""
+        slot = self._find_slot(node)
+        if slot is None or slot.size:
+            return None
+        self.signatures[slot.number] = signature
+        return slot.number
 
     def in_double_quotes(self, node: exp.Expr) -> bool:
         """Return whether a constant is in double quotes, which other databases use for names."""

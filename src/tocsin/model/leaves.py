@@ -10,6 +10,7 @@ a term are part of the shape of a text.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, NamedTuple
 
 from sqlglot import exp
@@ -52,7 +53,7 @@ from tocsin.model.predicates import (
     one_of,
 )
 from tocsin.model.schema import ARTICLE
-from tocsin.model.terms import read_pattern
+from tocsin.model.terms import Term, read_pattern
 
 _OPERATORS: dict[Any, str] = {
     exp.LT: "<",
@@ -220,13 +221,21 @@ class Compiler:
         operand = self.operands.read_term(like.this)
         if operand.is_constant:
             return self._flag(node, negated)
+        escape_text = None if escape is None else str(escape.this)
+        ignores_case = isinstance(like, exp.ILike)
+
+        def read(text: str) -> tuple[str, Term, str | None]:
+            return read_pattern(operand, text, escape_text, ignores_case)
+
+        def signature(text: str) -> Hashable:
+            try:
+                form, term, _ = read(text)
+            except ConditionError:
+                return text
+            return text if form == "flag" else (form, term)
+
         try:
-            form, term, text = read_pattern(
-                operand,
-                str(pattern.this),
-                None if escape is None else str(escape.this),
-                isinstance(like, exp.ILike),
-            )
+            form, term, text = read(str(pattern.this))
         except ConditionError as error:
             raise error_at(str(error), pattern) from None
         attribute = self.operands.add_term(term, node)
@@ -235,12 +244,14 @@ class Compiler:
             return self._add_flag(attribute, negated)
         if form == "not_null":
             return self._add(attribute, lambda s, c: None if negated else NOT_NULL)
+        slot = self.constants.sign(pattern, signature)
 
         def bind(s: Literals, categories: Categories) -> Predicate | None:
-            code = categories.add(str(text))
+            compared = text if slot is None else read(s[slot])[2]
+            code = categories.add(str(compared))
             return none_of([NULL, code]) if negated else interval(code, code)
 
-        return self._add(attribute, bind)
+        return self._add(attribute, bind, has_points=not negated)
 
     # ------------------------------------------------------------ comparisons
 
