@@ -41,6 +41,8 @@ EXACT = [
     "price IS NOT DISTINCT FROM 9.99",
     "price IS DISTINCT FROM 9.999",
     "price >= CAST('9.99' AS DECIMAL(10, 4))",
+    "price <> -CAST(9.99 AS DECIMAL(30, 20))",
+    "price IN (CAST(10 AS BIGINT), 2 * 4.995, 9.98)",
 ]
 DOUBLES = [
     "price < 9.99e0",

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 import tocsin
 from tests import generate, naive
+from tests.engine import test_decimals
 
 SEED = 20240501
 CONDITIONS = 5_000
@@ -254,6 +255,14 @@ def test_where_spark_is_peculiar_we_agree(spark: SparkSession, text: str) -> Non
     expected = ask_spark(spark, table, [text])[:, 0].tolist()
     answered = ask_tocsin(table, [text])[:, 0].tolist()
     assert dict(zip(values, answered, strict=True)) == dict(zip(values, expected, strict=True))
+
+
+def test_constants_of_all_types_with_decimals(spark: SparkSession) -> None:
+    texts = [*test_decimals.EXACT, *test_decimals.DOUBLES]
+    expected = ask_spark(spark, test_decimals.EVENTS, texts)
+    for column, text in enumerate(texts):
+        events = np.flatnonzero(expected[:, column]).tolist()
+        assert test_decimals.matched(text) == events, text
 
 
 @pytest.mark.parametrize("text", REFUSED)

@@ -136,12 +136,13 @@ def _check_kind(name: str, declared: Schema, events: Schema, field: st.StructFie
             f"attribute {name!r} is {ARTICLE[kind]}, but the events' column is of type "
             f"{field.dataType.simpleString()}"
         )
+    if is_decimal(kind) and isinstance(field.dataType, st.NumericType):
+        return  # also with more than 18 digits: whether the values fit is seen later
     if name.lower() in events.refused:
         raise EventError(f"attribute {name!r} {events.refused[name.lower()]}")
-    is_number = events.kind(name) in ("integer", "number") or is_decimal(events.kind(name))
-    if is_decimal(kind) and is_number:
-        return  # the values decide
-    if events.kind(name) != kind and (kind, events.kind(name)) != ("number", "integer"):
+    found = events.kind(name)
+    are_decimals = is_decimal(kind) and (is_decimal(found) or found in ("integer", "number"))
+    if found != kind and (kind, found) != ("number", "integer") and not are_decimals:
         raise EventError(
             f"attribute {name!r} is {ARTICLE[kind]}, but the events' column is of type "
             f"{field.dataType.simpleString()}; cast the column, or declare the attribute with the "
