@@ -109,7 +109,7 @@ def arithmetic(operator: str, term: Term, left: Value, right: Value) -> pa.Array
         digits = a.digits + b.digits
     else:
         digits = max(a.digits - a.scale, b.digits - b.scale) + scale + 1
-    if _SMALL < digits and type_.digits < 38 and operator in _ARROW:
+    if digits > _SMALL and type_.digits < 38 and operator in _ARROW:
         return _ARROW[operator](left, right)
     is_small = digits <= _SMALL
     x, y = unscaled(left, is_small), unscaled(right, is_small)

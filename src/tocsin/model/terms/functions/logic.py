@@ -44,7 +44,12 @@ def _resolve_comparison(
         # How many digits a literal gets does not matter to a comparison.
         left = as_decimal(build, left, bool(flags[0]), operator)
         right = as_decimal(build, right, bool(flags[1]), operator)
-    return unify(build, (left, right), f"the comparison {operator}"), BOOLEAN
+    return _typed(unify(build, (left, right), f"the comparison {operator}")), BOOLEAN
+
+
+def _typed(terms: tuple[Term, ...]) -> tuple[Term, ...]:
+    """Return terms, but NULL as flags if there is nothing else."""
+    return tuple(literal(None, BOOLEAN) if t.type == NULL else t for t in terms)
 
 
 def _beyond_bigint(operator: str, left: Term, right: Term, is_written: bool | None) -> bool | None:
@@ -141,7 +146,7 @@ def _or(call: Any, *flags: Value) -> pa.Array:
 
 
 def _resolve_in(build: TermBuilder, arguments: Sequence[Term], written: Written) -> Resolved:
-    return unify(build, arguments, "IN"), BOOLEAN
+    return _typed(unify(build, arguments, "IN")), BOOLEAN
 
 
 def _in(call: Any, value: Value, *choices: Value) -> pa.Array:

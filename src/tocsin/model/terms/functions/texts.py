@@ -16,7 +16,6 @@ from tocsin.model.terms.functions.function import MANY, Function, need, need_int
 from tocsin.model.terms.tree import Term, literal
 from tocsin.model.terms.types import BOOLEAN, DOUBLE, INT, STRING, Type
 
-
 # Spark's optimizer drops the inner of two: lower(upper('straße')) is 'straße' for a column.
 _CASES = ("lower", "upper")
 
