@@ -34,7 +34,7 @@ def read(text: str, zone: ZoneInfo = UTC) -> terms.Term:
 def evaluate(text: str, zone: ZoneInfo = UTC, **values: Any) -> list[Any]:
     """Return the values of a term over lists of values, or Arrow arrays, by column."""
     term = read(text, zone)
-    types = {declared: type_ for declared, type_ in SOURCES.values()}
+    types = dict(SOURCES.values())
     arrays = {
         name: terms.as_source(
             column

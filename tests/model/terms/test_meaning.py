@@ -189,6 +189,24 @@ def test_nan_equals_nan_and_is_the_greatest_number() -> None:
     assert evaluate("least(x, y)", x=[1.0, NAN, None], y=[NAN, INF, 3.0]) == [1.0, INF, 3.0]
 
 
+def test_several_constants_among_columns() -> None:
+    assert evaluate("greatest(1e0, 2e0, x)", x=[0.0, 3.0, None]) == [2.0, 3.0, 2.0]
+    assert evaluate("least(n, 1, 2)", n=[0, 3, None]) == [0, 1, 1]
+    assert evaluate("1e0 IN (2e0, x)", x=[1.0, 3.0, None]) == [True, False, None]
+    assert evaluate("CASE WHEN f THEN 1 WHEN NOT f THEN 2 END", f=[True, False, None]) == [
+        1,
+        2,
+        None,
+    ]
+    assert evaluate("CASE WHEN TRUE THEN 1e0 WHEN f THEN x END", f=[True], x=[2.0]) == [1.0]
+    assert evaluate("concat('a', name, 'b')", name=["-", None]) == ["a-b", None]
+    assert evaluate("2 - n", n=[5, None]) == [-3, None]
+    assert evaluate("2.5 / d", d=[Decimal("2.00"), None]) == [Decimal("1.2500000000000"), None]
+    assert evaluate("7 % n", n=[4, 0]) == [3, None]
+    assert evaluate("7 div n", n=[4, 0]) == [1, None]
+    assert evaluate("datediff('2024-01-02', ts)", ts=[0, None]) == [19724, None]
+
+
 def test_negative_zero_equals_zero() -> None:
     assert evaluate("x = y", x=[-0.0], y=[0.0]) == [True]
     assert evaluate("x < y", x=[-0.0], y=[0.0]) == [False]

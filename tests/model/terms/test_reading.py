@@ -165,8 +165,8 @@ def test_equal_terms_are_computed_once() -> None:
     [
         ("lower(nam)", "unknown attribute 'nam'; did you mean 'name'?", 6),
         (
-            "hour(when)",
-            "unknown attribute 'when'; the schema has n, m, x, y, name, f, ts, d, ...",
+            "hour(zulu)",
+            "unknown attribute 'zulu'; the schema has n, m, x, y, name, f, ts, d, ...",
             5,
         ),
         ("hours(ts)", "the function hours is not supported; did you mean 'hour'?", 0),

@@ -70,7 +70,7 @@ class Builder:
     def _fold(self, term: Term, is_strict: bool) -> Term:
         if term.depth > _MAX_DEPTH:
             raise TermError(f"the expression is nested deeper than {_MAX_DEPTH} functions")
-        if term.type == NULL or is_strict and any(is_null(a) for a in term.arguments):
+        if term.type == NULL or (is_strict and any(is_null(a) for a in term.arguments)):
             return literal(None, term.type)
         if self._zone is None or not all(a.function == "literal" for a in term.arguments):
             return term

@@ -73,6 +73,8 @@ def compare(operator: str, left: Value, right: Value) -> pa.Array:
     """Return a comparison of values of one type; NaN equals NaN and is above all numbers."""
     if not t.is_floating(left.type):
         return _KERNELS[operator](left, right)
+    if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
+        return compare(operator, pa.repeat(left, 1), right)[0]
     scalar = next((v for v in (left, right) if isinstance(v, pa.Scalar)), None)
     if scalar is None:
         return _compare_doubles(operator, left, right)
