@@ -31,7 +31,7 @@ from tocsin.model import terms
 
 LONG = os.environ.get("TOCSIN_PROFILE") == "long"
 SEED = 20240501
-CHUNKS = 25 if LONG else 5  # each in a time zone of its own
+CHUNKS = 25 if LONG else 3  # each in a time zone of its own
 CHUNK = 200  # terms to a Spark query; beyond this, planning grows faster than linearly
 ROWS = 300
 TYPES = ["bigint", "int", "double", "decimal", "string", "boolean", "timestamp", "date"]

@@ -6,11 +6,12 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
-from tocsin.model.terms.arrays import Value
+from tocsin.model.terms.arrays import Value, values_of
 from tocsin.model.terms.coercion import (
     Resolved,
     TermBuilder,
@@ -107,9 +108,9 @@ def _compare_doubles(operator: str, left: pa.Array, right: pa.Array) -> pa.Array
     if operator in (">", ">="):
         return _compare_doubles(_MIRRORED[operator], right, left)
     result = _KERNELS[operator](left, right)
-    left_nan, right_nan = pc.is_nan(left), pc.is_nan(right)
-    if not (pc.any(left_nan).as_py() or pc.any(right_nan).as_py()):
+    if not (_may_have_nan(left) or _may_have_nan(right)):
         return result
+    left_nan, right_nan = pc.is_nan(left), pc.is_nan(right)
     both = pc.and_(left_nan, right_nan)
     if operator == "=":
         return pc.or_(result, both)
@@ -118,6 +119,11 @@ def _compare_doubles(operator: str, left: pa.Array, right: pa.Array) -> pa.Array
     if operator == "<":
         return pc.or_(result, pc.and_(right_nan, pc.invert(left_nan)))
     return pc.or_(result, right_nan)
+
+
+def _may_have_nan(array: pa.Array) -> bool:
+    """Return whether a double may be NaN; the largest is NaN then, and finding it is cheap."""
+    return bool(len(array) and np.isnan(values_of(array).max()))
 
 
 _KERNELS: dict[str, Any] = {
