@@ -12,6 +12,8 @@ from tocsin.model.terms.functions.table import FUNCTIONS
 from tocsin.model.terms.tree import Term, has_literal, is_null, literal
 from tocsin.model.terms.types import NULL, STRING, Type
 
+_MAX_DEPTH = 100  # functions within functions, chosen: far from Python's limit of recursion
+
 
 class Builder:
     """Builds typed terms; folds constants if it has a time zone."""
@@ -66,7 +68,9 @@ class Builder:
         return Term("item", (term, literal(key, STRING)), None, term.type.item)
 
     def _fold(self, term: Term, is_strict: bool) -> Term:
-        if is_strict and any(is_null(a) for a in term.arguments):
+        if term.depth > _MAX_DEPTH:
+            raise TermError(f"the expression is nested deeper than {_MAX_DEPTH} functions")
+        if term.type == NULL or (is_strict and any(is_null(a) for a in term.arguments)):
             return literal(None, term.type)
         if self._zone is None or not all(a.function == "literal" for a in term.arguments):
             return term

@@ -103,19 +103,20 @@ def wider(a: Type, b: Type) -> Type | None:
 
 def unify(build: TermBuilder, terms: Sequence[Term], what: str) -> tuple[Term, ...]:
     """Return terms cast to the type that they have in common."""
+    for term in terms:
+        if term.type.is_nested:
+            raise TermError(f"{what} does not take a {term.type}; use one of its fields or values")
     terms = cast_times(build, terms)
     common = terms[0].type
     for term in terms[1:]:
         found = wider(common, term.type)
-        if found is None or found.is_nested:
+        if found is None:
             first = next(t for t in terms if t.type != NULL)
             raise TermError(
                 f"{what} needs values of one type, but {describe(first)} and {describe(term)}; "
                 "cast one of them"
             )
         common = found
-    if common.is_nested:
-        raise TermError(f"{what} does not take {common}; use one of its fields or values")
     return tuple(build.cast(term, common) for term in terms)
 
 

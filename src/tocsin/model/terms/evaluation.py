@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -46,6 +47,12 @@ def evaluate_constant(term: Term, zone: datetime.tzinfo) -> Any:
     return scalar.cast(pa.int32()).as_py() if term.type.name == "date" else scalar.as_py()
 
 
+@functools.lru_cache(maxsize=1 << 14)
+def _to_scalar(term: Term) -> pa.Scalar:
+    """Return the value of a literal; making a scalar costs as much as computing 10,000 values."""
+    return pa.scalar(term.value, arrow_type(term.type))
+
+
 class Call:
     """One use of a function: its term, and what the evaluation shares."""
 
@@ -64,6 +71,10 @@ class Call:
         """Return timestamps as local times, without a zone; computed once for equal terms."""
         return self._evaluator.local(self.term.arguments[0], instants)
 
+    def calendar(self, instants: pa.Array) -> tuple[pa.Array, Any]:
+        """Return local times in years that Arrow's calendar has; see `zones.near_years`."""
+        return self._evaluator.calendar(self.term.arguments[0], instants)
+
 
 class _Evaluator:
     def __init__(self, column: Callable[[str], pa.Array], length: int, zone: datetime.tzinfo):
@@ -72,6 +83,7 @@ class _Evaluator:
         self.zone = zone
         self._values: dict[Term, Any] = {}
         self._local: dict[Term, pa.Array] = {}
+        self._calendar: dict[Term, tuple[pa.Array, Any]] = {}
 
     def value(self, term: Term) -> pa.Array | pa.Scalar:
         """Return the values of a term: a scalar if it is constant."""
@@ -88,19 +100,27 @@ class _Evaluator:
 
     def local(self, term: Term, instants: pa.Array) -> pa.Array:
         """Return timestamps as local times, without a zone."""
-        if term.is_constant:
-            return zones.to_local(instants, self.zone)
         found = self._local.get(term)
         if found is None:
-            found = self._local[term] = zones.to_local(instants, self.zone)
+            found = zones.to_local(instants, self.zone)
+            if not term.is_constant:
+                self._local[term] = found
+        return found
+
+    def calendar(self, term: Term, instants: pa.Array) -> tuple[pa.Array, Any]:
+        """Return local times in years that Arrow's calendar has, and the cycles in between."""
+        found = self._calendar.get(term)
+        if found is None:
+            found = zones.near_years(self.local(term, instants))
+            if not term.is_constant:
+                self._calendar[term] = found
         return found
 
     def _compute(self, term: Term) -> pa.Array | pa.Scalar:
-        type_ = arrow_type(term.type)
         if term.function == "column":
             return self._column(term.value)
         if term.function == "literal":
-            return pa.scalar(term.value, type_)
+            return _to_scalar(term)
         if term.function == "field":
             (parent,) = term.arguments
             index = [name for name, _ in parent.type.fields].index(term.value)
@@ -117,6 +137,7 @@ class _Evaluator:
         result = FUNCTIONS[term.function].compute(Call(term, self), *arguments)
         if isinstance(result, pa.ChunkedArray):
             result = result.combine_chunks()
+        type_ = arrow_type(term.type)
         if result.type != type_:
             result = result.cast(type_)
         return result[0] if is_constant else result

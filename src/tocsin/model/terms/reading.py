@@ -14,8 +14,9 @@ from sqlglot import exp
 from tocsin.errors import ConditionError, shorten, suggest
 from tocsin.model.nodes import error_at, to_sql
 from tocsin.model.terms.building import Builder
+from tocsin.model.terms.calls import CALLS, EXTRACTED, HARMLESS, unsupported
 from tocsin.model.terms.coercion import TermError, describe
-from tocsin.model.terms.functions.table import ALIASES, FUNCTIONS, function_names
+from tocsin.model.terms.functions.table import ALIASES, FUNCTIONS
 from tocsin.model.terms.patterns import ANY, parse_like
 from tocsin.model.terms.tree import (
     Term,
@@ -53,73 +54,6 @@ _CAST_TYPES = {
     exp.DType.TIMESTAMPLTZ: TIMESTAMP,
     exp.DType.DATE: DATE,
 }
-# The node's class, the function's name, and which of the node's parts are its arguments.
-_CALLS: dict[type, tuple[str, tuple[str, ...]]] = {
-    exp.Add: ("+", ("this", "expression")),
-    exp.SafeAdd: ("+", ("this", "expression")),
-    exp.Sub: ("-", ("this", "expression")),
-    exp.SafeSubtract: ("-", ("this", "expression")),
-    exp.Mul: ("*", ("this", "expression")),
-    exp.SafeMultiply: ("*", ("this", "expression")),
-    exp.Div: ("/", ("this", "expression")),
-    exp.SafeDivide: ("/", ("this", "expression")),
-    exp.Mod: ("%", ("this", "expression")),
-    exp.IntDiv: ("div", ("this", "expression")),
-    exp.EQ: ("=", ("this", "expression")),
-    exp.NEQ: ("<>", ("this", "expression")),
-    exp.LT: ("<", ("this", "expression")),
-    exp.LTE: ("<=", ("this", "expression")),
-    exp.GT: (">", ("this", "expression")),
-    exp.GTE: (">=", ("this", "expression")),
-    exp.NullSafeEQ: ("<=>", ("this", "expression")),
-    exp.Not: ("not", ("this",)),
-    exp.Negative: ("negative", ("this",)),
-    exp.Abs: ("abs", ("this",)),
-    exp.Round: ("round", ("this", "decimals")),
-    exp.Floor: ("floor", ("this",)),
-    exp.Ceil: ("ceil", ("this",)),
-    exp.Lower: ("lower", ("this",)),
-    exp.Upper: ("upper", ("this",)),
-    exp.Length: ("length", ("this",)),
-    exp.Left: ("left", ("this", "expression")),
-    exp.Right: ("right", ("this", "expression")),
-    exp.Substring: ("substring", ("this", "start", "length")),
-    exp.Replace: ("replace", ("this", "expression", "replacement")),
-    exp.StartsWith: ("startswith", ("this", "expression")),
-    exp.EndsWith: ("endswith", ("this", "expression")),
-    exp.Contains: ("contains", ("this", "expression")),
-    exp.Concat: ("concat", ("expressions",)),
-    exp.Coalesce: ("coalesce", ("this", "expressions")),
-    exp.Greatest: ("greatest", ("this", "expressions")),
-    exp.Least: ("least", ("this", "expressions")),
-    exp.IsNan: ("isnan", ("this",)),
-    exp.Year: ("year", ("this",)),
-    exp.Quarter: ("quarter", ("this",)),
-    exp.Month: ("month", ("this",)),
-    exp.Day: ("day", ("this",)),
-    exp.DayOfMonth: ("day", ("this",)),
-    exp.DayOfWeek: ("dayofweek", ("this",)),
-    exp.DayOfYear: ("dayofyear", ("this",)),
-    exp.WeekOfYear: ("weekofyear", ("this",)),
-    exp.Hour: ("hour", ("this",)),
-    exp.Minute: ("minute", ("this",)),
-    exp.Second: ("second", ("this",)),
-    exp.DateDiff: ("datediff", ("this", "expression")),
-    exp.UnixSeconds: ("unix_seconds", ("this",)),
-    exp.UnixMillis: ("unix_millis", ("this",)),
-    exp.UnixMicros: ("unix_micros", ("this",)),
-}
-_HARMLESS = {"safe", "typed", "coalesce", "ignore_nulls", "_type"}  # parts without a meaning here
-_EXTRACTED = {
-    "YEAR": "year", "QUARTER": "quarter", "MONTH": "month", "DAY": "day", "WEEK": "weekofyear",
-    "DAYOFWEEK": "dayofweek", "DOW": "dayofweek", "DOY": "dayofyear", "HOUR": "hour",
-    "MINUTE": "minute",
-}  # fmt: skip
-_CHANGING = frozenset(
-    ("now", "current_timestamp", "current_date", "localtimestamp", "curdate", "rand", "random",
-     "randn", "uuid", "current_timezone", "monotonically_increasing_id", "spark_partition_id",
-     "input_file_name", "current_user", "shuffle")
-)  # fmt: skip
 
 
 def read_term(node: exp.Expr, sources: Sources, zone: datetime.tzinfo) -> Term:
@@ -185,16 +119,16 @@ class _Reader:
             special = _SPECIAL.get(type(node))
             if special is not None:
                 return special(self, node)
-            call = _CALLS.get(type(node))
+            call = CALLS.get(type(node))
             if call is not None:
                 return self._call(node, *call)
         except TermError as error:
             raise error_at(str(error), node) from None
-        raise _unsupported(node)
+        raise unsupported(node)
 
     def _call(self, node: exp.Expr, name: str, parts: tuple[str, ...]) -> Term:
         for part, value in node.args.items():
-            if part not in parts and part not in _HARMLESS and value not in (None, False, []):
+            if part not in parts and part not in HARMLESS and value not in (None, False, []):
                 raise TermError(f"{name} is not supported with {part.upper()}: {to_sql(node)}")
         nodes: list[exp.Expr] = []
         for part in parts:
@@ -216,7 +150,7 @@ class _Reader:
     def _column(self, node: Any) -> Term:
         parts = node.parts
         if any(not isinstance(part, exp.Identifier) for part in parts):
-            raise _unsupported(node)
+            raise unsupported(node)
         name = parts[0].name
         found = self._sources.get(name.lower())
         if found is None:
@@ -231,7 +165,7 @@ class _Reader:
 
     def _dot(self, node: Any) -> Term:
         if not isinstance(node.expression, exp.Identifier):
-            raise _unsupported(node)
+            raise unsupported(node)
         return self._build.field(self.read(node.this), node.expression.name)
 
     def _bracket(self, node: Any) -> Term:
@@ -310,7 +244,7 @@ class _Reader:
 
     def _escape(self, node: Any) -> Term:
         if not isinstance(node.this, exp.Like | exp.ILike):
-            raise _unsupported(node)
+            raise unsupported(node)
         return self._like(node.this, node.expression)
 
     def _rlike(self, node: Any) -> Term:
@@ -378,9 +312,9 @@ class _Reader:
         return self._part_of(str(node.this.name), node.expression)
 
     def _part_of(self, part: str, time: exp.Expr) -> Term:
-        name = _EXTRACTED.get(part.upper())
+        name = EXTRACTED.get(part.upper())
         if name is None:
-            raise TermError(f"{part} cannot be extracted, only {', '.join(_EXTRACTED)}")
+            raise TermError(f"{part} cannot be extracted, only {', '.join(EXTRACTED)}")
         return self._make(name, [time])
 
     def _unix(self, node: Any) -> Term:
@@ -399,7 +333,7 @@ class _Reader:
         name = ALIASES.get(name, name)
         if name in FUNCTIONS and name.replace("_", "").isalpha() and name not in ("cast", "case"):
             return self._make(name, nodes)
-        raise _unsupported(node)
+        raise unsupported(node)
 
     def _raw(self, node: Any) -> Term:
         return literal(str(node.this), STRING)
@@ -499,35 +433,3 @@ def _cast_type(node: exp.DataType) -> Type:
             "decimal(p, s), string, boolean, timestamp or date"
         )
     return type_
-
-
-def _unsupported(node: exp.Expr) -> ConditionError:
-    """Return the error for what terms do not support."""
-    shown = to_sql(node)
-    if isinstance(node, exp.Query | exp.Exists | exp.Subquery | exp.All | exp.Any):
-        return error_at(
-            f"{shown} is a subquery; a condition tests one event. Join the events beforehand, or "
-            "keep the values as rules of their own",
-            node,
-        )
-    if isinstance(node, exp.Window | exp.AggFunc):
-        return error_at(f"{shown} needs several events; a condition tests one event", node)
-    if isinstance(node, exp.Interval):
-        return error_at(f"{shown}: intervals are not supported; use date_add or datediff", node)
-    if isinstance(node, exp.Placeholder | exp.Parameter):
-        return error_at(f"the placeholder {shown} has no value; write the value", node)
-    if isinstance(node, exp.Func):
-        name = str(node.this) if isinstance(node, exp.Anonymous) else node.sql_name()
-        name = name.lower()
-        if name in _CHANGING:
-            return error_at(
-                f"{shown} is not the same at all times; a condition depends on the event alone. "
-                "Put the value into a column of the events",
-                node,
-            )
-        known = function_names()
-        hint = suggest(name, known) or f"; there are {', '.join(known)}"
-        return error_at(f"the function {name} is not supported{hint}", node)
-    return error_at(
-        f"{shown} is not supported in an expression; compute it as a column of the events", node
-    )

@@ -12,6 +12,9 @@ from __future__ import annotations
 import functools
 import re
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from tocsin.model.terms.coercion import TermError
 
 _NOT_TERMINATOR = r"[^\n\r\x{85}\x{2028}\x{2029}]"
@@ -48,7 +51,12 @@ def translate_regex(pattern: str) -> str:
     alternatives = parser.alternatives(0)
     if parser.at < len(pattern):
         raise parser.refuse("the parenthesis ) has no partner")
-    return _write(alternatives, True, parser)
+    translated = _write(alternatives, True, parser)
+    try:
+        pc.match_substring_regex(pa.array([], pa.string()), translated)
+    except pa.ArrowInvalid as error:
+        raise parser.refuse(str(error)) from None
+    return translated
 
 
 def _write(alternatives: list[list[_Node]], is_tail: bool, parser: _Parser) -> str:

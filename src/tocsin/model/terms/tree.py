@@ -36,12 +36,26 @@ class Term:
     Two terms are equal if their trees are. Terms never change.
     """
 
-    __slots__ = ("_hash", "_key", "_sql", "arguments", "columns", "function", "type", "value")
+    __slots__ = (
+        "_hash",
+        "_key",
+        "_sql",
+        "arguments",
+        "columns",
+        "depth",
+        "function",
+        "type",
+        "value",
+    )
 
     function: str
     arguments: tuple[Term, ...]
     value: Any
     type: Type
+    depth: int  # of the tree
+    _hash: int
+    _key: tuple[Any, ...]
+    _sql: str | None
     columns: tuple[str, ...]  # the distinct names of source columns, in the order of their use
 
     def __init__(self, function: str, arguments: tuple[Term, ...], value: Any, type: Type):
@@ -52,6 +66,7 @@ class Term:
         put(self, "type", type)
         names = [value] if function == "column" else [n for a in arguments for n in a.columns]
         put(self, "columns", tuple(dict.fromkeys(names)))
+        put(self, "depth", 1 + max((a.depth for a in arguments), default=0))
         # As text, since 0.0 equals -0.0, and NaN not itself.
         key = (function, repr(value) if isinstance(value, float) else value, type)
         put(self, "_key", key)
@@ -91,9 +106,11 @@ class Term:
     @property
     def sql(self) -> str:
         """The term as canonical SQL: reading it gives an equal term."""
-        if self._sql is None:
-            object.__setattr__(self, "_sql", _write(self))
-        return self._sql
+        text = self._sql
+        if text is None:
+            text = _write(self)
+            object.__setattr__(self, "_sql", text)
+        return text
 
 
 def column(name: str, type_: Type) -> Term:

@@ -6,9 +6,10 @@ A source column has the type of its kind: an integer is a bigint, a number a dou
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as t
@@ -21,7 +22,8 @@ KEY_DIGITS = 18  # of decimals that have a kind: as scaled integers they fit an 
 _DECIMAL = re.compile(r"decimal\(([0-9]{1,2}),([0-9]{1,2})\)")
 
 
-class Type(NamedTuple):
+@dataclasses.dataclass(frozen=True, slots=True, repr=False)
+class Type:
     """A Spark type.
 
     >>> decimal_type(10, 2), decimal_type(10, 2).kind, BIGINT.kind

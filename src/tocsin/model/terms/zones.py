@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.model import encoding
-from tocsin.model.terms.arrays import replace_values, values_of
+from tocsin.model.terms.arrays import from_values, replace_values, validity, values_of
 
 DAY = 86_400_000_000  # microseconds
 _NAIVE = pa.timestamp("us")
@@ -24,7 +24,8 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 # One day less than Python supports at both ends, for the offsets of zones.
 _FIRST_DAY = (datetime.date(1, 1, 2) - datetime.date(1970, 1, 1)).days
 _LAST_DAY = (datetime.date(9999, 12, 30) - datetime.date(1970, 1, 1)).days
-_CYCLE = 146_097  # days in 400 years, after which the calendar repeats
+CYCLE = 146_097  # days in 400 years, after which the calendar repeats
+_FAR_DAYS = 10_000_000  # from 1970: 27,000 years; Arrow's calendar has 32,767
 
 
 def is_utc(zone: datetime.tzinfo) -> bool:
@@ -38,6 +39,20 @@ def to_local(instants: pa.Array, zone: datetime.tzinfo) -> pa.Array:
         return instants.view(_NAIVE)
     utc = values_of(instants)
     return replace_values(instants, utc + offsets_at(utc, zone), _NAIVE)
+
+
+def near_years(times: pa.Array) -> tuple[pa.Array, np.ndarray | None]:
+    """Return times in years that Arrow's calendar has, and the cycles of 400 years in between.
+
+    The calendar repeats after a cycle, with its weeks. There are no cycles for usual times.
+    """
+    values = values_of(times)
+    day = DAY if values.dtype == np.int64 else 1
+    if not len(values) or (values.min() >= -_FAR_DAYS * day and values.max() <= _FAR_DAYS * day):
+        return times, None
+    cycles = values // (CYCLE * day)
+    near = values - cycles * (CYCLE * day)
+    return from_values(near, times.type, validity(times)), cycles.astype(np.int32)
 
 
 def offsets_at(utc: np.ndarray, zone: datetime.tzinfo) -> np.ndarray:
@@ -113,7 +128,7 @@ def offset_at(utc: int, zone: datetime.tzinfo) -> int:
     """Return the offset of a zone at an instant, in microseconds; see `encoding.utc_offset`."""
     days, rest = divmod(utc, DAY)
     if days > _LAST_DAY:
-        days -= -((_LAST_DAY - days) // _CYCLE) * _CYCLE
+        days -= -((_LAST_DAY - days) // CYCLE) * CYCLE
     moment = _EPOCH + datetime.timedelta(max(days, _FIRST_DAY), microseconds=rest)
     offset = moment.astimezone(zone).utcoffset() or datetime.timedelta(0)
     return offset // datetime.timedelta(microseconds=1)

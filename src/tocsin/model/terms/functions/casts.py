@@ -46,7 +46,7 @@ def cast_advice(source: Type, target: Type) -> str | None:
         if source.name == "double":
             return "the text of a double depends on the version of Java; cast it to a decimal first"
         return None
-    if source == STRING or source == target:
+    if source in (STRING, target):
         return None
     if source.is_number and (target.is_number or target == BOOLEAN):
         return None
@@ -207,7 +207,7 @@ def _to_text(call: Any, value: pa.Array, source: Type) -> pa.Array:
     return value.cast(text)
 
 
-def _write_time(local: int) -> str | None:
+def _write_time(local: int) -> str:
     days, micros = divmod(local, zones.DAY)
     # The years repeat every 400 years, or 146,097 days.
     cycles, day = divmod(days + 719_162, 146_097)

@@ -6,11 +6,12 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
-from tocsin.model.terms.arrays import Value
+from tocsin.model.terms.arrays import Value, values_of
 from tocsin.model.terms.coercion import (
     Resolved,
     TermBuilder,
@@ -44,7 +45,12 @@ def _resolve_comparison(
         # How many digits a literal gets does not matter to a comparison.
         left = as_decimal(build, left, bool(flags[0]), operator)
         right = as_decimal(build, right, bool(flags[1]), operator)
-    return unify(build, (left, right), f"the comparison {operator}"), BOOLEAN
+    return _typed(unify(build, (left, right), f"the comparison {operator}")), BOOLEAN
+
+
+def _typed(terms: tuple[Term, ...]) -> tuple[Term, ...]:
+    """Return terms, but NULL as flags if there is nothing else."""
+    return tuple(literal(None, BOOLEAN) if t.type == NULL else t for t in terms)
 
 
 def _beyond_bigint(operator: str, left: Term, right: Term, is_written: bool | None) -> bool | None:
@@ -68,6 +74,8 @@ def compare(operator: str, left: Value, right: Value) -> pa.Array:
     """Return a comparison of values of one type; NaN equals NaN and is above all numbers."""
     if not t.is_floating(left.type):
         return _KERNELS[operator](left, right)
+    if isinstance(left, pa.Scalar) and isinstance(right, pa.Scalar):
+        return compare(operator, pa.repeat(left, 1), right)[0]
     scalar = next((v for v in (left, right) if isinstance(v, pa.Scalar)), None)
     if scalar is None:
         return _compare_doubles(operator, left, right)
@@ -100,9 +108,9 @@ def _compare_doubles(operator: str, left: pa.Array, right: pa.Array) -> pa.Array
     if operator in (">", ">="):
         return _compare_doubles(_MIRRORED[operator], right, left)
     result = _KERNELS[operator](left, right)
-    left_nan, right_nan = pc.is_nan(left), pc.is_nan(right)
-    if not (pc.any(left_nan).as_py() or pc.any(right_nan).as_py()):
+    if not (_may_have_nan(left) or _may_have_nan(right)):
         return result
+    left_nan, right_nan = pc.is_nan(left), pc.is_nan(right)
     both = pc.and_(left_nan, right_nan)
     if operator == "=":
         return pc.or_(result, both)
@@ -111,6 +119,11 @@ def _compare_doubles(operator: str, left: pa.Array, right: pa.Array) -> pa.Array
     if operator == "<":
         return pc.or_(result, pc.and_(right_nan, pc.invert(left_nan)))
     return pc.or_(result, right_nan)
+
+
+def _may_have_nan(array: pa.Array) -> bool:
+    """Return whether a double may be NaN; the largest is NaN then, and finding it is cheap."""
+    return bool(len(array) and np.isnan(values_of(array).max()))
 
 
 _KERNELS: dict[str, Any] = {
@@ -141,7 +154,7 @@ def _or(call: Any, *flags: Value) -> pa.Array:
 
 
 def _resolve_in(build: TermBuilder, arguments: Sequence[Term], written: Written) -> Resolved:
-    return unify(build, arguments, "IN"), BOOLEAN
+    return _typed(unify(build, arguments, "IN")), BOOLEAN
 
 
 def _in(call: Any, value: Value, *choices: Value) -> pa.Array:

@@ -46,7 +46,7 @@ _EXACT = decimal.Context(prec=800)  # digits: more than any double has
 def _resolve_arithmetic(
     operator: str, build: TermBuilder, arguments: Sequence[Term], written: Written
 ) -> Resolved:
-    left, right = promote(build, *arguments, written, operator)
+    left, right = promote(build, arguments[0], arguments[1], written, operator)
     if left.type.name == "decimal":
         return (left, right), decimals.result_type(operator, left.type, right.type)
     if operator == "/" and left.type != DOUBLE:
@@ -55,7 +55,7 @@ def _resolve_arithmetic(
 
 
 def _resolve_div(build: TermBuilder, arguments: Sequence[Term], written: Written) -> Resolved:
-    left, right = promote(build, *arguments, written, "div")
+    left, right = promote(build, arguments[0], arguments[1], written, "div")
     if not left.type.is_integral:
         side = next(a for a in arguments if not a.type.is_integral)
         raise TermError(f"div needs integers, but {describe(side)}; use floor(a / b)")
@@ -90,7 +90,8 @@ def _arithmetic(operator: str, call: Any, left: Value, right: Value) -> pa.Array
 def _overflows(operator: str, left: Value, right: Value) -> np.ndarray:
     """Return where integers overflow; arbitrary where one is null."""
     dtype = np.int32 if left.type == pa.int32() else np.int64
-    a, b = (np.asarray(plain(v), dtype) for v in (left, right))
+    a: Any = np.asarray(plain(left), dtype)
+    b: Any = np.asarray(plain(right), dtype)
     if dtype is np.int32:
         wide = {"+": np.add, "-": np.subtract, "*": np.multiply}[operator](
             a.astype(np.int64), b.astype(np.int64)

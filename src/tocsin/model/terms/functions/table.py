@@ -50,6 +50,8 @@ REWRITTEN = (
     "try_cast", "try_element_at", "element_at", "extract", "date_part", "ilike", "like",
 )  # fmt: skip
 
+_KEYWORDS = ("and", "or", "not", "in", "case", "cast", "try_cast", "div", "extract")
+
 ALIASES: dict[str, str] = {
     alias: function.name for function in FUNCTIONS.values() for alias in function.aliases
 }
@@ -58,7 +60,7 @@ ALIASES: dict[str, str] = {
 def function_names() -> list[str]:
     """Return the names of all functions that are written as name(arguments)."""
     names = [*FUNCTIONS, *ALIASES, *REWRITTEN]
-    return sorted(name for name in names if name.replace("_", "").isalpha())
+    return sorted(n for n in names if n.replace("_", "").isalpha() and n not in _KEYWORDS)
 
 
 def describe_functions() -> Iterator[tuple[str, str, str, str, str]]:

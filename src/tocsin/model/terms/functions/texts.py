@@ -88,7 +88,7 @@ def _trim(kernel: Any) -> Any:
 
 
 def _length(call: Any, text: pa.Array) -> pa.Array:
-    return pc.utf8_length(text).cast(pa.int32())
+    return pc.utf8_length(text).cast(pa.int32(), safe=False)
 
 
 def _resolve_left(name: str) -> Any:

@@ -24,8 +24,6 @@ from tocsin.model.terms.tree import Term, literal
 from tocsin.model.terms.types import BIGINT, DATE, INT, NULL, STRING, TIMESTAMP, arrow_type
 
 _TIMESTAMP = arrow_type(TIMESTAMP)
-_CYCLE = 146_097  # days in 400 years
-_FAR_DAYS = 10_000_000  # from 1970: 27,000 years; Arrow's calendar has 32,767
 _UNITS = {
     **dict.fromkeys(("YEAR", "YYYY", "YY"), "year"),
     "QUARTER": "quarter",
@@ -39,9 +37,6 @@ _UNITS = {
     "MICROSECOND": "microsecond",
 }
 _MICROSECONDS = {
-    "microsecond": 1,
-    "millisecond": 1_000,
-    "second": 1_000_000,
     "minute": 60_000_000,
     "hour": 3_600_000_000,
     "day": zones.DAY,
@@ -82,28 +77,15 @@ def _resolve_clock(name: str) -> Any:
 def _part(kernel: Any) -> Any:
     def compute(call: Any, times: pa.Array) -> pa.Array:
         if call.term.arguments[0].type == TIMESTAMP:
-            times = call.local(times)
-        near, cycles = _near_years(times)
-        part = kernel(near).cast(pa.int32())
+            near, cycles = call.calendar(times)
+        else:
+            near, cycles = zones.near_years(times)
+        part = kernel(near).cast(pa.int32(), safe=False)
         if cycles is None or kernel is not pc.year:
             return part
         return from_values(values_of(part) + 400 * cycles, pa.int32(), validity(part))
 
     return compute
-
-
-def _near_years(times: pa.Array) -> tuple[pa.Array, np.ndarray | None]:
-    """Return times in years that Arrow's calendar has, and the cycles of 400 years in between.
-
-    The calendar repeats after a cycle, with its weeks. There are no cycles for usual times.
-    """
-    values = values_of(times)
-    day = zones.DAY if values.dtype == np.int64 else 1
-    if not len(values) or (values.min() >= -_FAR_DAYS * day and values.max() <= _FAR_DAYS * day):
-        return times, None
-    cycles = values // (_CYCLE * day)
-    near = values - cycles * (_CYCLE * day)
-    return from_values(near, times.type, validity(times)), cycles.astype(np.int32)
 
 
 def _day_of_week(times: pa.Array) -> pa.Array:
@@ -127,34 +109,37 @@ def _truncate(call: Any, unit: pa.Scalar | pa.Array, times: Value) -> pa.Array:
     name = call.term.arguments[0].value
     if isinstance(times, pa.Scalar):
         times = pa.repeat(times, 1)
+    if zones.is_utc(call.zone) or name in ("microsecond", "millisecond", "second"):
+        near, cycles = zones.near_years(times.view(pa.timestamp("us")))
+        floor = pc.floor_temporal(near, unit=name)
+        if cycles is None:
+            return floor.view(_TIMESTAMP)
+        result = values_of(floor) + cycles.astype(np.int64) * (zones.CYCLE * zones.DAY)
+        return _null_wrapped(times, result)
     utc = values_of(times)
-    if name in ("microsecond", "millisecond", "second"):
-        step = _MICROSECONDS[name]
-        result = utc // step * step
-        return _null_wrapped(from_values(result, _TIMESTAMP, validity(times)), result, utc)
     zone = call.zone
     local = utc + zones.offsets_at(utc, zone)
     if name in _MICROSECONDS:
         step = _MICROSECONDS[name]
         floor = local // step * step
         result = utc - (local - floor)
-        if not zones.is_utc(zone):
-            # Java keeps the offset if it is valid at the new local time.
-            has_moved = zones.offsets_at(result, zone) != local - utc
-            if has_moved.any():
-                result[has_moved] = zones.to_instants(floor[has_moved], zone)
-        return _null_wrapped(from_values(result, _TIMESTAMP, validity(times)), result, utc)
-    days, cycles = _near_years(from_values((local // zones.DAY).astype(np.int32), pa.date32()))
+        # Java keeps the offset if it is valid at the new local time.
+        has_moved = zones.offsets_at(result, zone) != local - utc
+        if has_moved.any():
+            result[has_moved] = zones.to_instants(floor[has_moved], zone)
+        return _null_wrapped(times, result)
+    dates = from_values((local // zones.DAY).astype(np.int32), pa.date32())
+    days, cycles = zones.near_years(dates)
     first = values_of(pc.floor_temporal(days, unit=name)).astype(np.int64)
     if cycles is not None:
-        first += cycles * _CYCLE
-    result = zones.to_instants(first * zones.DAY, zone)
-    return _null_wrapped(from_values(result, _TIMESTAMP, validity(times)), result, utc)
+        first += cycles.astype(np.int64) * zones.CYCLE
+    return _null_wrapped(times, zones.to_instants(first * zones.DAY, zone))
 
 
-def _null_wrapped(array: pa.Array, result: np.ndarray, utc: np.ndarray) -> pa.Array:
+def _null_wrapped(times: pa.Array, result: np.ndarray) -> pa.Array:
     """Return truncated times, null where they would precede the first timestamp."""
-    return null_where(array, result > utc)
+    truncated = from_values(result, _TIMESTAMP, validity(times))
+    return null_where(truncated, result > values_of(times))
 
 
 def _resolve_datediff(build: TermBuilder, arguments: Sequence[Term], written: Written) -> Resolved:
