@@ -11,7 +11,17 @@ import numpy as np
 import pytest
 
 import tocsin
-from tests.model.terms.expressions import KINDS, MAP, STRUCT, ZONES, Both, Generator, call, same, table
+from tests.model.terms.expressions import (
+    KINDS,
+    MAP,
+    STRUCT,
+    ZONES,
+    Both,
+    Generator,
+    call,
+    same,
+    table,
+)
 from tests.model.terms.test_spark_is_the_judge import ask_spark, judge  # noqa: F401  (a fixture)
 from tocsin.errors import ConditionError
 from tocsin.model.terms import nested_type
@@ -99,7 +109,8 @@ def test_conditions_over_terms_are_what_spark_says(judge, chunk):  # noqa: F811
             f"{expected[e, c]}\n  {rules.explain(events.slice(e, 1), int(c))}"
             for e, c in {int(c): (int(e), int(c)) for e, c in wrong[::-1]}.values()
         ]
-        assert not lines, f"{len(lines)} conditions differ\n" + "\n".join(sorted(lines, key=len)[:6])
+        shown = "\n".join(sorted(lines, key=len)[:6])
+        assert not lines, f"{len(lines)} conditions differ\n{shown}"
 
 
 def _all_at_once(schema, texts):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from tocsin.errors import ConditionError, suggest
-from tocsin.model.constants import error_at, to_sql
+from tocsin.model.nodes import error_at, to_sql
 from tocsin.model.terms.functions.table import function_names
 
 # The node's class, the function's name, and which of the node's parts are its arguments.
