@@ -194,8 +194,9 @@ class Constants:
             def integers(s: Literals) -> int:
                 a, b = left.read(s), right.read(s)
                 value: int = operation(a, b)
-                is_int = max(abs(a), abs(b)) < 2**31
-                if abs(value) >= (2**31 if is_int else 2**63):
+                is_int = all(-(2**31) <= each < 2**31 for each in (a, b))
+                limit = 2**31 if is_int else 2**63
+                if not -limit <= value < limit:
                     raise error_at(
                         f"the result {value} overflows Spark's {'int' if is_int else 'bigint'}; "
                         "write the result instead",
@@ -278,7 +279,7 @@ class Constants:
         )
 
 
-_EPOCH = datetime.date(1970, 1, 1)
+_DAY = 86_400_000_000  # microseconds
 _TERM_TYPES = {
     "int": "integer",
     "bigint": "integer",
@@ -295,8 +296,9 @@ def constant_of_term(term: Term, node: exp.Expr, zone: datetime.tzinfo) -> Const
     """Return the constant for a folded term; its literals are part of the shape."""
     value = term.value
     type_ = "null" if value is None else _TERM_TYPES.get(term.type.name, "decimal")
-    if term.type.name == "date":
-        value = encoding.to_microseconds(_EPOCH + datetime.timedelta(value), zone)
+    if term.type.name == "date" and value is not None:  # days since 1970, to local midnight
+        local = value * _DAY
+        value = local - encoding.utc_offset(local, zone)
     return Constant(type_, lambda _: value, node)
 
 
