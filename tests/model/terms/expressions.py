@@ -201,7 +201,8 @@ DAY_PARTS = [
 CASTS = {
     "bigint": ["int", "double", "decimal(20,3)", "decimal(7,2)", "string", "boolean", "timestamp"],
     "int": ["bigint", "double", "decimal(5,1)", "string"],
-    "double": ["int", "bigint", "decimal(18,4)", "decimal(38,10)", "boolean"],
+    # Up to 15 digits: before Java 19, the text of a double may have one more than needed.
+    "double": ["int", "bigint", "decimal(14,3)", "decimal(12,0)", "boolean"],
     "decimal": ["int", "bigint", "double", "decimal(12,1)", "decimal(38,18)", "boolean", "string"],
     "string": [
         *("int", "bigint", "double", "decimal(10,2)", "boolean", "date", "timestamp"),

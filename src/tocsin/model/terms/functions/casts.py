@@ -141,6 +141,7 @@ def _from_decimal(value: pa.Array, source: Type, target: Type) -> pa.Array:
 
 def _to_decimal(value: pa.Array, source: Type, target: Type) -> pa.Array:
     if source.name == "double":
+        # By the shortest text, as Java 19 and later write it; earlier ones may add a 17th digit.
         return map_distinct(
             value, lambda number: to_decimal(repr(number), target), arrow_type(target)
         )
