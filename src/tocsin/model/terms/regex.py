@@ -33,6 +33,7 @@ _CONTROLS = {"t": 9, "n": 10, "r": 13, "f": 12, "a": 7, "e": 27}
 _REPEAT = re.compile(r"\{([0-9]+)(,?)([0-9]*)\}")
 _HEX = re.compile(r"x([0-9a-fA-F]{2})|x\{([0-9a-fA-F]+)\}|u([0-9a-fA-F]{4})")
 _GROUP = re.compile(r"\?(?:([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])|<([a-zA-Z][a-zA-Z0-9]*)>)")
+_ANCHORS = ("$", r"\A", r"\z")
 _MAX_REPEAT = 1000  # RE2's
 _MAX_DEPTH = 50
 
@@ -53,7 +54,7 @@ def translate_regex(pattern: str) -> str:
         raise parser.refuse("the parenthesis ) has no partner")
     translated = _write(alternatives, True, parser)
     try:
-        pc.match_substring_regex(pa.array([], pa.string()), translated)
+        pc.match_substring_regex(pa.array([""]), translated)  # of no texts, Arrow checks nothing
     except pa.ArrowInvalid as error:
         raise parser.refuse(str(error)) from None
     return translated
@@ -80,6 +81,14 @@ def _write(alternatives: list[list[_Node]], is_tail: bool, parser: _Parser) -> s
     return "|".join(branches)
 
 
+def _has_anchor(alternatives: list[list[_Node]]) -> bool:
+    return any(
+        node in _ANCHORS if isinstance(node, str) else _has_anchor(node[0])
+        for sequence in alternatives
+        for node in sequence
+    )
+
+
 class _Parser:
     """Parses a pattern of Java; `at` is the position of the next character."""
 
@@ -88,6 +97,7 @@ class _Parser:
         self.at = 0
         self._ignores_case = False
         self._dot_matches_all = False
+        self._names: set[str] = set()
         self.has_control = any(ord(c) < 32 for c in pattern)
 
     def refuse(self, problem: str) -> TermError:
@@ -138,6 +148,10 @@ class _Parser:
                     "RE2 has no lookahead, lookbehind, atomic or other special groups (?"
                 )
             self.at = match.end()
+            if match[4] is not None:
+                if match[4] in self._names:
+                    raise self.refuse(f"two groups have the name {match[4]}")
+                self._names.add(match[4])
             for flags, value in ((match[1] or "", True), (match[2] or "", False)):
                 for flag in flags:
                     if flag == "i":
@@ -174,7 +188,7 @@ class _Parser:
         else:
             quantifier = char
             self.at += 1
-        if node in ("$", r"\A", r"\z"):
+        if isinstance(node, str) and node in _ANCHORS:
             raise self.refuse("a repetition follows ^ or $")
         if self._peek() == "?":
             self.at += 1
@@ -185,6 +199,9 @@ class _Parser:
             raise self.refuse("one repetition follows another; use parentheses")
         if isinstance(node, str):
             return f"(?:{node}){quantifier}"
+        if _has_anchor(node[0]):
+            # Java does not find all ways to repeat it.
+            raise self.refuse("a group with ^ or $ is repeated")
         return node[0], quantifier
 
     def _escape(self) -> _Node:
