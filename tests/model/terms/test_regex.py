@@ -1,9 +1,10 @@
 """Regular expressions: what is translated, and what is refused."""
 
+import pyarrow as pa
 import pytest
 
 from tocsin.model.terms.coercion import TermError
-from tocsin.model.terms.regex import translate_regex
+from tocsin.model.terms.regex import match_regex, translate_regex
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,7 @@ from tocsin.model.terms.regex import translate_regex
     ],
 )
 def test_translated(pattern: str, translated: str) -> None:
-    assert translate_regex(pattern) == translated
+    assert translate_regex(pattern).pattern == translated
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def test_translated(pattern: str, translated: str) -> None:
         ("(a$)*", "is repeated"),
         ("(?:^a){2}", "is repeated"),
         ("^*", "a repetition follows"),
-        (r"\r$", "together with control characters"),
+        (r"a\z|b$", "do not go together"),
         ("(?m)^a", "the flag m is not supported"),
         ("(?u)a", "the flag u is not supported"),
         ("(?<a>x)(?<a>y)", "two groups have the name a"),
@@ -71,3 +72,12 @@ def test_translated(pattern: str, translated: str) -> None:
 def test_refused(pattern: str, problem: str) -> None:
     with pytest.raises(TermError, match=problem):
         translate_regex(pattern)
+
+
+def test_the_end_may_be_before_a_last_line_terminator() -> None:
+    texts = pa.array(["a", "a\n", "a\r\n", "a\u2028", "a\n\n", "a\nb", "", None, "\r\n"])
+    expected = [True, True, True, True, False, False, False, None, False]
+    assert match_regex(texts, translate_regex("a$")).to_pylist() == expected
+    # Not between \r and \n.
+    assert match_regex(texts, translate_regex(r"^\r$")).to_pylist()[-1] is False
+    assert match_regex(texts, translate_regex(r"a\z")).to_pylist()[1] is False

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import re
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 from tocsin.model.terms.coercion import TermError
 
 _NOT_TERMINATOR = r"[^\n\r\x{85}\x{2028}\x{2029}]"
-_END = r"(?:(?:\r\n|[\n\r\x{85}\x{2028}\x{2029}])?\z)"
+_LAST_TERMINATOR = r"(?:\r\n|[\n\r\x{85}\x{2028}\x{2029}])\z"
 _SETS = {
     "d": r"0-9",
     "w": r"a-zA-Z_0-9",
@@ -41,23 +42,45 @@ _MAX_DEPTH = 50
 _Node = str | tuple[list[list["_Node"]], str]
 
 
+class Regex(NamedTuple):
+    """A pattern of RE2, and whether the text without a last line terminator may match as well."""
+
+    pattern: str
+    skips_terminator: bool
+
+
 @functools.lru_cache(maxsize=4096)
-def translate_regex(pattern: str) -> str:
+def translate_regex(pattern: str) -> Regex:
     r"""Return a pattern of Java as a pattern of RE2; raise a TermError if there is none.
 
-    >>> translate_regex("^a.c$")
-    '\\Aa[^\\n\\r\\x{85}\\x{2028}\\x{2029}]c(?:(?:\\r\\n|[\\n\\r\\x{85}\\x{2028}\\x{2029}])?\\z)'
+    >>> translate_regex("^a.c$").pattern
+    '\\Aa[^\\n\\r\\x{85}\\x{2028}\\x{2029}]c\\z'
     """
     parser = _Parser(pattern)
     alternatives = parser.alternatives(0)
     if parser.at < len(pattern):
         raise parser.refuse("the parenthesis ) has no partner")
     translated = _write(alternatives, True, parser)
+    if parser.has_dollar and parser.has_end:
+        raise parser.refuse("$ and \\z do not go together")
     try:
         pc.match_substring_regex(pa.array([""]), translated)  # of no texts, Arrow checks nothing
     except pa.ArrowInvalid as error:
         raise parser.refuse(str(error)) from None
-    return translated
+    return Regex(translated, parser.has_dollar)
+
+
+def match_regex(text: pa.Array, regex: Regex) -> pa.Array:
+    """Return whether a regular expression is found in texts."""
+    found = pc.match_substring_regex(text, regex.pattern)
+    if not regex.skips_terminator:
+        return found
+    # RE2 cannot look ahead from $ to a line terminator that is the last: it is cut off instead.
+    has_terminator = pc.match_substring_regex(text, _LAST_TERMINATOR)
+    if not pc.any(has_terminator).as_py():
+        return found
+    cut = pc.replace_substring_regex(text, _LAST_TERMINATOR, "")
+    return pc.or_(found, pc.match_substring_regex(cut, regex.pattern))
 
 
 def _write(alternatives: list[list[_Node]], is_tail: bool, parser: _Parser) -> str:
@@ -69,9 +92,8 @@ def _write(alternatives: list[list[_Node]], is_tail: bool, parser: _Parser) -> s
             if node == "$":
                 if not is_last:
                     raise parser.refuse("$ is supported at the end only")
-                if parser.has_control:
-                    raise parser.refuse("$ is not supported together with control characters")
-                texts.append(_END)
+                parser.has_dollar = True
+                texts.append(r"\z")
             elif isinstance(node, str):
                 texts.append(node)
             else:
@@ -98,7 +120,8 @@ class _Parser:
         self._ignores_case = False
         self._dot_matches_all = False
         self._names: set[str] = set()
-        self.has_control = any(ord(c) < 32 for c in pattern)
+        self.has_dollar = False
+        self.has_end = False
 
     def refuse(self, problem: str) -> TermError:
         return TermError(f"the regular expression {self._pattern!r} is not supported: {problem}")
@@ -219,6 +242,7 @@ class _Parser:
             return f"[{_SETS[char]}]"
         if char and char in "Az":
             self.at += 1
+            self.has_end |= char == "z"
             return "\\" + char
         if char == "Z":
             self.at += 1
@@ -231,7 +255,6 @@ class _Parser:
             raise self.refuse("it ends in a backslash")
         if char in _CONTROLS:
             self.at += 1
-            self.has_control = True
             return _CONTROLS[char]
         match = _HEX.match(self._pattern, self.at)
         if match is not None:
@@ -239,7 +262,6 @@ class _Parser:
             code = int(match[1] or match[2] or match[3], 16)
             if code > 0x10FFFF or 0xD800 <= code < 0xE000:
                 raise self.refuse(f"\\{match[0]} is not a character")
-            self.has_control |= code < 32
             return code
         if char.isascii() and char.isalnum():
             reason = {
