@@ -201,7 +201,8 @@ DAY_PARTS = [
 CASTS = {
     "bigint": ["int", "double", "decimal(20,3)", "decimal(7,2)", "string", "boolean", "timestamp"],
     "int": ["bigint", "double", "decimal(5,1)", "string"],
-    "double": ["int", "bigint", "decimal(18,4)", "decimal(38,10)", "boolean"],
+    # Up to 15 digits: before Java 19, the text of a double may have one more than needed.
+    "double": ["int", "bigint", "decimal(14,3)", "decimal(12,0)", "boolean"],
     "decimal": ["int", "bigint", "double", "decimal(12,1)", "decimal(38,18)", "boolean", "string"],
     "string": [
         *("int", "bigint", "double", "decimal(10,2)", "boolean", "date", "timestamp"),
@@ -495,3 +496,88 @@ class Generator:
             value = Both(f"({value.tocsin} % 2200000000)", f"try_mod({value.spark}, 2200000000)")
         form = self._rng.choice(["CAST({} AS {})", "try_cast({} AS {})"])
         return Both(form.format(value.tocsin, to), f"try_cast({value.spark} AS {to})")
+
+
+_ATOMS = [
+    *(
+        "a",
+        "b",
+        "A",
+        "k",
+        "s",
+        "S",
+        "1",
+        "_",
+        "-",
+        " ",
+        "ß",
+        "\u212a",
+        "\u017f",
+        "😀",
+        "\\.",
+        "\\\\",
+    ),
+    *(
+        ".",
+        "\\d",
+        "\\D",
+        "\\w",
+        "\\W",
+        "\\s",
+        "\\S",
+        "\\h",
+        "\\v",
+        "[ab]",
+        "[^ab]",
+        "[a-s]",
+        "[^\\s]",
+    ),
+    *("[\\w-]", "[-a]", "[a-]", "[A-Z\\d]", "[^A-Z]", "[.^$]", "[\\]\\[]", "\\x61", "\\u0062", "]"),
+    *(
+        "}",
+        "&",
+        "[a&b]",
+        "[!-~]",
+        "\\Qa.b\\E",
+        "\\t",
+        "[\\S]",
+        "[\\D]",
+        "[\\W]",
+        "#",
+        "'",
+        "\\-",
+        "\\/",
+    ),
+]
+
+
+def regex(rng: Random, depth: int) -> str:
+    """Return a random regular expression in Java's syntax; some of them are not supported."""
+    branches = []
+    for _ in range(rng.choice([1, 1, 1, 2])):
+        parts = []
+        for _ in range(rng.choice([0, 1, 1, 2, 3])):
+            if depth and rng.random() < 0.3:
+                opening = rng.choice(["(", "(?:", "(?i:", "(?s:", "(?<g>", "(?-i:", "(?i)", "(?s)"])
+                closing = "" if opening.endswith(")") else regex(rng, depth - 1) + ")"
+                atom = opening + closing
+                if not closing:
+                    parts.append(atom)
+                    continue
+            else:
+                atom = rng.choice(_ATOMS)
+            parts.append(
+                atom + rng.choice(["", "", "", "*", "+", "?", "{2}", "{1,2}", "*?", "{0,}"])
+            )
+        start, end = (
+            rng.choice(["", "", "", "^", "\\A"]),
+            rng.choice(["", "", "", "$", "\\z", "\\Z"]),
+        )
+        branches.append(start + "".join(parts) + end)
+    return "|".join(branches)
+
+
+def short_text(rng: Random) -> str:
+    """Return a random short text of characters that regular expressions may read differently."""
+    letters = "abAkKsS1_- .ß\u212a\u017f😀\n\r\u0085\u2028\x0b\t\u00a0\\]&"
+    return "".join(rng.choice(letters) for _ in range(rng.choice([0, 1, 1, 2, 2, 3, 4])))

@@ -23,7 +23,9 @@ from tests.model.terms.expressions import (
     Generator,
     call,
     quote,
+    regex,
     same,
+    short_text,
     table,
 )
 from tocsin.errors import ConditionError
@@ -167,6 +169,28 @@ def test_patterns_match_what_they_match_in_spark(judge: SparkSession) -> None:
     spark = ask_spark(judge, events, [text.spark for text in both], "UTC")
     lines = compare(events, both, [read(text.tocsin, "UTC") for text in both], spark, "UTC")
     assert not lines, "\n".join(lines)
+
+
+def test_random_regular_expressions_match_what_they_match_in_java(judge: SparkSession) -> None:
+    rng = Random(SEED)
+    events = pa.table({"name": [short_text(rng) for _ in range(1000)]})
+    both: list[Both] = []
+    found: list[terms.Term] = []
+    refused = 0
+    while len(both) < (3000 if LONG else 200):
+        text = same(f"(name RLIKE {quote(regex(rng, 2))})")
+        try:
+            found.append(read(text.tocsin, "UTC"))
+        except ConditionError:
+            refused += 1
+            continue
+        both.append(text)
+    assert refused < len(both) / 2
+    for start in range(0, len(both), CHUNK):
+        part = slice(start, start + CHUNK)
+        spark = ask_spark(judge, events, [text.spark for text in both[part]], "UTC")
+        lines = compare(events, both[part], found[part], spark, "UTC")
+        assert not lines, "\n".join(sorted(lines, key=len)[:8])
 
 
 def test_the_judge_has_its_default_settings(judge: SparkSession) -> None:

@@ -1,4 +1,4 @@
-"""The patterns of LIKE, and of regular expressions."""
+"""The patterns of LIKE."""
 
 from __future__ import annotations
 
@@ -8,9 +8,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.model.terms.coercion import TermError
-from tocsin.model.terms.regex import translate_regex
-
-__all__ = ["ANY", "ONE", "match_like", "parse_like", "translate_regex"]
 
 ANY = ("%",)  # any text, in a parsed pattern
 ONE = ("_",)  # any code point

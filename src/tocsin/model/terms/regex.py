@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import re
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +19,7 @@ import pyarrow.compute as pc
 from tocsin.model.terms.coercion import TermError
 
 _NOT_TERMINATOR = r"[^\n\r\x{85}\x{2028}\x{2029}]"
-_END = r"(?:(?:\r\n|[\n\r\x{85}\x{2028}\x{2029}])?\z)"
+_LAST_TERMINATOR = r"(?:\r\n|[\n\r\x{85}\x{2028}\x{2029}])\z"
 _SETS = {
     "d": r"0-9",
     "w": r"a-zA-Z_0-9",
@@ -33,6 +34,7 @@ _CONTROLS = {"t": 9, "n": 10, "r": 13, "f": 12, "a": 7, "e": 27}
 _REPEAT = re.compile(r"\{([0-9]+)(,?)([0-9]*)\}")
 _HEX = re.compile(r"x([0-9a-fA-F]{2})|x\{([0-9a-fA-F]+)\}|u([0-9a-fA-F]{4})")
 _GROUP = re.compile(r"\?(?:([a-zA-Z]*)(?:-([a-zA-Z]+))?([:)])|<([a-zA-Z][a-zA-Z0-9]*)>)")
+_ANCHORS = ("$", r"\A", r"\z")
 _MAX_REPEAT = 1000  # RE2's
 _MAX_DEPTH = 50
 
@@ -40,23 +42,45 @@ _MAX_DEPTH = 50
 _Node = str | tuple[list[list["_Node"]], str]
 
 
+class Regex(NamedTuple):
+    """A pattern of RE2, and whether the text without a last line terminator may match as well."""
+
+    pattern: str
+    skips_terminator: bool
+
+
 @functools.lru_cache(maxsize=4096)
-def translate_regex(pattern: str) -> str:
+def translate_regex(pattern: str) -> Regex:
     r"""Return a pattern of Java as a pattern of RE2; raise a TermError if there is none.
 
-    >>> translate_regex("^a.c$")
-    '\\Aa[^\\n\\r\\x{85}\\x{2028}\\x{2029}]c(?:(?:\\r\\n|[\\n\\r\\x{85}\\x{2028}\\x{2029}])?\\z)'
+    >>> translate_regex("^a.c$").pattern
+    '\\Aa[^\\n\\r\\x{85}\\x{2028}\\x{2029}]c\\z'
     """
     parser = _Parser(pattern)
     alternatives = parser.alternatives(0)
     if parser.at < len(pattern):
         raise parser.refuse("the parenthesis ) has no partner")
     translated = _write(alternatives, True, parser)
+    if parser.has_dollar and parser.has_end:
+        raise parser.refuse("$ and \\z do not go together")
     try:
-        pc.match_substring_regex(pa.array([], pa.string()), translated)
+        pc.match_substring_regex(pa.array([""]), translated)  # of no texts, Arrow checks nothing
     except pa.ArrowInvalid as error:
         raise parser.refuse(str(error)) from None
-    return translated
+    return Regex(translated, parser.has_dollar)
+
+
+def match_regex(text: pa.Array, regex: Regex) -> pa.Array:
+    """Return whether a regular expression is found in texts."""
+    found = pc.match_substring_regex(text, regex.pattern)
+    if not regex.skips_terminator:
+        return found
+    # RE2 cannot look ahead from $ to a line terminator that is the last: it is cut off instead.
+    has_terminator = pc.match_substring_regex(text, _LAST_TERMINATOR)
+    if not pc.any(has_terminator).as_py():
+        return found
+    cut = pc.replace_substring_regex(text, _LAST_TERMINATOR, "")
+    return pc.or_(found, pc.match_substring_regex(cut, regex.pattern))
 
 
 def _write(alternatives: list[list[_Node]], is_tail: bool, parser: _Parser) -> str:
@@ -68,9 +92,8 @@ def _write(alternatives: list[list[_Node]], is_tail: bool, parser: _Parser) -> s
             if node == "$":
                 if not is_last:
                     raise parser.refuse("$ is supported at the end only")
-                if parser.has_control:
-                    raise parser.refuse("$ is not supported together with control characters")
-                texts.append(_END)
+                parser.has_dollar = True
+                texts.append(r"\z")
             elif isinstance(node, str):
                 texts.append(node)
             else:
@@ -78,6 +101,14 @@ def _write(alternatives: list[list[_Node]], is_tail: bool, parser: _Parser) -> s
                 texts.append(f"(?:{_write(inner, is_last and not quantifier, parser)}){quantifier}")
         branches.append("".join(texts))
     return "|".join(branches)
+
+
+def _has_anchor(alternatives: list[list[_Node]]) -> bool:
+    return any(
+        node in _ANCHORS if isinstance(node, str) else _has_anchor(node[0])
+        for sequence in alternatives
+        for node in sequence
+    )
 
 
 class _Parser:
@@ -88,7 +119,9 @@ class _Parser:
         self.at = 0
         self._ignores_case = False
         self._dot_matches_all = False
-        self.has_control = any(ord(c) < 32 for c in pattern)
+        self._names: set[str] = set()
+        self.has_dollar = False
+        self.has_end = False
 
     def refuse(self, problem: str) -> TermError:
         return TermError(f"the regular expression {self._pattern!r} is not supported: {problem}")
@@ -138,6 +171,10 @@ class _Parser:
                     "RE2 has no lookahead, lookbehind, atomic or other special groups (?"
                 )
             self.at = match.end()
+            if match[4] is not None:
+                if match[4] in self._names:
+                    raise self.refuse(f"two groups have the name {match[4]}")
+                self._names.add(match[4])
             for flags, value in ((match[1] or "", True), (match[2] or "", False)):
                 for flag in flags:
                     if flag == "i":
@@ -174,7 +211,7 @@ class _Parser:
         else:
             quantifier = char
             self.at += 1
-        if node in ("$", r"\A", r"\z"):
+        if isinstance(node, str) and node in _ANCHORS:
             raise self.refuse("a repetition follows ^ or $")
         if self._peek() == "?":
             self.at += 1
@@ -185,6 +222,9 @@ class _Parser:
             raise self.refuse("one repetition follows another; use parentheses")
         if isinstance(node, str):
             return f"(?:{node}){quantifier}"
+        if _has_anchor(node[0]):
+            # Java does not find all ways to repeat it.
+            raise self.refuse("a group with ^ or $ is repeated")
         return node[0], quantifier
 
     def _escape(self) -> _Node:
@@ -202,6 +242,7 @@ class _Parser:
             return f"[{_SETS[char]}]"
         if char and char in "Az":
             self.at += 1
+            self.has_end |= char == "z"
             return "\\" + char
         if char == "Z":
             self.at += 1
@@ -214,7 +255,6 @@ class _Parser:
             raise self.refuse("it ends in a backslash")
         if char in _CONTROLS:
             self.at += 1
-            self.has_control = True
             return _CONTROLS[char]
         match = _HEX.match(self._pattern, self.at)
         if match is not None:
@@ -222,7 +262,6 @@ class _Parser:
             code = int(match[1] or match[2] or match[3], 16)
             if code > 0x10FFFF or 0xD800 <= code < 0xE000:
                 raise self.refuse(f"\\{match[0]} is not a character")
-            self.has_control |= code < 32
             return code
         if char.isascii() and char.isalnum():
             reason = {

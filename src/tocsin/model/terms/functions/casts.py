@@ -26,6 +26,7 @@ from tocsin.model.terms.functions.times import local_days, start_of_days
 from tocsin.model.terms.types import BIGINT, BOOLEAN, MAX_DIGITS, STRING, Type, arrow_type
 
 _LIMITS = {"int": 2**31, "bigint": 2**63}
+_BIGINT_DIGITS = 19
 _SECOND = 1_000_000  # microseconds
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")  # any digits, as in Java
@@ -141,21 +142,26 @@ def _from_decimal(value: pa.Array, source: Type, target: Type) -> pa.Array:
 
 def _to_decimal(value: pa.Array, source: Type, target: Type) -> pa.Array:
     if source.name == "double":
+        # By the shortest text, as Java 19 and later write it; earlier ones may add a 17th digit.
         return map_distinct(
             value, lambda number: to_decimal(repr(number), target), arrow_type(target)
         )
     if source == BOOLEAN:
         value = value.cast(pa.int8()).cast(pa.int64())
     integers = values_of(value).astype(np.int64, copy=False)
-    if target.digits - target.scale >= 19 and target.scale == 0:
-        return decimals.from_unscaled(integers, target, validity(value))
-    if target.digits > 18:
-        integers = integers.astype(object)
-        return decimals.fit(integers * 10**target.scale, target, validity(value))
-    limit = 10 ** (target.digits - target.scale)
-    is_bad = (integers <= -limit) | (integers >= limit)
-    scaled = np.where(is_bad, 0, integers) * 10**target.scale
-    return decimals.fit(scaled, target, validity(value), is_bad)
+    valid = validity(value)
+    whole = target.digits - target.scale
+    is_bad = None
+    if whole < _BIGINT_DIGITS:
+        limit = 10**whole
+        is_bad = (integers <= -limit) | (integers >= limit)
+        integers = np.where(is_bad, 0, integers)
+    if target.digits < _BIGINT_DIGITS:
+        return decimals.fit(integers * 10**target.scale, target, valid, is_bad)
+    # Arrow scales up exactly, in 128 bits.
+    exact = decimals.from_unscaled(integers, Type("decimal", _BIGINT_DIGITS, 0), valid)
+    result = exact.cast(arrow_type(target))
+    return result if is_bad is None else null_where(result, is_bad)
 
 
 def to_decimal(text: str, target: Type) -> decimal.Decimal | None:

@@ -205,6 +205,8 @@ def to_scale(value: pa.Array, type_: Type, how: str) -> pa.Array:
     """Return decimals in another type: rounded half up, or to the floor or ceiling."""
     source = value.type
     grown = source.precision + max(0, type_.scale - source.scale)
+    if type_.scale >= source.scale and type_.digits >= grown:
+        return value.cast(arrow_type(type_))  # Arrow scales up exactly
     is_small = grown <= _SMALL
     integers = unscaled(value, is_small)
     if how == "half_up":

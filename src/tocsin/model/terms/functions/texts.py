@@ -13,6 +13,7 @@ from tocsin.model.terms import patterns
 from tocsin.model.terms.arrays import Value, map_where
 from tocsin.model.terms.coercion import Resolved, TermBuilder, Written
 from tocsin.model.terms.functions.function import MANY, Function, need, need_int, need_literal
+from tocsin.model.terms.regex import match_regex, translate_regex
 from tocsin.model.terms.tree import Term, literal
 from tocsin.model.terms.types import BOOLEAN, DOUBLE, INT, STRING, Type
 
@@ -190,12 +191,12 @@ def _resolve_rlike(build: TermBuilder, arguments: Sequence[Term], written: Writt
     text = need(arguments[0], STRING, "RLIKE")
     pattern = need_literal(arguments[1], STRING, "the pattern of RLIKE")
     if pattern.value is not None:
-        patterns.translate_regex(pattern.value)
+        translate_regex(pattern.value)
     return (text, pattern), BOOLEAN
 
 
 def _rlike(call: Any, text: pa.Array, pattern: pa.Scalar) -> pa.Array:
-    return pc.match_substring_regex(text, patterns.translate_regex(pattern.as_py()))
+    return match_regex(text, translate_regex(pattern.as_py()))
 
 
 def _simple(name: str, note: str, compute: Any, type_: Type, aliases: tuple[str, ...]) -> Function:

@@ -139,7 +139,7 @@ def _truncate(call: Any, unit: pa.Scalar | pa.Array, times: Value) -> pa.Array:
 def _null_wrapped(times: pa.Array, result: np.ndarray) -> pa.Array:
     """Return truncated times, null where they would precede the first timestamp."""
     truncated = from_values(result, _TIMESTAMP, validity(times))
-    return null_where(truncated, result > values_of(times))
+    return null_where(truncated, (values_of(times) < -(2**62)) & (result > 0))
 
 
 def _resolve_datediff(build: TermBuilder, arguments: Sequence[Term], written: Written) -> Resolved:
