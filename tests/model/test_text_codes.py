@@ -78,6 +78,24 @@ def test_offsets_beyond_32_bits():
     assert encode(array, Categories(["goldfinch", "gold"])) == [2, OTHER, 1]
 
 
+@pytest.mark.parametrize("count", [1, 2, 40])
+def test_views_into_several_buffers(count):
+    texts = [f"a text that is not inline: {i % 7}" for i in range(60)]
+    data = [bytearray(b"...") for _ in range(count)]
+    views = b""
+    for i, text in enumerate(texts):
+        number, raw = i * 5 % count, text.encode()
+        place = np.array([number, len(data[number])], np.int32).tobytes()
+        views += np.int32(len(raw)).tobytes() + raw[:4] + place
+        data[number] += raw
+    buffers = [None, pa.py_buffer(views), *(pa.py_buffer(bytes(b)) for b in data)]
+    array = pa.Array.from_buffers(pa.string_view(), len(texts), buffers)
+    assert array.to_pylist() == texts
+    known = [texts[3], "short", texts[0]]
+    assert encode(array, Categories(known)) == expected_codes(texts, known)
+    assert encode(array.slice(13), Categories(known)) == expected_codes(texts[13:], known)
+
+
 def test_nulls_with_any_bytes():
     text = pa.array(["gold", "gold", "a text that is not inline"], pa.string_view())
     views = np.frombuffer(text.buffers()[1], np.uint8).copy()
@@ -89,6 +107,18 @@ def test_nulls_with_any_bytes():
     plain = pa.array(["gold", "black"])
     masked = pa.Array.from_buffers(pa.string(), 2, [pa.py_buffer(b"\x02"), *plain.buffers()[1:]])
     assert encode(masked, Categories(["gold", "black"])) == [NULL, 2]
+
+
+def test_texts_that_are_not_utf8():
+    for type_ in (pa.string(), pa.large_string(), pa.string_view()):
+        for text in (b"\xff", b"a long text, \xc3", b"\xe9t\xe9"):
+            raw = pa.array([b"gold", text, b"gold"])
+            plain = pa.Array.from_buffers(pa.string(), 3, raw.buffers())
+            array = plain if type_ == pa.string() else plain.cast(type_, safe=False)
+            for part in (array, array.slice(1)):
+                with pytest.raises(pa.ArrowInvalid, match="UTF8"):
+                    encode(part, Categories(["gold"]))
+            assert encode(array.slice(2), Categories(["gold"])) == [1]
 
 
 def test_equal_words_are_not_equal_texts():

@@ -36,7 +36,9 @@ from tocsin.jit import (
 
 _SHORT = 7  # bytes of a text that fit into a word, beside its length
 _INLINE = 12  # bytes of a text that fit into an Arrow view
+_MAX_BUFFERS = 16  # of views that are read one after the other, chosen
 _MIN_SLOTS = 64
+_FEW = 4096  # values of a table that stays in a core's cache, chosen
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 by the golden ratio
 _MIXER = np.uint64(0xD6E8FEB86659FD93)
 _HASHED = np.uint64(1 << 63)
@@ -99,18 +101,20 @@ def write_codes(
     for i in range(out.shape[0]):
         sought = words[i]
         slot = np.int64(mix(sought) >> _HALF) & mask
-        while word[slot] != _EMPTY:
-            if word[slot] == sought:
-                if sought < _HASHED:
+        while True:
+            # One branch and not two: whether rules mention a text is hard to predict.
+            while (word[slot] != sought) & (word[slot] != _EMPTY):
+                slot = (slot + 1) & mask
+            if (sought < _HASHED) | (word[slot] == _EMPTY):
+                break
+            c = code[slot]  # 0 as long as another thread inserts it
+            if c > 0 and start[c] - start[c - 1] == end[i] - begin[i]:
+                ours, theirs, last = start[c - 1], begin[i], end[i] - 8
+                while theirs < last and load_word(text, ours) == load_word(data, theirs):
+                    ours += 8
+                    theirs += 8
+                if theirs >= last and load_word(text, start[c] - 8) == load_word(data, last):
                     break
-                c = code[slot]  # 0 as long as another thread inserts it
-                if c > 0 and start[c] - start[c - 1] == end[i] - begin[i]:
-                    ours, theirs, last = start[c - 1], begin[i], end[i] - 8
-                    while theirs < last and load_word(text, ours) == load_word(data, theirs):
-                        ours += 8
-                        theirs += 8
-                    if theirs >= last and load_word(text, start[c] - 8) == load_word(data, last):
-                        break
             slot = (slot + 1) & mask
         out[i] = code[slot]  # OTHER if the slot is empty
 
@@ -178,8 +182,11 @@ class TextCodes:
             start = _enlarge(start, max(size + 1, 2 * len(start)))
         if used > len(text):
             text = _enlarge(text, max(used, 2 * len(text)))
-        if size * 8 > len(word) * 5:  # at most 5/8 full: a text that is not there costs four steps
-            slots = 1 << (size * 8 // 5).bit_length()
+        # At most a quarter full, so that the first step mostly decides; large tables at most 5/8,
+        # where a text that is not there costs four steps.
+        needed = size * 4 if size < _FEW else size * 8 // 5
+        if needed > len(word):
+            slots = 1 << needed.bit_length()
             old_word, old_code = word, code
             word, code = np.zeros(slots, np.uint64), np.zeros(slots, np.int32)
             fill_slots(old_word, old_code, word, code)
@@ -190,24 +197,49 @@ class TextCodes:
         return TextCodes(size, (word, code, start, text))
 
     def write(self, array: pa.Array, out: np.ndarray) -> None:
-        """Write the codes of a plain array of texts; they are arbitrary where it is null."""
-        if not t.is_string_view(array.type):
-            self._write(*_text_spans(array), out)
-            return
+        """Write the codes of a plain array of texts; they are arbitrary where it is null.
+
+        Raises an ArrowInvalid if a text is not UTF-8.
+        """
         if not len(array):
             return
-        # A view is 16 bytes: the length, and the text if that is at most 12 bytes long.
-        views = np.frombuffer(array.buffers()[1], np.uint8, 16 * len(array), 16 * array.offset)
-        lengths = views.view(np.uint32)[::4]  # of nulls, they may be anything
-        is_long = lengths > _INLINE
-        begin = np.arange(4, 16 * len(array), 16)
-        self._write(begin, begin + np.where(is_long, np.uint32(0), lengths), views, out)
-        if is_long.any():
-            others = np.flatnonzero(is_long & np.asarray(array.is_valid()))
-            codes = np.empty(len(others), np.int64)
-            # Arrow cannot take from views.
-            self.write(array.cast(pa.large_string()).take(pa.array(others)), codes)
-            out[others] = codes
+        if t.is_string_view(array.type):
+            if len(array.buffers()) <= _MAX_BUFFERS:
+                self._write_views(array, out)
+                return
+            array = array.cast(pa.large_string())
+        begin, end, data = _text_spans(array)
+        _check_encoding(array, data[begin[0] : end[-1]])
+        self._write(begin, end, data, out)
+
+    def _write_views(self, array: pa.Array, out: np.ndarray) -> None:
+        """Write the codes of views: length, then a text of 12 bytes, or where it is.
+
+        For a longer text these are its first four bytes, the number of its buffer, and an offset.
+        """
+        buffers = array.buffers()
+        views = np.frombuffer(buffers[1], np.int32, 4 * len(array), 16 * array.offset)
+        lengths, _, numbers, offsets = views.reshape(-1, 4).T
+        is_long = lengths.view(np.uint32) > _INLINE  # a null may have any length
+        begin, inline = np.arange(4, 16 * len(array), 16), views.view(np.uint8)
+        has_long = bool(is_long.any())
+        _check_encoding(array, inline.reshape(-1, 16)[~is_long] if has_long else inline)
+        self._write(begin, begin + np.where(is_long, 0, lengths), inline, out)
+        if not has_long:
+            return
+        if array.null_count:
+            is_long &= np.asarray(array.is_valid())
+        numbers = np.where(is_long, numbers, -1)
+        for number in range(int(numbers.max()) + 1):
+            rows = np.flatnonzero(numbers == number)
+            if not len(rows):
+                continue
+            begin = offsets[rows].astype(np.int64)
+            end, data = begin + lengths[rows], np.frombuffer(buffers[2 + number], np.uint8)
+            _check_encoding(array, data[begin.min() : end.max()])
+            codes = np.empty(len(rows), np.int64)
+            self._write(begin, end, data, codes)
+            out[rows] = codes
 
     def _write(self, begin: np.ndarray, end: np.ndarray, data: np.ndarray, out: np.ndarray) -> None:
         words = np.empty(len(begin), np.uint64)
@@ -226,6 +258,12 @@ def _text_spans(array: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     has_bytes = data is not None and data.size > 0
     texts = np.frombuffer(data, np.uint8) if has_bytes else np.empty(0, np.uint8)
     return offsets[:-1], offsets[1:], texts
+
+
+def _check_encoding(array: pa.Array, data: np.ndarray) -> None:
+    """Raise if a text in these bytes is not UTF-8. Most are ASCII, which is quick to see."""
+    if len(data) and data.max() >= 0x80:
+        array.validate(full=True)
 
 
 def _enlarge(array: np.ndarray, size: int) -> np.ndarray:
