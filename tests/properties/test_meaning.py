@@ -117,7 +117,7 @@ def test_what_is_written_reads_the_same(rng):
     if c.size != 1:
         return
     segment.metadata = segment.metadata._replace(where=pa.nulls(1, pa.large_string()))
-    text = condition_text(segment, 0, engine.schema, engine._draft.categories)
+    text = condition_text(segment, 0, engine._draft.attributes, engine._draft.categories)
     again = tocsin.Rules(generate.SCHEMA)
     again.add("written", text)
     events = [generate.event(rng) for _ in range(20)]
