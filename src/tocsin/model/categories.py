@@ -21,8 +21,8 @@ from tocsin.model.schema import Schema
 from tocsin.model.text_codes import TextCodes
 from tocsin.model.validation import require
 
-# Texts that are looked up one by one for each value that is not in the table yet, before it is
-# inserted: inserting costs about as much as looking up some texts.
+# Texts that are looked up one by one, for each value that is not in the table, before these values
+# are inserted. Chosen: inserting a value costs as much as looking up a few texts.
 _LOOKUPS_PER_INSERTION = 0.25
 _FEW = 4096  # values that are inserted at once, chosen: under a millisecond
 

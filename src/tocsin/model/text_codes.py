@@ -166,11 +166,6 @@ class TextCodes:
         sizes = _MIN_SLOTS, _MIN_SLOTS, 1, 0
         return cls(0, tuple(np.zeros(n, dtype) for n, dtype in zip(sizes, dtypes, strict=True)))
 
-    @property
-    def nbytes(self) -> int:
-        """The memory of the table, in bytes."""
-        return sum(array.nbytes for array in self._arrays)
-
     def extend(self, texts: pa.Array) -> TextCodes:
         """Return a table with further values: new and distinct, as large_string without nulls."""
         word, code, start, text = self._arrays
