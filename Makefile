@@ -35,9 +35,10 @@ bench: $(READY) java
 calibrate: $(READY)
 	$(BIN)/python -m benchmarks.calibrate
 
-# The tables of indexes in documents, from what the indexes declare.
+# The tables of indexes and functions in documents, from what the code declares.
 tables: $(READY)
 	$(BIN)/python -m scripts.index_tables
+	$(BIN)/python -m scripts.function_table
 
 # The papers' own figures, measured again: PNGs and docs/experiments.md. About ten minutes.
 experiments: $(READY)

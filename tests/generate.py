@@ -43,6 +43,8 @@ SCHEMA = {
     "premium": "flag",
     "seen": "time",
     "born": "time",
+    "fee": "decimal(9,2)",
+    "rate": "decimal(18,6)",
 }
 
 MAX_CONJUNCTIONS = 64
@@ -64,6 +66,26 @@ _DECIMALS = [
 ]
 _BEYOND_DECIMALS = [
     *map(Decimal, ("9223372036854775807.5", "9223372036854775808.0", "-9223372036854775808.5")),
+]
+# Of decimal attributes. Beyond 15 digits, several decimals are equal to one double.
+_PRICES = {
+    "decimal(9,2)": [
+        *("-0.01", "0", "0.01", "0.10", "0.50", "4.99", "5", "5.50", "6", "9.99", "10"),
+        *("9999999.99", "-9999999.99"),
+    ],
+    "decimal(18,6)": [
+        *("0", "0.000001", "-0.000001", "0.1", "5", "5.5", "6", "123456789012.345678"),
+        *("123456789012.345679", "999999999999.999999", "-999999999999.999999"),
+    ],
+}
+_EXACT_PRICES = [
+    *map(Decimal, ("0.005", "4.994", "9.99", "9.990", "9.999", "9.9999999", "-0.011", "5.01")),
+    *map(Decimal, ("9999999.99", "9999999.995", "10000000.0", "-9999999.999", "0.0000005")),
+    *map(Decimal, ("123456789012.345678", "123456789012.3456785", "999999999999.9999995")),
+]
+_DOUBLE_PRICES = [
+    *(9.99, 0.01, 4.99, 1e-6, 9999999.99, 9999999.995, 123456789012.345678, 1e12, -1e12),
+    *(math.nextafter(9.99, 0.0), math.nextafter(9.99, 10.0), 999999999999.999999),
 ]
 _DOUBLES = [
     *(-0.0, 0.0, 0.1, 0.5, 5.0, 5.5, 6.0, -1.0),
@@ -181,6 +203,9 @@ def _literal(rng: Random, kind: str, beyond: bool = True) -> Literal:
             if rng.random() < 0.25:
                 return rng.choice(_DATES)
             return _near(rng, rng.choice(_TIMES))
+        case _ if kind in _PRICES:
+            pools: tuple[list[Any], ...] = (_EXACT_PRICES, _DOUBLE_PRICES, _INTEGERS, _BEYOND)
+            return rng.choice(rng.choice((*pools[:2], *pools, _DECIMALS, _DOUBLES)))
     raise ValueError(f"not a kind: {kind!r}")
 
 
@@ -220,7 +245,14 @@ def value(rng: Random, kind: str) -> Any:
             return rng.random() < 0.5
         case "time":
             return _near(rng, rng.choice(_TIMES))
+        case _ if kind in _PRICES:
+            return Decimal(rng.choice(_PRICES[kind])).quantize(_unit(kind))
     raise ValueError(f"not a kind: {kind!r}")
+
+
+def _unit(kind: str) -> Decimal:
+    """Return the least positive value of a decimal kind."""
+    return Decimal(1).scaleb(-int(kind[:-1].split(",")[1]))
 
 
 _ARROW = {
@@ -229,6 +261,8 @@ _ARROW = {
     "category": pa.string(),
     "flag": pa.bool_(),
     "time": pa.timestamp("us", tz="UTC"),
+    "decimal(9,2)": pa.decimal128(9, 2),
+    "decimal(18,6)": pa.decimal128(18, 6),
 }
 
 

@@ -2,8 +2,8 @@
 
 This module shares no code with the library. A condition is a tree of frozen dataclasses. An event
 is a dict of Python values: `int` for an integer (Spark's bigint), `float` for a number (double),
-`str` for a category, `bool` for a flag and an aware `datetime` for a time. `None`, or no entry, is
-null.
+`Decimal` for a decimal, `str` for a category, `bool` for a flag and an aware `datetime` for a time.
+`None`, or no entry, is null.
 
 The Python type of a literal determines its SQL type: `int` is `5`, `Decimal` is the exact `5.5`,
 `float` is the double `5.5D`, `date` is `DATE '...'`.
@@ -17,7 +17,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
-from decimal import Decimal
+from decimal import Context, Decimal
+from fractions import Fraction
 from itertools import product
 from random import Random
 from typing import Any
@@ -25,6 +26,7 @@ from typing import Any
 Literal = None | bool | int | float | Decimal | str | date | datetime
 Event = Mapping[str, Any]
 Truth = bool | None
+_EXACT = Context(prec=400)  # digits
 
 
 @dataclass(frozen=True)
@@ -276,12 +278,13 @@ def _representatives(range_: Range, leaves: Sequence[Condition]) -> list[Any]:
         literals = [getattr(bare, name, None) for name in ("literal", "low", "high")]
         for literal in [*literals, *getattr(bare, "literals", ())]:
             if literal is not None:
-                values += _neighbours(literal, type(range_.low))
+                values += _neighbours(literal, range_.low)
     return [value for value in values if range_.low <= value <= range_.high]
 
 
-def _neighbours(literal: Any, type_: type) -> list[Any]:
-    """Return the values of a type around a literal."""
+def _neighbours(literal: Any, like: Any) -> list[Any]:
+    """Return the values around a literal, of the type of another value; decimals of its scale."""
+    type_ = type(like)
     if type_ is float:
         number = float(literal)
         return [number, math.nextafter(number, math.inf), math.nextafter(number, -math.inf)]
@@ -293,14 +296,17 @@ def _neighbours(literal: Any, type_: type) -> list[Any]:
         return times
     if isinstance(literal, float) and not math.isfinite(literal):
         return []
-    centres = [math.floor(literal), math.ceil(literal)]
+    places = -int(like.as_tuple().exponent) if type_ is Decimal else 0
+    unit = Fraction(1, 10**places)
+    centres = [Fraction(literal) / unit]
     if isinstance(literal, float):
-        # Large integers are rounded to a double, from half way to the next double.
+        # Values with many digits are rounded to a double, from half way to the next double.
         for direction in (-math.inf, math.inf):
             beyond = math.nextafter(literal, direction)
             if math.isfinite(beyond):
-                centres.append((int(literal) + int(beyond)) // 2)
-    return [centre + step for centre in centres for step in (-1, 0, 1)]
+                centres.append((Fraction(literal) + Fraction(beyond)) / 2 / unit)
+    integers = [math.floor(centre) + step for centre in centres for step in (-1, 0, 1, 2)]
+    return [Decimal(i).scaleb(-places, _EXACT) if places else i for i in integers]
 
 
 def conjunctions(node: Condition, negated: bool = False) -> list[tuple[Condition, ...]]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tocsin.errors import (
     ConditionError,
+    ConditionWarning,
     EventError,
     RuleError,
     SchemaError,
@@ -32,6 +33,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ConditionError",
+    "ConditionWarning",
     "Counters",
     "EventError",
     "Explanation",

@@ -11,6 +11,8 @@
     └── StoreError         a rule store is missing, damaged, or has a newer format
         └── StoreConflictError   another writer has published in the meantime
 
+There is one warning, `ConditionWarning`: a condition, or a part of it, never holds.
+
 A message names the thing (rule, row, attribute), the requirement, what came instead, and the
 likely cause. It may quote the input. A message that is too long loses its middle.
 """
@@ -18,6 +20,8 @@ likely cause. It may quote the input. A message that is too long loses its middl
 from __future__ import annotations
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable
 
 _MAX_MESSAGE = 2_000  # characters, chosen: about a screen
@@ -95,6 +99,18 @@ class StoreError(TocsinError):
 
 class StoreConflictError(StoreError):
     """Another writer has published in the meantime."""
+
+
+class ConditionWarning(UserWarning):
+    """A condition, or an alternative of an OR, never holds, whatever the event."""
+
+
+def warn(message: str) -> None:
+    """Issue a ConditionWarning at the first caller outside of Tocsin."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "tocsin":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(shorten(message, _MAX_MESSAGE), ConditionWarning, stacklevel=level)
 
 
 def is_unicode(text: str) -> bool:

@@ -172,6 +172,23 @@ def _prefetch(typing_context, array, index):
 prefetch = instruction(_prefetch)
 
 
+def _load_word(typing_context, array, index):
+    """Load eight bytes of a byte array from an index on, as one word; the first byte is lowest."""
+
+    def emit(context, builder, signature, arguments):
+        source = context.make_array(signature.args[0])(context, builder, arguments[0])
+        check_bounds(context, builder, source, arguments[1], 8)
+        address = builder.gep(source.data, [arguments[1]])
+        word = builder.load(builder.bitcast(address, ir.IntType(64).as_pointer()))
+        word.align = 1
+        return word
+
+    return UINT64(array, types.int64), emit
+
+
+load_word = instruction(_load_word)
+
+
 def kernel(function: Callable[..., Any]) -> Kernel:
     """Declare a compiled function that Python calls. Its annotations are its signature."""
     return Kernel(function)

@@ -230,6 +230,33 @@ def test_declared_kinds_of_texts(both):
     both(events, "--schema", kinds, suffix="csv")
 
 
+def test_declared_decimals(both):
+    texts = ["9.99", "-0.01", "", "1e3", "+5", ".5", "5.", "9.995", "-9.995", "9999999999.99", "0"]
+    kinds = "price=decimal(12,2),whole=decimal(5)"
+    rows = [[i, text, "7.5"] for i, text in enumerate(texts)]
+    events = write_csv(both.folder / "events.csv", [["row", "price", "whole"], *rows])
+    rules = 'id,where\na,price < 9.999 AND whole = 8\nb,price = 10\nc,"price IN (-10, 1000)"\n'
+    for suffix in ("csv", "parquet"):
+        written = both(events, "--schema", kinds, suffix=suffix, rules=rules)
+    assert b"9999999999.99" not in written
+    numbers = ["9.99", "-0.01", "null", "1e3", "5", '"0.5"', '"5."', "9.995", "123456789.125"]
+    lines = [f'{{"row": {i}, "price": {n}, "whole": 8}}' for i, n in enumerate(numbers)]
+    events = both.folder / "events.jsonl"
+    events.write_text("\n".join(lines))
+    assert b'"price":-0.01' in both(events, "--schema", kinds, rules=rules)
+    exact = decimal.Decimal
+    columns = {
+        "row": pa.array(range(4)),
+        "price": pa.array([exact("1.505"), exact(10), None, exact("-1.004")], pa.decimal128(21, 3)),
+        "whole": pa.array([8, None, 7, 8]),
+        "spelled": pa.array(["1.5", " 2 ", None, "9.995"]),
+        "x": pa.array([0.1, 2.5, None, 1.005]),
+    }
+    events = both.folder / "events.parquet"
+    pq.write_table(pa.table(columns), events)
+    both(events, "--schema", f"{kinds},spelled=decimal(9,2),x=decimal(9,2)", rules=rules)
+
+
 # ------------------------------------------------------------ Parquet
 
 
@@ -320,7 +347,7 @@ def test_declared_kinds_of_parquet(both):
     exact = decimal.Decimal
     columns = {
         "row": pa.array(range(4)),
-        "price": pa.array([exact("1.50"), exact(2), None, exact(-1)], pa.decimal128(21, 2)),
+        "price": pa.array([exact("99.99"), exact(2), None, exact(-1)], pa.decimal128(21, 2)),
         "whole": pa.array([exact("1.50"), exact(2), None, exact("-1.9")], pa.decimal128(21, 2)),
         "n": pa.array([1.9, -1.9, None, 2.0]),
         "code": pa.array([7, None, 8, 9]),

@@ -129,6 +129,7 @@ def test_errors_in_csv(match_error):
     unclosed = match_error(b'x,y\n1,"abc\n2,d\n', "--keep", "x")
     assert "or its closing quote is missing: 'abc\\n2,d" in unclosed
     wrong = {"integer": "2.5", "number": "abc", "flag": "yes", "time": "12:30"}
+    wrong |= {"decimal(4,2)": "99.995", "decimal(5,2)": " 1", "decimal(6,2)": "NaN"}
     for kind, text in wrong.items():
         content = f"x,y\n1,\n2,{text}\n".encode()
         message = match_error(content, "--schema", f"y={kind}")
@@ -154,6 +155,10 @@ def test_errors_in_json(match_error):
         b'{"x": 1, "X": 2}\n'
     )
     assert "have no columns" in message_of(b"{}\n")
+    for value in (b"100", b"true", b"[1]", b'"one"', b"1e400"):
+        assert "line 2: column 'y': expected decimal(4,2), got " in message_of(
+            b'{"x": 1}\n{"x": 1, "y": ' + value + b"}\n", "--schema", "y=decimal(4,2)"
+        )
     assert "CSV cannot hold column 'y', which is of type array<bigint>" in message_of(
         b'{"x": 1, "y": [1]}\n'
     )

@@ -172,6 +172,37 @@ def test_boxes_and_long_rows(tmp_path, suffix):
     assert tocsin.open(store)["t"].where == "at >= TIMESTAMP '2024-05-01 12:00:00Z'"
 
 
+def test_decimals(tmp_path):
+    store = tmp_path / "store"
+    file = tmp_path / "boxes.csv"
+    file.write_text("id,price_low,price_high,rate_low\na,1.005,9.99,0.123456789012345678\nb,5,,\n")
+    schema = "price=decimal(12,2),rate=decimal(18, 18),x=number"
+    run_ok("rules", "create", store, "--schema", schema, "--rules", file)
+    rules = tocsin.open(store)
+    assert list(rules.schema.kinds) == ["decimal(12,2)", "decimal(18,18)", "number"]
+    assert rules["a"].where == "price BETWEEN 1.01 AND 9.99 AND rate >= 0.123456789012345678"
+    assert rules["b"].where == "price >= 5.00"
+    lines = write_rules(
+        tmp_path / "boxes.jsonl",
+        [{"id": "c", "price_low": 9.99}, {"id": "d", "price_low": 0.1}],
+    )
+    run_ok("rules", "add", store, "--from", lines)
+    rows = [{"id": "e", "attribute": "rate", "low": "0.123456789012345678", "high": None}]
+    run_ok("rules", "add", store, "--from", write_rules(tmp_path / "long.jsonl", rows))
+    rules = tocsin.open(store)
+    assert [rules[i].where for i in "cde"] == [
+        "price >= 9.99",
+        "price >= 0.10",
+        "rate >= 0.123456789012345678",
+    ]
+    for event in ('{"price": 9.98}', '{"price": "9.98"}'):
+        shown = run_ok("explain", "--rules", store, "c", "--event", event)
+        assert "price is 9.98, below by 0.01" in shown
+    for value in ("9.999", '"9.999"', '"nine"'):
+        options = ("--rules", store, "c", "--event", f'{{"price": {value}}}')
+        assert "attribute 'price' is a decimal(12,2), but" in run_failing("explain", *options)
+
+
 def test_integer_ids(tmp_path):
     store, file = tmp_path / "store", tmp_path / "rules.jsonl"
     file.write_text('{"id": 7, "where": "x > 5"}\n\n{"id": 8, "where": "x > 6"}\n')
@@ -276,6 +307,9 @@ def test_errors_in_a_schema(tmp_path):
     store = tmp_path / "store"
     assert "neither a file nor" in run_failing("rules", "create", store, "--schema", "events.csv")
     assert "did you mean 'number'?" in run_failing("rules", "create", store, "--schema", "x=numbr")
+    assert "has 20 digits, but decimals can have at most 18" in run_failing(
+        "rules", "create", store, "--schema", "x=number,y=decimal(20,2),z=flag"
+    )
     file = tmp_path / "events.parquet"
     file.write_bytes(b"nonsense")
     assert "events.parquet: cannot be read" in run_failing(

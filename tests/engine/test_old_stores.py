@@ -17,7 +17,7 @@ from tocsin.engine.segment_files import FORMAT
 from tocsin.index.registry import INDEXES
 
 STORES = sorted((Path(__file__).parent / "stores").iterdir())
-NAMES = {1: "exhaustive", 2: "grid", 3: "counting", 4: "bestar", 5: "keyed"}
+NAMES = {1: "exhaustive", 2: "grid", 3: "counting", 4: "bestar", 5: "keyed", 6: "keyed"}
 
 EVENTS = [
     {"x": 3.0, "n": 3, "c": "gold"},

@@ -459,7 +459,7 @@ def test_schemas_from_arrow_and_spark():
         ]
     )  # fmt: skip
     kinds = "n: integer, x: number, t: category, f: flag, s: time, d: time"
-    assert repr(tocsin.Schema(arrow)) == f"Schema({kinds})"
+    assert repr(tocsin.Schema(arrow)) == f"Schema({kinds}, tags: map<string, string>)"
     from pyspark.sql import types
 
     spark = types.StructType(
@@ -470,8 +470,9 @@ def test_schemas_from_arrow_and_spark():
             types.StructField("f", types.BooleanType()),
             types.StructField("s", types.TimestampType()),
             types.StructField("d", types.DateType()),
-            types.StructField("p", types.DecimalType(10, 2)),
+            types.StructField("p", types.DecimalType(20, 2)),
             types.StructField("a", types.ArrayType(types.LongType())),
+            types.StructField("tags", types.MapType(types.StringType(), types.StringType())),
         ]
     )
     assert tocsin.Schema(spark) == tocsin.Schema(arrow)

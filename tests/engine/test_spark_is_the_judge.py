@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 import tocsin
 from tests import generate, naive
+from tests.engine import test_decimals
 
 SEED = 20240501
 CONDITIONS = 5_000
@@ -190,7 +191,8 @@ def test_the_case_is_worth_judging(spark: SparkSession, case: Case, judged: np.n
                 forms[generate.SCHEMA[leaf.attribute], form] += 1
     everywhere = {"=", "<>", "In", "IsNull", "NullSafe"}
     ordered = everywhere | {"<", "<=", ">=", ">", "Between"}
-    expected = {(kind, form) for kind in ("integer", "number", "time") for form in ordered}
+    with_order = "integer", "number", "time", "decimal(9,2)", "decimal(18,6)"
+    expected = {(kind, form) for kind in with_order for form in ordered}
     expected |= {("integer", "Outside")}
     expected |= {("category", form) for form in everywhere}
     expected |= {("flag", form) for form in ordered | {"Flag", "Is"}}
@@ -253,6 +255,14 @@ def test_where_spark_is_peculiar_we_agree(spark: SparkSession, text: str) -> Non
     expected = ask_spark(spark, table, [text])[:, 0].tolist()
     answered = ask_tocsin(table, [text])[:, 0].tolist()
     assert dict(zip(values, answered, strict=True)) == dict(zip(values, expected, strict=True))
+
+
+def test_constants_of_all_types_with_decimals(spark: SparkSession) -> None:
+    texts = [*test_decimals.EXACT, *test_decimals.DOUBLES]
+    expected = ask_spark(spark, test_decimals.EVENTS, texts)
+    for column, text in enumerate(texts):
+        events = np.flatnonzero(expected[:, column]).tolist()
+        assert test_decimals.matched(text) == events, text
 
 
 @pytest.mark.parametrize("text", REFUSED)

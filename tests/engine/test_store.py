@@ -188,7 +188,7 @@ def test_bad_input(tmp_path, store):
 
 def test_growing_schemas_zones_and_refusals(tmp_path):
     schema = tocsin.Schema(
-        pa.schema([("x", pa.float64()), ("p", pa.decimal128(9, 2))]), timezone="Asia/Tokyo"
+        pa.schema([("x", pa.float64()), ("p", pa.decimal128(19, 2))]), timezone="Asia/Tokyo"
     )
     rules = tocsin.Rules(schema)
     rules.add(1, "x > 1")

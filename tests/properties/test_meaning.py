@@ -117,7 +117,7 @@ def test_what_is_written_reads_the_same(rng):
     if c.size != 1:
         return
     segment.metadata = segment.metadata._replace(where=pa.nulls(1, pa.large_string()))
-    text = condition_text(segment, 0, engine.schema, engine._draft.categories)
+    text = condition_text(segment, 0, engine._draft.attributes, engine._draft.categories)
     again = tocsin.Rules(generate.SCHEMA)
     again.add("written", text)
     events = [generate.event(rng) for _ in range(20)]
@@ -137,6 +137,51 @@ def test_a_shape_is_shared_without_changing_the_meaning(rng):
         assert (
             together.read(text, categories)[0] == ConditionReader(schema).read(text, categories)[0]
         )
+
+
+_ELEMENTS = {
+    "visits": ["1", "-5", "9223372036854775807", "9223372036854775808", "-9223372036854775809",
+               "-5819204377310644129", "-5819204377310644128", "1.5", "2.0", "-3.", "0" * 39 + "1",
+               "0.0000000000000000001", "1e3", "NULL", "- 7", ".5", "(4)", "2L", "3 + 4", "'x'"],
+    "price": ["1", "-5", "0", "-0", "1.5", "-2.25", "0.1", "100000000000000000000", "1e3", "-1e-3",
+              "NULL", ".5", "1.5D", "2 * 3", "'x'"],
+    "tier": ["'a'", "'b c'", "'it, is'", "'5'", "'`'", "''", "'it''s'", "NULL", "5", "r'a'"],
+    "seen": ["'2024-05-01'", "'2024-05-01 12:30'", "'noon'", "DATE '2024-05-02'", "NULL", "5",
+             "CAST('2024-05-03' AS DATE)"],
+}  # fmt: skip
+_FORMS = ["{} IN ({})", "{} NOT IN ({})", "NOT {} IN ({})", "{} = {}", "{} <> {}", "{} <=> {}"]
+
+
+def _fill(rng, attribute, form):
+    """Return a test of an attribute; most lists are plain and of one type."""
+    pool = _ELEMENTS[attribute][: rng.choice((3, 3, 8, 30))]
+    size = rng.randint(1, 12) if "IN" in form else 1
+    comma = rng.choice((", ", ",", " , ", ",\n"))
+    return form.format(attribute, comma.join(rng.choice(pool) for _ in range(size)))
+
+
+def _read(read, text, categories):
+    size = len(categories)
+    try:
+        return read(text, categories)
+    except tocsin.ConditionError as error:
+        categories.truncate(size)
+        return str(error)
+
+
+@given(RANDOMS)
+def test_texts_that_differ_in_literals_mean_what_each_means_alone(rng):
+    """Lists of any length, fixed literals and errors, read through a shared shape or not."""
+    together = ConditionReader(tocsin.Schema(generate.SCHEMA))
+    categories, alone_categories = Categories(), Categories()
+    tests = [(rng.choice(sorted(_ELEMENTS)), rng.choice(_FORMS)) for _ in range(rng.randint(1, 3))]
+    junction = rng.choice((" AND ", " OR "))
+    for _ in range(8):
+        text = junction.join(_fill(rng, *test) for test in tests)
+        alone = ConditionReader(tocsin.Schema(generate.SCHEMA))._read_unshared
+        expected = _read(alone, text, alone_categories)
+        assert _read(together.read, text, categories) == expected, text
+        assert list(categories) == list(alone_categories)
 
 
 def test_numbers_of_events_are_right_across_blocks():

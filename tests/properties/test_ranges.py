@@ -16,7 +16,7 @@ from tests.properties.test_meaning import pairs, some_rules
 from tocsin.index.registry import INDEXES
 
 RANDOMS = st.randoms(use_true_random=False)
-KINDS = ("integer", "number", "time")
+KINDS = ("integer", "number", "time", "decimal(9,2)", "decimal(18,6)")
 
 
 def made(rules, index):

@@ -18,7 +18,31 @@ from tests import generate, naive
 from tests.properties.test_meaning import attributes
 
 EVENTS = 3000
-SCHEMA = generate.SCHEMA
+SCHEMA = generate.SCHEMA | {
+    "cost": "decimal(10,2)",
+    "spot": "struct<lat: double, label: string>",
+    "marks": "map<string, string>",
+}
+TERMS = [
+    *("price * 3.6 > 10", "visits % 7 = 3", "visits * 1.5 > ratio", "ratio / price > 0.5"),
+    *("hour(seen) >= 12", "dayofweek(born) IN (1, 7)", "date_trunc('month', seen) > born"),
+    *("datediff(seen, born) BETWEEN -100 AND 100", "to_date(seen) > DATE '2024-01-01'"),
+    *("lower(tier) LIKE 'g%'", "tier LIKE '%ld'", "city RLIKE '^[A-M]'", "length(city) > 5"),
+    *("concat(tier, '-', city) = 'gold-Zürich'", "left(city, 1) <> upper(left(tier, 1))"),
+    *("cost > 9.99", "cost * 1.19 >= 11.9", "round(cost) = 10", "cost IN (0.05, 12.50)"),
+    *("spot.lat BETWEEN 40 AND 41", "spot.label = 'ny' OR spot.lat IS NULL", "marks['a'] = 'x'"),
+    *(
+        "coalesce(marks['b'], tier) = 'gold'",
+        "NOT marks['A'] LIKE 'n%'",
+        "if(active, price, ratio) > 5",
+    ),
+    *(
+        "CASE WHEN premium THEN visits ELSE stock END > 4",
+        "CAST(price AS INT) = 5",
+        "price <> ratio",
+    ),
+    *("seen > born", "tier = city", "nullif(tier, 'gold') IS NULL", "visits > 100 / 3.6"),
+]
 
 # Arguments of tocsin.spark.match besides events and rules.
 QUERIES = {
@@ -44,6 +68,8 @@ def rules():
         }
         payload = {"team": rng.choice(("red", "blue")), "rank": number} if number % 3 else None
         rules.add(f"text {number}", naive.sql(condition, rng), weights, payload)
+    for number, where in enumerate(TERMS):
+        rules.add(f"term {number}", where)
     visits = [_ends(rng, "integer") for _ in range(80)]
     prices = [_ends(rng, "number") for _ in range(80)]
     rules.add_many(
@@ -83,7 +109,19 @@ def events():
     """Return several thousand events, with null, NaN and integers above 2^53, numbered by `row`."""
     rng = random.Random(7)
     table = generate.arrow_table([generate.event(rng) for _ in range(EVENTS)])
-    return table.append_column("row", pa.array(range(EVENTS)))
+    costs = [None, *(decimal.Decimal(cents).scaleb(-2) for cents in (0, 5, 999, 1000, 1250, -4200))]
+    spots = [None, {"lat": 40.5, "label": "ny"}, {"lat": None, "label": "ny"}, {"lat": 41.5}]
+    marks = [None, [], [("a", "x")], [("A", "yes"), ("b", "gold")], [("b", None), ("a", "z")]]
+    spot_type = pa.struct({"lat": pa.float64(), "label": pa.string()})
+    added = {
+        "cost": pa.array(rng.choices(costs, k=EVENTS), pa.decimal128(10, 2)),
+        "spot": pa.array(rng.choices(spots, k=EVENTS), spot_type),
+        "marks": pa.array(rng.choices(marks, k=EVENTS), pa.map_(pa.string(), pa.string())),
+        "row": pa.array(range(EVENTS)),
+    }
+    for name, column in added.items():
+        table = table.append_column(name, column)
+    return table
 
 
 def run_in_process(rules, events, query):

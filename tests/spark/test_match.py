@@ -268,6 +268,23 @@ def test_wrong_types_are_reported_before_the_job_runs(spark):
         tocsin.spark.match(spark.sql("SELECT 1.5BD AS x"), rules)
 
 
+def test_decimals(spark):
+    rules = tocsin.Rules({"x": "decimal(6,2)"})
+    rules.add("cheap", "x < 9.999")
+    columns = "CAST(9.99 AS DECIMAL(20, 10))", "CAST(9.99 AS DOUBLE)", "9", "9L", "9.99BD"
+    for column in columns:
+        frame = spark.sql(f"SELECT 1 AS row, {column} AS x")
+        assert pairs(tocsin.spark.match(frame, rules, keep=["row"])) == [(1, "cheap")]
+    with pytest.raises(tocsin.EventError, match=r"'x' is a decimal\(6,2\), but .* type string"):
+        tocsin.spark.match(spark.sql("SELECT '9.99' AS x"), rules)
+    as_number = tocsin.Rules({"x": "number"})
+    as_number.add("cheap", "x < 9.999")
+    with pytest.raises(tocsin.EventError, match="'x' is a decimal column that has 25 digits"):
+        tocsin.spark.match(spark.sql("SELECT CAST(1 AS DECIMAL(25, 2)) AS x"), as_number)
+    with pytest.raises(Exception, match=r"value 9\.999, which has more than 2 digits"):
+        tocsin.spark.match(spark.sql("SELECT 9.999BD AS x"), rules).collect()
+
+
 def test_another_store_at_the_same_path(spark, tmp_path):
     frame = spark.range(10)
     for condition, expected in (("id < 3", [0, 1, 2]), ("id >= 8", [8, 9])):

@@ -78,7 +78,9 @@ def test_all_queries_ran_on_spark(source, request):
 def test_the_data_set_is_varied(expected):
     everything = expected["all"]
     matched = {rule.split()[0] for rule in everything["rule"].unique().to_pylist()}
-    assert matched == {"text", "box", "long"}
+    assert matched == {"text", "term", "box", "long"}
+    terms = {rule for rule in everything["rule"].unique().to_pylist() if rule.startswith("term")}
+    assert len(terms) > 0.9 * len(answers.TERMS)
     assert len(everything) > 50_000
     assert len(everything["rule"].unique()) > 200
     assert everything["team"].null_count > 0

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import decimal
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -128,13 +129,13 @@ def read_schema(text: str) -> Schema:
         events = open_events([path], detect_format(path), Schema({}), lambda count: None)
         return Schema(events.schema)
     schema = Schema({})
-    for part in text.split(","):
+    for part in re.split(r",(?![^(]*\))", text):  # not the comma of decimal(12,2)
         name, equals, kind = part.partition("=")
         if not equals:
             raise SchemaError(
                 f"the schema {text!r} is neither a file nor written as x=number,tier=category"
             )
-        schema.add(name.strip(), kind.strip())  # type: ignore[arg-type]  # checked there
+        schema.add(name.strip(), kind.strip())
     return schema
 
 
@@ -152,24 +153,35 @@ def open_rules(path: Path, schema: str | None, version: int | None = None) -> Ru
     detect_format(path)
     if version is not None:
         raise TocsinError(f"--version is for a rule store, but {path} is a file")
+    rules = Rules(open_schema(path, schema))
+    add_file(rules, path)
+    return rules
+
+
+def open_schema(path: Path, schema: str | None) -> Schema:
+    """Return the schema that is given for a file of rules; raise if the file or schema is none."""
+    detect_format(path)
     if schema is None:
         raise TocsinError(
             f"{path} has no schema; give one, as in --schema x=number,tier=category or "
             "--schema events.parquet"
         )
-    rules = Rules(read_schema(schema))
-    add_file(rules, path)
-    return rules
+    return read_schema(schema)
 
 
 def add_file(rules: Rules, path: Path) -> None:
     """Add the rules of a file: all of them, or none if one is wrong."""
-    readers = {"csv": _read_csv, "json": _read_json, "parquet": _read_parquet}
-    read = readers[detect_format(path)]
     with reading(path, RuleError):
-        rows, lines = read(path, rules)
-        with naming_rows(lambda row: f"line {lines[row]}" if lines else f"row {row + 1}"):
+        rows, name_row = read_rows(path, rules)
+        with naming_rows(name_row):
             rules.add_many(rows)
+
+
+def read_rows(path: Path, rules: Rules) -> tuple[Any, Callable[[int], str]]:
+    """Return a file's table of rules, and the function that names its rows in messages."""
+    readers = {"csv": _read_csv, "json": _read_json, "parquet": _read_parquet}
+    rows, lines = readers[detect_format(path)](path, rules)
+    return rows, lambda row: f"line {lines[row]}" if lines else f"row {row + 1}"
 
 
 @contextlib.contextmanager
@@ -194,9 +206,13 @@ def naming_rows(name_row: Callable[[int], str]) -> Iterator[None]:
     try:
         yield
     except TocsinError as error:
-        message = _ROW.sub(lambda found: name_row(int(found[1] or found[2])), error.args[0])
-        error.args = (message, *error.args[1:])
+        error.args = (rename_rows(error.args[0], name_row), *error.args[1:])
         raise
+
+
+def rename_rows(message: str, name_row: Callable[[int], str]) -> str:
+    """Return a message with rows as `name_row` names them."""
+    return _ROW.sub(lambda found: name_row(int(found[1] or found[2])), message)
 
 
 def _read_parquet(path: Path, rules: Rules) -> tuple[pa.Table, None]:
@@ -237,14 +253,19 @@ def _read_csv(path: Path, rules: Rules) -> tuple[pa.Table, None]:
     import pyarrow as pa
     import pyarrow.csv
 
-    text_columns = {"id", "where", "weights", "attribute"}
+    from tocsin.model.decimals import MAX_DIGITS, is_decimal
+
+    types = dict.fromkeys(("id", "where", "weights", "attribute"), pa.string())
     for name in pyarrow.csv.open_csv(path).schema.names:
         stem = name[: name.rindex("_")] if name.lower().endswith(("_low", "_high")) else ""
-        if stem in rules.schema and rules.schema.kind(stem) == "category":
-            text_columns.add(name)
+        kind = rules.schema.kind(stem) if stem in rules.schema else ""
+        if kind == "category":
+            types[name] = pa.string()
+        elif is_decimal(kind):
+            types[name] = pa.decimal128(38, MAX_DIGITS)  # a float has fewer digits
     # By default, Arrow reads 'NA' and 'null' as null, but they may be categories.
     options = pyarrow.csv.ConvertOptions(
-        column_types=dict.fromkeys(text_columns, pa.string()),
+        column_types=types,
         null_values=[""],
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
@@ -282,10 +303,19 @@ def parse_id(text: str, rules: Rules) -> Any:
 
 
 def parse_value(name: str, value: Any, schema: Schema) -> Any:
-    """Return a JSON value of an attribute; the string of a time becomes a time."""
+    """Return a JSON value of an attribute; strings of times and decimals become these."""
+    from tocsin.model.decimals import is_decimal
+
     if isinstance(value, dict):
         return {end: parse_value(name, each, schema) for end, each in value.items()}
-    if not isinstance(value, str) or name not in schema or schema.kind(name) != "time":
+    if not isinstance(value, str) or name not in schema:
+        return value
+    if is_decimal(schema.kind(name)):
+        try:
+            return decimal.Decimal(value)
+        except decimal.InvalidOperation:
+            return value
+    if schema.kind(name) != "time":
         return value
     try:
         time = datetime.datetime.fromisoformat(value)

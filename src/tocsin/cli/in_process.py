@@ -25,7 +25,7 @@ from tocsin.engine.rules import Rules
 from tocsin.engine.threads import thread_count
 from tocsin.errors import EventError, RuleError, suggest
 from tocsin.model.arrow import decode
-from tocsin.model.events import is_sparse
+from tocsin.model.event_tables import is_sparse
 
 _EVENTS = 1 << 14  # events per match; chosen: all pairs of a match are in memory
 _ROWS = 1 << 15  # rows per write; chosen: the rows are in memory as text

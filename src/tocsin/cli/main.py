@@ -11,6 +11,7 @@ import errno
 import importlib
 import os
 import sys
+import warnings
 from collections.abc import Iterator
 from traceback import walk_tb
 from typing import Any
@@ -18,7 +19,7 @@ from typing import Any
 import click
 
 from tocsin import __version__
-from tocsin.errors import TocsinError
+from tocsin.errors import ConditionWarning, TocsinError
 
 COMMANDS = {
     "rules": "tocsin.cli.rules:rules",
@@ -52,7 +53,8 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command; an error in its input is one message and exit code 1."""
         try:
-            return super().invoke(ctx)
+            with _print_warnings():
+                return super().invoke(ctx)
         except TocsinError as error:
             message = str(error)
         except OSError as error:
@@ -62,6 +64,23 @@ class Commands(click.Group):
             message = f"{error.filename}: {error.strerror}"
         click.echo(f"error: {message}", err=True)
         return ctx.exit(1)
+
+
+@contextlib.contextmanager
+def _print_warnings() -> Iterator[None]:
+    """Print each warning about conditions on stderr, without a place in the source."""
+    show = warnings.showwarning
+
+    def print_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
+        if issubclass(category, ConditionWarning):
+            click.echo(f"warning: {message}", err=True)
+        else:
+            show(message, category, *place)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", ConditionWarning)
+        warnings.showwarning = print_warning  # type: ignore[assignment]
+        yield
 
 
 @contextlib.contextmanager

@@ -211,6 +211,31 @@ def _count_rules(count: int) -> str:
 # ------------------------------------------------------------ inspect
 
 
+@rules.command()
+@click.argument("source", type=LocalPath(), metavar="FILE")
+@click.option(
+    "--schema",
+    multiple=True,
+    callback=join_values,
+    help="Of a file's rules: x=number,tier=category, or a file of events.",
+)
+@click.pass_context
+def check(ctx: click.Context, source: Path, schema: str | None) -> None:
+    """List all errors in a file of rules, and all conditions that never hold.
+
+    FILE can also be a rule store: its rules have no errors, but may never hold. The exit code is 1
+    if there are errors.
+    """
+    from tocsin.cli import checking
+
+    report = checking.check(source, schema)
+    for finding in report.findings:
+        click.echo(finding)
+    click.echo(report.summary())
+    if report.errors:
+        ctx.exit(1)
+
+
 @rules.command("list")
 @_STORE
 @_VERSION

@@ -40,13 +40,14 @@ from tocsin.errors import RuleError, UnknownRuleError
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.protocol import LearningIndex
 from tocsin.index.registry import INDEXES, check_index
+from tocsin.jit import freeze
 from tocsin.model.arrow import is_text, translate_errors
+from tocsin.model.attributes import Attributes
 from tocsin.model.categories import Categories, recode
 from tocsin.model.condition import NormalForm
 from tocsin.model.conjunctions import ConjunctionBuilder, Conjunctions, concatenate
 from tocsin.model.events import Events
 from tocsin.model.keys import EventBatch
-from tocsin.model.schema import Schema
 from tocsin.model.tables import RuleTable
 
 _SMALL = 1024  # added or removed rules that never cause a merge
@@ -56,8 +57,8 @@ _MOST_POSITIONS = 2**31 - 1
 ROLES = ("base", "delta", "recent")
 _PENDING = -1
 # Attributes that a change replaces as a whole.
-_STATE = ("categories", "next_position", "id_type", "payload_schema", "_last_version", "_segments",
-          "_unshared", "_pending")  # fmt: skip
+_STATE = ("attributes", "categories", "next_position", "id_type", "payload_schema", "_last_version",
+          "_segments", "_unshared", "_pending")  # fmt: skip
 
 
 class NewRule(NamedTuple):
@@ -120,9 +121,9 @@ class PendingRules:
 class Draft:
     """Rules that can be changed, with the version sealed from them."""
 
-    def __init__(self, schema: Schema, index: str, options: Mapping[str, Any]):
+    def __init__(self, attributes: Attributes, index: str, options: Mapping[str, Any]):
         check_index(index, options)
-        self.schema = schema
+        self.attributes = attributes
         self.index = index
         self.options = dict(options)
         self.categories = Categories()
@@ -138,9 +139,11 @@ class Draft:
         self.size = 0  # number of live rules, updated when a change is complete
 
     @classmethod
-    def from_version(cls, version: Version, categories: Categories) -> Draft:
-        """Return a draft that starts from a version; it adds to `categories`."""
-        draft = cls(version.schema, version.index, version.options)
+    def from_version(
+        cls, version: Version, attributes: Attributes, categories: Categories
+    ) -> Draft:
+        """Return a draft that starts from a version; it adds to `attributes` and `categories`."""
+        draft = cls(attributes, version.index, version.options)
         draft.categories = categories
         draft.next_position = version.next_position
         draft.id_type, draft.payload_schema = version.id_type, version.payload_schema
@@ -153,8 +156,8 @@ class Draft:
         if self.sealed is None:
             self._freeze()
             version = Version(
-                self.schema,
-                len(self.schema),
+                self.attributes,
+                len(self.attributes),
                 self.categories,
                 len(self.categories),
                 self.index,
@@ -206,11 +209,14 @@ class Draft:
         """Undo a change that fails; make one that succeeds visible to the next `seal`.
 
         Segments and the like are replaced as a whole, so it is enough to remember them. Pending
-        rules and categories grow in place, and are truncated. Bits are set in place only as the
-        last step (`append`, `remove`); if a merge follows, which may fail, they are set in a copy.
+        rules, attributes and categories grow in place, and are truncated. Bits are set in place
+        only as the last step (`append`, `remove`); if a merge follows, which may fail, they are set
+        in a copy.
         """
         before = {name: getattr(self, name) for name in _STATE}
-        pending, categories = self._pending.sizes(), len(self.categories)
+        self.attributes.update()
+        pending = self._pending.sizes()
+        attributes, categories = len(self.attributes), len(self.categories)
         self._undeleted = []
         try:
             yield
@@ -218,6 +224,7 @@ class Draft:
             for name, value in before.items():
                 setattr(self, name, value)
             self._pending.truncate(pending, self._undeleted)
+            self.attributes.truncate(attributes)
             self.categories.truncate(categories)
             raise
         self.size = sum(map(len, self._segments.values())) + len(self._pending.place_of)
@@ -298,17 +305,19 @@ class Draft:
             return
         if not any(map(len, live)):
             self._segments, self._unshared, self.categories = {}, set(), Categories()
-            self.id_type, self.payload_schema = None, pa.schema([])
+            self.attributes, self.id_type = Attributes(self.attributes.schema), None
+            self.payload_schema = pa.schema([])
         else:
             metadata, conjunctions = collect_live(live)
-            conjunctions, categories = recode(conjunctions, self.categories, self.schema)
+            self.attributes, conjunctions = drop_unused_terms(self.attributes, conjunctions)
+            conjunctions, categories = recode(conjunctions, self.categories, self.attributes)
             segment = Segment(metadata, self._build_parts(conjunctions))
             base = LiveSegment("base", segment, none_removed(segment))
             self._segments, self._unshared, self.categories = {"base": base}, set(), categories
         self._last_version = None  # releases the segments that only it holds
 
     def _build_parts(self, conjunctions: Conjunctions) -> list[IndexedPart]:
-        return build_parts(self.index, self.options, conjunctions, self.schema.floats())
+        return build_parts(self.index, self.options, conjunctions, self.attributes.floats())
 
     def tune(self, events: Any) -> None:
         """Merge all rules into one base, and tune its indexes to events."""
@@ -317,8 +326,8 @@ class Draft:
         if base is None:
             return
         rows = {attribute: row for row, attribute in enumerate(base.attributes)}
-        read = Events.read(events, self.schema, rows, self.categories)
-        batch = EventBatch.whole(read.keys(0, len(read)), len(self.schema))
+        read = Events.read(events, self.attributes, rows, self.categories)
+        batch = EventBatch.whole(read.keys(0, len(read)), len(self.attributes))
         parts = [
             IndexedPart(cast(LearningIndex, part.index).tuned(batch), part.why, part.options)
             if part.index.learns
@@ -467,3 +476,14 @@ def collect_live(segments: Sequence[LiveSegment]) -> tuple[RuleMetadata, Conjunc
     return concatenate_metadata(metadata), concatenate(
         [live.live_conjunctions() for live in segments]
     )
+
+
+def drop_unused_terms(
+    attributes: Attributes, conjunctions: Conjunctions
+) -> tuple[Attributes, Conjunctions]:
+    """Return attributes without the terms that no conjunction tests, and conjunctions over them."""
+    used = np.unique(conjunctions.attribute).tolist()
+    if set(attributes.terms) <= set(used):
+        return attributes, conjunctions
+    kept, numbers = attributes.drop_unused(used)
+    return kept, conjunctions._replace(attribute=freeze(numbers[conjunctions.attribute], np.int32))

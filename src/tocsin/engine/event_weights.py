@@ -13,13 +13,14 @@ from tocsin.errors import EventError, TocsinError
 from tocsin.index.finish import EventWeights
 from tocsin.jit import freeze_fields
 from tocsin.model.arrow import translate_errors
-from tocsin.model.events import is_sparse, map_entries
-from tocsin.model.schema import Schema
+from tocsin.model.attributes import Attributes
+from tocsin.model.event_tables import is_sparse, map_entries
 from tocsin.model.weights import check_weight
 
 
-def read_event_weights(given: Any, events: int, schema: Schema) -> EventWeights:
+def read_event_weights(given: Any, events: int, schema: Attributes) -> EventWeights:
     """Read weights of events: None, a dict for all, or one per event (a list, an Arrow map)."""
+    schema.update()  # weights may name columns that no rule tests yet
     if given is None:
         return _unit_weights(len(schema))
     if isinstance(given, pa.ChunkedArray):
@@ -50,14 +51,14 @@ def _unit_weights(attributes: int) -> EventWeights:
     return _event_weights(np.ones(attributes))
 
 
-def _common_weights(weights: Mapping[str, Any], schema: Schema) -> EventWeights:
+def _common_weights(weights: Mapping[str, Any], schema: Attributes) -> EventWeights:
     common = np.ones(len(schema))
     for attribute, weight in _check_weights(weights, schema):
         common[attribute] = weight
     return _event_weights(common)
 
 
-def _weights_of_maps(maps: pa.MapArray, schema: Schema) -> EventWeights:
+def _weights_of_maps(maps: pa.MapArray, schema: Attributes) -> EventWeights:
     offsets, attributes, items = map_entries(maps, schema, None)
     with translate_errors(EventError, "maps must be from attribute to number"):
         weights = np.asarray(items.cast(pa.float64()).fill_null(1.0))
@@ -67,7 +68,7 @@ def _weights_of_maps(maps: pa.MapArray, schema: Schema) -> EventWeights:
     return _event_weights(np.ones(len(schema)), offsets, attributes, weights)
 
 
-def _weights_of_dicts(dicts: Sequence[Any], schema: Schema) -> EventWeights:
+def _weights_of_dicts(dicts: Sequence[Any], schema: Attributes) -> EventWeights:
     offsets, attributes, weights = [0], [], []
     for each in dicts:
         for attribute, weight in _check_weights(each or {}, schema):
@@ -77,7 +78,7 @@ def _weights_of_dicts(dicts: Sequence[Any], schema: Schema) -> EventWeights:
     return _event_weights(np.ones(len(schema)), offsets, attributes, weights)
 
 
-def _check_weights(weights: Mapping[str, Any], schema: Schema) -> Iterator[tuple[int, float]]:
+def _check_weights(weights: Mapping[str, Any], schema: Attributes) -> Iterator[tuple[int, float]]:
     if not isinstance(weights, Mapping):
         raise EventError(f"expected a dict for each event, got {type(weights).__name__}")
     for name, weight in weights.items():

@@ -7,6 +7,7 @@ implementation that could disagree.
 from __future__ import annotations
 
 import datetime
+import decimal
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 from tocsin.engine.segment import IndexedPart, Segment
 from tocsin.index.accept import evaluate_predicates
 from tocsin.index.exhaustive.index import Exhaustive
+from tocsin.model.attributes import Attributes
 from tocsin.model.categories import Categories
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.encoding import NULL
@@ -22,7 +24,7 @@ from tocsin.model.events import Events
 from tocsin.model.keys import write_lines
 from tocsin.model.matches import Matches
 from tocsin.model.predicates import INTERVAL, IS_NULL, NOT_NULL, Predicate
-from tocsin.model.schema import Kind, Schema
+from tocsin.model.schema import Kind
 from tocsin.model.wording import off_by, predicate_text
 
 
@@ -106,7 +108,7 @@ def single_rule_segment(segment: Segment, place: int) -> Segment:
 def build_explanation(
     segment: Segment,
     matched: Matches,
-    schema: Schema,
+    attributes: Attributes,
     events: Events,
     categories: Categories,
     weights: np.ndarray | None,
@@ -118,7 +120,7 @@ def build_explanation(
     c = segment.conjunctions_of(0)
     keys = events.keys(0, 1)
     satisfied = np.empty(len(c.attribute), np.uint8)
-    line, last = np.empty(len(schema), np.int64), np.empty(len(schema), np.int64)
+    line, last = np.empty(len(attributes), np.int64), np.empty(len(attributes), np.int64)
     write_lines(keys, 0, line, last)
     evaluate_predicates(c, 0, c.size, line, last, satisfied)
     # Weights are shown if the event has some, or if the rule has some and matches.
@@ -127,8 +129,7 @@ def build_explanation(
     for number in range(c.size):
         for row in range(int(c.offsets[number]), int(c.offsets[number + 1])):
             attribute = int(c.attribute[row])
-            kind, name = schema.kind(attribute), schema.name(attribute)
-            predicate = predicate_at(c, row)
+            kind, predicate = attributes.kind(attribute), predicate_at(c, row)
             ends = int(line[attribute]), int(last[attribute])
             holds: bool | None = bool(satisfied[row])
             if ends[0] == NULL and not holds and predicate != NOT_NULL:
@@ -138,8 +139,8 @@ def build_explanation(
             counts = weighted and predicate != IS_NULL and not repeated
             tests.append(
                 Test(
-                    name,
-                    predicate_text(name, kind, predicate, categories),
+                    attributes.name(attribute),
+                    predicate_text(attributes.sql(attribute), kind, predicate, categories),
                     events.value(attribute, 0),
                     holds,
                     None if holds else _distance(kind, predicate, ends),
@@ -149,12 +150,14 @@ def build_explanation(
                 )
             )
     id_ = segment.metadata.ids[0].as_py()
-    where = condition_text(segment, 0, schema, categories)
+    where = condition_text(segment, 0, attributes, categories)
     score = float(matched.scores[0]) if matched.scores is not None and len(matched) else 0.0
     return Explanation(id_, len(matched) > 0, where, tuple(tests), c.size, score)
 
 
-def condition_text(segment: Segment, place: int, schema: Schema, categories: Categories) -> str:
+def condition_text(
+    segment: Segment, place: int, attributes: Attributes, categories: Categories
+) -> str:
     """Return a rule's condition: the original text, or one derived from its conjunctions."""
     text = segment.metadata.where[place].as_py()
     if text is not None:
@@ -165,8 +168,8 @@ def condition_text(segment: Segment, place: int, schema: Schema, categories: Cat
     parts = []
     for row in range(len(c.attribute)):
         attribute = int(c.attribute[row])
-        kind, name = schema.kind(attribute), schema.name(attribute)
-        parts.append(predicate_text(name, kind, predicate_at(c, row), categories))
+        operand, kind = attributes.sql(attribute), attributes.kind(attribute)
+        parts.append(predicate_text(operand, kind, predicate_at(c, row), categories))
     return " AND ".join(parts) or "TRUE"
 
 
@@ -189,4 +192,6 @@ def _format_value(value: Any) -> str:
         return f"{_format_value(value['low'])} to {_format_value(value['high'])}"
     if isinstance(value, float):
         return f"{value:.6g}"
+    if isinstance(value, decimal.Decimal):
+        return f"{value:f}"
     return repr(value) if isinstance(value, str) else str(value)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tocsin.engine.segment import LiveSegment
 from tocsin.index.costs import counted
-from tocsin.model.schema import Schema
+from tocsin.model.attributes import Attributes
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Plan:
     __repr__ = __str__
 
 
-def report(segments: Sequence[LiveSegment], schema: Schema) -> Plan:
+def report(segments: Sequence[LiveSegment], attributes: Attributes) -> Plan:
     """Return the plan of a version's segments."""
     parts = []
     for live in segments:
@@ -65,7 +65,7 @@ def report(segments: Sequence[LiveSegment], schema: Schema) -> Plan:
                 Part(
                     live.role,
                     part.index.name,
-                    tuple(map(schema.name, common)),
+                    tuple(map(attributes.name, common)),
                     rules,
                     part.conjunctions.size,
                     removed,

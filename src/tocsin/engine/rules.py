@@ -22,13 +22,17 @@ from tocsin.engine.explain import Explanation
 from tocsin.engine.report import Plan
 from tocsin.engine.store_folder import Origin, StoreFolder
 from tocsin.engine.version import Rule, Version, plain_id
-from tocsin.errors import RuleError, TocsinError, is_unicode
+from tocsin.errors import RuleError, TocsinError, is_unicode, warn
 from tocsin.model.arrow import translate_errors
+from tocsin.model.attributes import Attributes
 from tocsin.model.condition import ConditionReader
 from tocsin.model.matches import Matches
+from tocsin.model.rule_checks import describe_impossible
 from tocsin.model.schema import Schema
-from tocsin.model.tables import read_rules
+from tocsin.model.tables import RuleTable, read_rules
 from tocsin.model.weights import check_weights
+
+_MOST_SHOWN = 5  # ids in a warning
 
 
 class Rules:
@@ -56,13 +60,13 @@ class Rules:
 
     def __init__(self, schema: Any, index: str = "auto", options: Mapping[str, Any] | None = None):
         schema = schema if isinstance(schema, Schema) else Schema(schema)
-        self._begin(Draft(schema, index, {} if options is None else options), None)
+        self._begin(Draft(Attributes(schema), index, {} if options is None else options), None)
 
     def _begin(self, draft: Draft, origin: Origin | None) -> None:
-        self.schema = draft.schema
+        self.schema = draft.attributes.schema
         self._draft = draft
         self._origin = origin  # the store version that these rules come from
-        self._conditions = ConditionReader(self.schema)
+        self._conditions = ConditionReader(draft.attributes)
         self._lock = threading.Lock()
         self._owner = 0  # the thread that took the lock last
 
@@ -93,6 +97,8 @@ class Rules:
         `id` is a text or an integer that no other rule has. `where` is a condition. `weights`
         are how much each attribute counts in `top` (1 by default). `payload` is any data of
         yours, by name.
+
+        A condition that no event can satisfy, or an OR with such a part, is a `ConditionWarning`.
         """
         with self._changing(), self._draft.all_or_nothing():
             id = self._check_id(id)
@@ -139,12 +145,16 @@ class Rules:
           unbounded, and an attribute with neither end is not tested
         * long: `id`, `attribute`, `low`, `high`, optionally `weight`; one row per predicate,
           all rows of an id form one rule
+
+        All rules that no event can satisfy, or that have such a part, are one `ConditionWarning`.
         """
         draft = self._draft
         with self._changing(), draft.all_or_nothing():
-            read = read_rules(table, self._conditions, draft.categories, draft.next_position)
+            read = read_rules(table, self._reader(), draft.categories, draft.next_position)
             if len(read.ids):
                 draft.extend(read)
+            if len(read.impossible):
+                warn(self._describe_impossible(read))
 
     def remove(self, id: Any) -> None:
         """Remove a rule; it never matches again."""
@@ -223,17 +233,18 @@ class Rules:
         return self._draft.payload_schema
 
     def tested(self) -> list[str]:
-        """Return the names of the attributes that some rule tests, in the schema's order."""
+        """Return the names of the columns that some rule tests, by itself or within a term."""
         return self.snapshot().tested()
 
     def copy(self) -> Rules:
         """Return an independent copy of these rules; it shares large immutable data."""
         with self._changing():
             version, origin = self._draft.seal(), self._origin
+        attributes = version.attributes.copy(version.attribute_count)
         categories = version.categories.copy(version.category_count)
         if origin is not None and origin.categories is version.categories:
             origin = replace(origin, categories=categories)
-        return self._from_draft(Draft.from_version(version, categories), origin)
+        return self._from_draft(Draft.from_version(version, attributes, categories), origin)
 
     @classmethod
     def _from_draft(cls, draft: Draft, origin: Origin | None) -> Rules:
@@ -324,7 +335,9 @@ class Rules:
         false. Changes to the returned rules are private until they are saved.
         """
         opened, origin = StoreFolder(path).open(version, verify)
-        return cls._from_draft(Draft.from_version(opened, opened.categories), origin)
+        return cls._from_draft(
+            Draft.from_version(opened, opened.attributes, opened.categories), origin
+        )
 
     @property
     def version(self) -> int | None:
@@ -333,22 +346,45 @@ class Rules:
 
     # ------------------------------------------------------------ inside
 
+    def _reader(self) -> ConditionReader:
+        """Return the reader of conditions; a merge that drops terms makes another necessary."""
+        if self._conditions.attributes is not self._draft.attributes:
+            self._conditions = ConditionReader(self._draft.attributes)
+        return self._conditions
+
     def _new_rule(self, id: Any, where: str, weights: Any, payload: Any) -> NewRule:
         """Return a rule to append; raise if any part of it is invalid."""
         payload_schema = self._draft.payload_schema
         try:
-            conjunctions, attributes = self._conditions.read(where, self._draft.categories)
+            conjunctions, attributes = self._reader().read(where, self._draft.categories)
             if weights is not None:
-                weights = check_weights(weights, attributes, self.schema)
+                weights = check_weights(weights, attributes, self._draft.attributes)
             if payload is not None:
                 given = _payload_table(payload)
                 payload_schema = self._draft.merge_payload_schemas(given)
                 payload = _payload_row(given, payload_schema)
         except TocsinError as error:
             raise error.with_place(f"rule {id!r}") from None
+        if self._conditions.has_impossible_part:
+            parts = self._conditions.describe_impossible(where, self._draft.categories)
+            warn(f"rule {id!r}: {parts[0]}")
         tested = {attribute for conjunction in conjunctions for attribute, _ in conjunction}
         tested_weights = {a: w for a, w in (weights or {}).items() if a in tested}
         return NewRule(id, where, conjunctions, tested_weights, payload or {}, payload_schema)
+
+    def _describe_impossible(self, read: RuleTable) -> str:
+        """Describe the rules of a table that never hold, or have a part that never does."""
+        places, count = read.impossible.tolist(), len(read.impossible)
+        ids = [read.ids[place].as_py() for place in places[:_MOST_SHOWN]]
+        parts = describe_impossible(read, places[0], self._conditions, self._draft.categories)
+        message = f"rule {ids[0]!r}: {parts[0]}"
+        if count == 1:
+            return message
+        shown = ", ".join(map(repr, ids)) + (", ..." if count > len(ids) else "")
+        return (
+            f"{count:,} of {len(read.ids):,} rules never hold, or have a part that never holds: "
+            f"{shown}\n{message}"
+        )
 
     def _check_id(self, id: Any) -> Any:
         id = plain_id(id)

@@ -40,8 +40,8 @@ from tocsin.model.schema import Schema
 from tocsin.model.validation import check_dtype, require, typed_arrays
 
 # 1 had one index per segment; 2 to 4 had other arrays for counting, bestar and keyed; up to 5
-# indexes had no versions of their own.
-FORMAT = 6
+# indexes had no versions of their own; up to 6 rules tested columns only, not terms.
+FORMAT = 7
 _ALIGNMENT = 64
 _FILES = ("arrays.bin", "rules.arrow")
 _DTYPES = ("<i8", "<i4", "|u1", "<u2", "<u8", "<f8")  # of arrays; others are rejected
@@ -277,7 +277,7 @@ def _upgrade_manifest(manifest: dict[str, Any]) -> dict[str, Any]:
     older formats are ignored.
     """
     manifest_format = manifest["format"]
-    if manifest_format == FORMAT:
+    if manifest_format >= 6:  # format 7 has other version files
         return manifest
     parts: Any = manifest.get("parts")
     arrays: Any = manifest.get("arrays")

@@ -178,7 +178,7 @@ class StoreFolder:
         segments: dict[str, Segment] = {}
         for entry in file.segments:
             folder = self._segments / entry["name"]
-            segment = read_segment(folder, entry["manifest"], file.schema.floats(), verify)
+            segment = read_segment(folder, entry["manifest"], file.attributes.floats(), verify)
             segments[entry["role"]] = segment
         texts: list[str] = []
         for entry in file.codes:
@@ -192,8 +192,8 @@ class StoreFolder:
         if file.removed:
             removed = self._read_part(file.removed, "position", pa.int32(), verify).to_numpy()
         version = Version(
-            file.schema,
-            len(file.schema),
+            file.attributes,
+            len(file.attributes),
             categories,
             len(categories),
             file.index,
@@ -242,7 +242,8 @@ class StoreFolder:
                 parent.number + 1 if parent else 1,
                 datetime.datetime.now(datetime.UTC),
                 len(version),
-                version.schema,
+                version.attributes,
+                version.attribute_count,
                 version.index,
                 dict(version.options),
                 version.next_position,
@@ -426,7 +427,9 @@ def _check_parts(
         last = int(positions[-1])
         require(version.id_type is not None, "it has rules, but no type of their ids")
         if verify:
-            check_fits(segment, version.schema, len(categories), version.id_type, version.payload)
+            check_fits(
+                segment, version.attributes, len(categories), version.id_type, version.payload
+            )
     require(last < version.next_position, "a rule has the next position already")
 
 

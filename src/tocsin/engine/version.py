@@ -1,9 +1,8 @@
 """A version: an immutable snapshot of the rules.
 
-A version can be matched, explained, stored, and shared between threads. It shares segments, the
-schema and the categories with the versions before and after it. The schema and the categories only
-grow; a version records how many attributes and categories there were (`attributes`,
-`category_count`).
+A version can be matched, explained, stored, and shared between threads. It shares segments,
+attributes and categories with the versions before and after it. Attributes and categories only
+grow; a version records how many of them there were (`attribute_count`, `category_count`).
 
 Data derived from one segment is cached on the segment, so that adding a rule does not rebuild it.
 Data derived from all segments is cached on the version, on first use.
@@ -33,6 +32,7 @@ from tocsin.engine.segment import LivePart, LiveSegment, RuleDirectory, Segment,
 from tocsin.engine.threaded_run import ThreadedRun
 from tocsin.engine.threads import threads_for
 from tocsin.errors import EventError, RuleError, UnknownRuleError, is_unicode, suggest
+from tocsin.model.attributes import Attributes
 from tocsin.model.categories import Categories
 from tocsin.model.events import Events
 from tocsin.model.matches import Matches
@@ -65,8 +65,8 @@ class Version:
     (1, 0)
     """
 
-    schema: Schema
-    attributes: int  # number of attributes of the schema at that time
+    attributes: Attributes  # columns of the schema, and terms over them
+    attribute_count: int  # number of attributes at that time
     categories: Categories
     category_count: int  # number of categories at that time
     index: str  # the index that the user chose, or auto
@@ -77,6 +77,11 @@ class Version:
     payload_schema: pa.Schema
 
     # ------------------------------------------------------------ look
+
+    @property
+    def schema(self) -> Schema:
+        """The columns of events and their kinds."""
+        return self.attributes.schema
 
     def __len__(self) -> int:
         return sum(map(len, self.segments))
@@ -92,8 +97,8 @@ class Version:
     def __getitem__(self, id: Any) -> Rule:
         segment, place = self.locate(id)
         weights, payload = segment.weights_and_payload(place)
-        where = condition_text(segment, place, self.schema, self.categories)
-        by_name = {self.schema.name(attribute): weight for attribute, weight in weights.items()}
+        where = condition_text(segment, place, self.attributes, self.categories)
+        by_name = {self.attributes.name(attribute): weight for attribute, weight in weights.items()}
         return Rule(segment.metadata.ids[place].as_py(), where, by_name, payload)
 
     def find(self, id: Any) -> tuple[int, int] | None:
@@ -114,12 +119,12 @@ class Version:
         return np.concatenate(positions) if positions else np.empty(0, np.int32)
 
     def tested(self) -> list[str]:
-        """Return the names of the attributes that some rule tests, in the schema's order."""
-        return [self.schema.name(a) for a in self._rows]
+        """Return the names of the columns that some rule tests, by itself or within a term."""
+        return self.attributes.columns_of(self._rows)
 
     def plan(self) -> Plan:
         """Return which index holds which rules, and why; it prints one sentence per part."""
-        return report(self.segments, self.schema)
+        return report(self.segments, self.attributes)
 
     @property
     def nbytes(self) -> int:
@@ -152,7 +157,7 @@ class Version:
             raise RuleError(f"k must be an integer, 1 or more; got {k!r}")
         run = self._run(events)
         k = max(1, min(int(k), len(self)))
-        event_weights = read_event_weights(weights, len(run.events), self.schema)
+        event_weights = read_event_weights(weights, len(run.events), self.attributes)
         return self._choose_run(run, threads).top(k, event_weights)
 
     def explain(
@@ -162,20 +167,20 @@ class Version:
         alone = single_rule_segment(*self.locate(id))
         live = LiveSegment("base", alone, none_removed(alone))
         rows = {attribute: row for row, attribute in enumerate(alone.attributes)}
-        read = Events.read(event, self.schema, rows, self.categories)
+        read = Events.read(event, self.attributes, rows, self.categories)
         if len(read) != 1:
             raise RuleError(f"explain takes one event, got {len(read)}")
         if weights is not None and not isinstance(weights, Mapping):
             raise EventError(f"weights of the event must be a dict, got {weights!r}")
-        event_weights = read_event_weights(weights, 1, self.schema)
-        run = Run(live.parts, RuleDirectory([alone], self.id_type), len(self.schema), read)
+        event_weights = read_event_weights(weights, 1, self.attributes)
+        run = Run(live.parts, RuleDirectory([alone], self.id_type), len(self.attributes), read)
         matched = run.top(1, event_weights)
         line = None if weights is None else event_weights.common
-        return build_explanation(alone, matched, self.schema, read, self.categories, line)
+        return build_explanation(alone, matched, self.attributes, read, self.categories, line)
 
     def _run(self, events: Any) -> Run:
-        read = Events.read(events, self.schema, self._rows, self.categories)
-        return Run(self._parts, self.directory, self.attributes, read)
+        read = Events.read(events, self.attributes, self._rows, self.categories)
+        return Run(self._parts, self.directory, self.attribute_count, read)
 
     def _choose_run(self, run: Run, threads: int | None) -> Run | ThreadedRun:
         """Return the run itself, or a threaded one if it has many events."""

@@ -23,7 +23,10 @@ from tocsin.engine.segment_files import FORMAT, check_format, damage_error, is_c
 from tocsin.errors import StoreError, TocsinError
 from tocsin.index.registry import check_index, known_options
 from tocsin.model.arrow import is_text
+from tocsin.model.attributes import Attributes, kind_of_term
 from tocsin.model.schema import Schema
+from tocsin.model.terms import EVALUATOR_VERSION, Term, from_json, to_json
+from tocsin.model.terms.types import type_from_json, type_to_json
 from tocsin.model.validation import require
 
 _SEAL = 66  # bytes: a line break, the checksum, a line break
@@ -39,7 +42,8 @@ class VersionFile:
     number: int
     created: datetime.datetime
     rules: int
-    schema: Schema
+    attributes: Attributes
+    attribute_count: int  # how many of the attributes the version has
     index: str
     options: dict[str, Any]  # of the index
     next_position: int
@@ -58,9 +62,18 @@ class VersionFile:
             "version": self.number,
             "created": self.created.isoformat(),
             "rules": self.rules,
-            "attributes": [[name, self.schema.kind(name)] for name in self.schema],
-            "refused": self.schema.refused,
-            "timezone": self.schema.timezone,
+            "attributes": [
+                {"term": to_json(entry), "kind": kind_of_term(entry)}
+                if isinstance(entry, Term)
+                else list(entry)
+                for entry in self.attributes.entries(self.attribute_count)
+            ],
+            "evaluator": EVALUATOR_VERSION,
+            "nested": [
+                [name, type_to_json(type_)] for name, type_ in self.attributes.nested.values()
+            ],
+            "refused": self.attributes.refused,
+            "timezone": self.attributes.timezone,
             "index": self.index,
             "options": self.options,
             "next_position": self.next_position,
@@ -98,12 +111,43 @@ def parse(path: Path, data: bytes) -> VersionFile:
         raise damage_error(path, error) from None
 
 
-def _read(content: dict[str, Any]) -> VersionFile:
+def _read_attributes(content: dict[str, Any]) -> Attributes:
+    """Return the attributes of a version; up to format 6 there are only columns."""
     schema = Schema({}, timezone=content["timezone"])
-    for name, kind in content["attributes"]:
-        schema.add(name, kind)
+    for name, type_ in content.get("nested", []):
+        schema.nested[name.lower()] = name, type_from_json(type_)
     require(_are_texts(content["refused"]), "'refused' must be a dict of texts")
     schema.refuse(content["refused"])
+    evaluator = content.get("evaluator", 1)
+    require(
+        is_count(evaluator) and evaluator <= EVALUATOR_VERSION,
+        f"its terms are of evaluator {evaluator!r}, and this Tocsin has {EVALUATOR_VERSION}; "
+        "upgrade",
+    )
+    entries: list[tuple[str, Any] | Term] = []
+    for entry in content["attributes"]:
+        if isinstance(entry, dict):
+            term = from_json(entry["term"])
+            kind = kind_of_term(term)
+            require(
+                kind is not None and kind == entry["kind"],
+                f"the term {term.sql} is a {kind}, and not a {entry['kind']}",
+            )
+            entries.append(term)
+        else:
+            name, kind = entry
+            schema.add(name, kind)
+            entries.append((name, schema.kind(name)))
+    terms = [entry for entry in entries if isinstance(entry, Term)]
+    require(len(set(terms)) == len(terms), "a term is listed twice")
+    known = {name for name, _ in schema.sources().values()}
+    for term in terms:
+        require(set(term.columns) <= known, f"the term {term.sql} has an unknown column")
+    return Attributes.restore(schema, entries)
+
+
+def _read(content: dict[str, Any]) -> VersionFile:
+    attributes = _read_attributes(content)
     counts = [content[name] for name in ("version", "rules", "next_position")]
     require(all(is_count(each) for each in counts), "version, rules and next_position are counts")
     require(content["next_position"] < 2**31, "next_position is too large")
@@ -130,7 +174,8 @@ def _read(content: dict[str, Any]) -> VersionFile:
         content["version"],
         datetime.datetime.fromisoformat(content["created"]),
         content["rules"],
-        schema,
+        attributes,
+        len(attributes),
         content["index"],
         options,
         content["next_position"],

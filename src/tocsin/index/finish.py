@@ -198,7 +198,19 @@ def keep_best(
             for j in range(event_weights.offsets[i], event_weights.offsets[i + 1]):
                 weights[event_weights.attribute[j]] = event_weights.weight[j]
         base, size = i * k, sizes[i]
-        for at in range(offsets[i], offsets[i + 1]):
+        end = offsets[i + 1]
+        for at in range(offsets[i], end):
+            # Every conjunction is somewhere else: first its offsets are prefetched, then its rows.
+            if at + _FAR_AHEAD < end:
+                prefetch(rows, np.int64(accepted[at + _FAR_AHEAD]))
+            if at + _AHEAD < end:
+                ahead = np.int64(accepted[at + _AHEAD])
+                prefetch(rule_of, ahead)
+                first_row = rows[ahead]
+                prefetch(tested, first_row)
+                prefetch(kind, first_row)
+                prefetch(high, first_row)
+                prefetch(weight, first_row)
             conjunction = accepted[at]
             if any_removed and is_removed(removed, conjunction):
                 continue

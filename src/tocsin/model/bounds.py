@@ -9,7 +9,9 @@ import pyarrow.types as t
 from tocsin.errors import EventError, RuleError
 from tocsin.model import encoding
 from tocsin.model.categories import Categories
-from tocsin.model.columns import CategoryEncoder, write_keys
+from tocsin.model.columns import CategoryEncoder, check_column_type, write_keys
+from tocsin.model.decimal_columns import round_bounds
+from tocsin.model.decimals import digits_of
 from tocsin.model.schema import Schema
 
 
@@ -27,6 +29,7 @@ class BoundEncoder:
         self._schema = schema
         self._attributes = attributes  # [rows] all of one kind
         self._kind = schema.kind(int(attributes[0])) if len(attributes) else "number"
+        self._digits = digits_of(self._kind)
         self._categories = categories
         self._ids = ids
         self._rows = rows
@@ -39,9 +42,9 @@ class BoundEncoder:
         high_keys, no_high = self._encode(high, True)
         crossed = np.flatnonzero((low_keys > high_keys) & ~no_low & ~no_high)
         for i in crossed:
-            # 2.3 to 2.7 contains no integer, but is not an error.
+            # 2.3 to 2.7 contains no integer, and perhaps no decimal, but is not an error.
             a, b = low[int(i)].as_py(), high[int(i)].as_py()  # type: ignore[index]
-            if self._kind in ("integer", "number") and a <= b:
+            if (self._digits or self._kind in ("integer", "number")) and a <= b:
                 continue
             if self._kind != "category":
                 name = self._name(int(i))
@@ -80,8 +83,11 @@ class BoundEncoder:
             for text in column.unique().to_pylist():
                 if isinstance(text, str):
                     self._categories.add(text)
-        name = self._name(0) if n else ""
+        name = self._name(0)
         try:
+            if self._digits is not None:
+                check_column_type(column.type, self._kind, name)
+                return self._round_decimals(column, is_null, is_high), is_null
             write_keys(
                 column, self._kind, self._schema, CategoryEncoder(self._categories), out, name
             )
@@ -104,6 +110,18 @@ class BoundEncoder:
             i = int(np.argmax(rounded >= 2.0**63))
             self._fail(i, f"no integer is as high as {values[i]}, the low bound of {self._name(i)}")
         return out
+
+    def _round_decimals(self, column: pa.Array, is_null: np.ndarray, is_high: bool) -> np.ndarray:
+        """Return the decimal keys of bounds: low bounds round up, high bounds down."""
+        assert self._digits is not None
+        keys, limit = round_bounds(column, self._digits, is_high), self._digits.limit
+        too_high = (keys >= limit) & ~is_null
+        if not is_high and too_high.any():
+            i = int(np.argmax(too_high))
+            value, name = column[i].as_py(), self._name(i)
+            self._fail(i, f"no {self._kind} is as high as {value}, the low bound of {name}")
+        lowest = encoding.NULL if is_high else encoding.LOWEST
+        return np.where(too_high, encoding.HIGHEST, np.where(keys <= -limit, lowest, keys))
 
     def _check_seam(self, keys: np.ndarray, is_null: np.ndarray) -> None:
         at_seam = np.flatnonzero((keys == encoding.SEAM + 1) & ~is_null)

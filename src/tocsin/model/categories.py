@@ -7,6 +7,7 @@ the values. All other values share the code `OTHER`.
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
@@ -17,7 +18,13 @@ from tocsin.model.conjunctions import Conjunctions, expand_ranges
 from tocsin.model.encoding import HIGHEST, LOWEST, NULL
 from tocsin.model.predicates import INTERVAL
 from tocsin.model.schema import Schema
+from tocsin.model.text_codes import TextCodes
 from tocsin.model.validation import require
+
+# Texts that are looked up one by one, for each value that is not in the table, before these values
+# are inserted. Chosen: inserting a value costs as much as looking up a few texts.
+_LOOKUPS_PER_INSERTION = 0.25
+_FEW = 4096  # values that are inserted at once, chosen: under a millisecond
 
 
 class Categories:
@@ -29,19 +36,24 @@ class Categories:
     Versions do not notice, because they are older than these values.
 
     `get(text, OTHER)` returns the code of an event's value. It is the method of the dict itself,
-    because a single event is matched in microseconds.
+    because a single event is matched in microseconds. Columns of texts are looked up in a table
+    (`text_codes`) that is made when it is worth it.
 
     >>> categories = Categories(["gold"])
     >>> categories.add("black"), categories.add("gold"), categories.text(2)
     (2, 1, 'black')
     """
 
-    __slots__ = ("_codes", "_texts", "get")
+    __slots__ = ("_codes", "_inserted", "_lock", "_lookups", "_table", "_texts", "get")
 
     def __init__(self, texts: Iterable[str] = ()):
         self._texts = list(dict.fromkeys(texts))  # the value with code i + 1 at index i
         self._codes = dict(zip(self._texts, itertools.count(1)))
         self.get: Callable[[str, int], int] = self._codes.get
+        self._table = TextCodes.empty()
+        self._inserted = 0  # values that may be in the table's memory, if an insertion was aborted
+        self._lookups = 0  # texts that were not looked up in a table since it was extended
+        self._lock = threading.RLock()  # a signal handler may match, too
 
     def __len__(self) -> int:
         return len(self._texts)
@@ -65,9 +77,35 @@ class Categories:
 
     def truncate(self, size: int) -> None:
         """Remove all values after the first `size`."""
-        for text in self._texts[size:]:
-            self._codes.pop(text, None)  # no code yet if `add` was interrupted
-        del self._texts[size:]
+        with self._lock:
+            for text in self._texts[size:]:
+                self._codes.pop(text, None)  # no code yet if `add` was interrupted
+            del self._texts[size:]
+            if self._inserted > size:  # last, since a signal handler may have extended it
+                self._table, self._inserted = TextCodes.empty(), 0
+
+    def table(self, lookups: int) -> TextCodes | None:
+        """Return a table of at least the values that there are now, to look up so many texts.
+
+        Returns None as long as looking them up one by one with `get` is cheaper than inserting the
+        values that are not in the table yet.
+        """
+        table = self._table  # once: another thread may replace it
+        missing = len(self._texts) - table.size
+        if missing <= 0:
+            return table
+        self._lookups += lookups
+        if missing > _FEW and self._lookups < missing * _LOOKUPS_PER_INSERTION:
+            return None
+        with self._lock:
+            table = self._table
+            if self._inserted > table.size:  # an insertion was aborted
+                table = TextCodes.empty()
+            new = self.to_arrow(table.size)
+            if len(new):
+                self._inserted = table.size + len(new)
+                self._table, self._lookups = table.extend(new), 0
+            return self._table
 
     def copy(self, size: int) -> Categories:
         """Return an independent copy of the first `size` values."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as t
 
 from tocsin.errors import EventError
@@ -16,8 +15,10 @@ from tocsin.jit import Float64s, Int64Out, Int64s, UInt8s, kernel
 from tocsin.model import encoding
 from tocsin.model.arrow import decode, is_text, translate_errors
 from tocsin.model.categories import Categories
+from tocsin.model.decimal_columns import unscaled_integers
+from tocsin.model.decimals import digits_of
 from tocsin.model.encoding import NAN, NULL, OTHER, SEAM
-from tocsin.model.schema import ARTICLE, RANGE, RANGE_KINDS, Kind, Schema
+from tocsin.model.schema import ARTICLE, RANGE, Kind, Schema, can_be_range
 
 _MAX_TABLES = 64  # dictionaries whose codes are cached, chosen
 _DAY = 86_400_000_000  # microseconds
@@ -49,11 +50,7 @@ def write_nulls(bitmap: UInt8s, first: int, out: Int64Out) -> None:
 
 
 class CategoryEncoder:
-    """Encodes texts as category codes, and caches the codes of Arrow dictionaries for one run.
-
-    Few distinct values are looked up one by one. For many, Arrow looks them up in an array of the
-    values that rules mention.
-    """
+    """Encodes texts as category codes, and caches the codes of Arrow dictionaries for one run."""
 
     def __init__(self, categories: Categories):
         self.categories = categories
@@ -61,48 +58,51 @@ class CategoryEncoder:
         # distinguish an empty text from null. Keeping the dictionary keeps its memory in use.
         self._tables: dict[tuple[Any, ...], tuple[pa.Array, np.ndarray]] = {}
 
-    @functools.cached_property
-    def _known_texts(self) -> pa.Array:
-        return self.categories.to_arrow()
-
     def write(self, array: pa.Array, out: np.ndarray) -> None:
         """Write the keys of texts; those that no rule mentions share `OTHER`."""
         if t.is_run_end_encoded(array.type):
             array = decode(array)
         if not t.is_dictionary(array.type):
-            array = array.dictionary_encode()
-            codes = self._look_up(array.dictionary)
-        else:
-            # All blocks of a column have the same dictionary.
-            dictionary = array.dictionary
-            buffers = [None if b is None else (b.address, b.size) for b in dictionary.buffers()]
-            key = (dictionary.type, dictionary.offset, len(dictionary), *buffers)
-            known = self._tables.get(key)  # once: another thread may clear them
-            if known is None:
-                if len(self._tables) >= _MAX_TABLES:
-                    self._tables.clear()
-                known = self._tables[key] = dictionary, self._look_up(dictionary)
-            codes = known[1]
-        if not len(codes):
+            self._write_texts(array, out)
+            return
+        # All blocks of a column have the same dictionary.
+        dictionary = array.dictionary
+        buffers = [None if b is None else (b.address, b.size) for b in dictionary.buffers()]
+        key = (dictionary.type, dictionary.offset, len(dictionary), *buffers)
+        known = self._tables.get(key)  # once: another thread may clear them
+        if known is None:
+            if len(self._tables) >= _MAX_TABLES:
+                self._tables.clear()
+            codes = np.empty(len(dictionary), np.int64)
+            self._write_texts(dictionary, codes)
+            known = self._tables[key] = dictionary, codes
+        _take_codes(known[1], array.indices, out)
+
+    def _write_texts(self, array: pa.Array, out: np.ndarray) -> None:
+        """Write the keys of a plain array of texts, or of nulls."""
+        if t.is_null(array.type):
             out[:] = NULL
             return
-        indices = array.indices
-        np.take(codes, np.asarray(indices.fill_null(0)), out=out, mode="clip")
-        if indices.null_count:
-            out[np.asarray(indices.is_null())] = NULL
+        table = self.categories.table(len(array))
+        if table is not None:
+            table.write(array, out)
+            if array.null_count:
+                write_nulls(np.frombuffer(array.buffers()[0], np.uint8), array.offset, out)
+            return
+        get = self.categories.get
+        encoded = decode(array).dictionary_encode()
+        codes = [get(text, OTHER) for text in encoded.dictionary.to_pylist()]
+        _take_codes(np.array(codes, np.int64), encoded.indices, out)
 
-    def _look_up(self, distinct: pa.Array) -> np.ndarray:
-        """Return the keys of distinct texts."""
-        if len(distinct) < 4096 or len(distinct) * 16 < len(self.categories):
-            get = self.categories.get
-            keys = [NULL if text is None else get(text, OTHER) for text in distinct.to_pylist()]
-            return np.array(keys, np.int64)
-        codes = np.full(len(distinct), OTHER, np.int64)
-        indices = pc.index_in(distinct.cast(pa.large_string()), value_set=self._known_texts)
-        codes[np.asarray(indices.is_valid())] = np.asarray(indices.drop_null()) + 1
-        if distinct.null_count:
-            codes[np.asarray(distinct.is_null())] = NULL
-        return codes
+
+def _take_codes(codes: np.ndarray, indices: pa.Array, out: np.ndarray) -> None:
+    """Write the codes of the values of a dictionary array."""
+    if not len(codes):
+        out[:] = NULL
+        return
+    np.take(codes, np.asarray(indices.fill_null(0)), out=out, mode="clip")
+    if indices.null_count:
+        out[np.asarray(indices.is_null())] = NULL
 
 
 def is_range(type_: pa.DataType) -> bool:
@@ -163,6 +163,8 @@ def write_keys(
             out[:] = np.asarray(array.cast(pa.uint8()).fill_null(0))
         elif kind == "time":
             write_integer_keys(_microseconds(array, schema), out)
+        elif (digits := digits_of(kind)) is not None:
+            out[:] = unscaled_integers(array, digits, name)
         else:
             # Spark has no unsigned integers: casting rejects those above bigint.
             signed = array.cast(pa.int64()) if t.is_uint64(array.type) else array
@@ -174,10 +176,10 @@ def write_keys(
 def check_column_type(type_: pa.DataType, kind: Kind, name: str) -> None:
     """Raise an EventError if a column of this type cannot be an attribute of this kind."""
     if is_range(type_):
-        if kind not in RANGE_KINDS:
+        if not can_be_range(kind):
             raise EventError(
                 f"attribute {name!r} is {ARTICLE[kind]}, but the events have ranges (low and "
-                "high); only integers, numbers and times can have ranges"
+                "high); only integers, decimals, numbers and times can have ranges"
             )
         for end in RANGE:
             check_column_type(type_.field(end).type, kind, f"{name}.{end}")
@@ -185,17 +187,21 @@ def check_column_type(type_: pa.DataType, kind: Kind, name: str) -> None:
     if t.is_dictionary(type_) or t.is_run_end_encoded(type_):
         type_ = type_.value_type
     text = is_text(type_)
+    is_number = t.is_floating(type_) or t.is_integer(type_)
     fits = {
-        "number": t.is_floating(type_) or t.is_integer(type_),
+        "number": is_number,
         "integer": t.is_integer(type_),
         "flag": t.is_boolean(type_),
         "time": t.is_timestamp(type_) or t.is_date(type_),
         "category": text,
-    }[kind]
+    }.get(kind, is_number or t.is_decimal(type_))
     if fits or t.is_null(type_):
         return
-    if t.is_decimal(type_):
-        cause = "cast decimals to double or bigint first"
+    if t.is_decimal(type_) and kind in ("number", "integer"):
+        cause = (
+            f"cast it to {'double' if kind == 'number' else 'bigint'}, or declare the attribute as "
+            f"decimal({type_.precision},{type_.scale})"
+        )
     elif t.is_floating(type_) and kind == "integer":
         cause = (
             "declare it as a number, or cast it (pandas makes an integer column with missing "

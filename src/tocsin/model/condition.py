@@ -4,19 +4,24 @@ sqlglot parses the text in Spark's dialect. NOT is pushed down to the leaves, wh
 logic is enough: a comparison with null is not true, negated or not. AND is distributed over OR,
 and each leaf becomes a predicate on keys.
 
-Parsing, resolving names, checking types and distributing depend only on the *shape* of a text:
-the text without its literals. They are done once per shape. Another text of the same shape is
-only scanned for its literals, which are then bound. 100,000 rules of 20 shapes parse 20 times.
+Parsing, resolving names, checking types and distributing depend only on the *shape* of a text.
+They are done once per shape. Another text of the same shape is only scanned for its literals, which
+are then bound. 100,000 rules of 20 shapes parse 20 times. Texts have the same shape if they have
+the same skeleton (`scanning.py`) and equal *fixed* literals: those that the shape does not bind,
+such as the 10 in CAST('1.5' AS DECIMAL(10, 2)) and the 3.6 in x * 3.6 > 5. Of the pattern in
+LIKE 'ABC%' only the length is fixed, so that prefixes share shapes, too.
 
-These raise an error: functions and comparisons of two columns (an index cannot evaluate them),
-the order of categories (their codes are not ordered), comparisons of text with numbers (Spark
-casts, with surprising results), and more than 64 conjunctions (better split into several rules).
+These raise an error: functions that are not in the list of `terms`, the order of categories (their
+codes are not ordered), comparisons of text with numbers (Spark casts, with surprising results), and
+more than `MAX_CONJUNCTIONS` conjunctions (each costs as much as a rule, and ANDs of ORs can have
+millions).
 """
 
 from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 import sqlglot
@@ -24,25 +29,32 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from tocsin.errors import ConditionError, is_unicode, shorten
+from tocsin.model.attributes import Attributes
 from tocsin.model.categories import Categories
-from tocsin.model.constants import Constants, Literals, error_at
+from tocsin.model.constants import Constants, Literals, Signature
 from tocsin.model.leaves import Compiler, Leaf
-from tocsin.model.predicates import Predicate, intersect
+from tocsin.model.nodes import error_at, to_sql
+from tocsin.model.normal_form import (
+    MAX_COUNT,
+    Tree,
+    count,
+    distribute,
+    find_impossible,
+    group_by_attribute,
+)
+from tocsin.model.predicates import Predicate, intersect, unite_points
+from tocsin.model.scanning import Slot, is_plain, locate, scan
 from tocsin.model.schema import Schema
 
-MAX_CONJUNCTIONS = 64
-_MAX_SHAPES = 10_000  # cached, chosen: more than people write by hand
-_MAX_COUNT = 1_000_000  # conjunctions to count; (a OR b) n times has 2**n
+# Of one rule. Each costs as much as a rule of one conjunction: an OR of n ranges was measured to
+# take 110 n bytes, and to match like n rules. But no shape saves the first parse, which holds up
+# all other changes: a third of a second for 1,024 ranges, over a second for 4,096.
+MAX_CONJUNCTIONS = 1_024
+_MAX_CACHED = 10_000  # conjunctions of cached shapes, chosen: more than people write by hand
 
 # Conjunctions of (attribute, predicate), ordered by attribute.
 NormalForm = list[list[tuple[int, Predicate]]]
 
-# Plain strings, backquoted names, words and numbers. A text with an escape, a comment or a double
-# quote does not share its shape. Digits are 0 to 9: SQL has no other Unicode digits.
-_SCAN = re.compile(
-    r"'([^']*)'|([^\W\d]\w*|`[^`]*`)|([0-9]+(?:\.[0-9]*)?(?:[eE][+-]?[0-9]+)?|\.[0-9]+)"
-)
-_NOT_PLAIN = re.compile(r"""\\|"|--|/\*|''""")
 _QUOTED = re.compile(
     r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL
 )
@@ -53,12 +65,23 @@ class _Shape(NamedTuple):
     """What texts that differ only in their literals share."""
 
     leaves: list[Leaf]
+    unions: dict[int, list[int]]  # leaves that unite other leaves, in an order to compute them
+    tree: Tree
     conjunctions: list[list[tuple[int, list[int]]]]  # (attribute, numbers of its leaves)
+    only: list[tuple[int, int]]  # the only conjunction, if there is one test of each attribute
     attributes: frozenset[int]
 
-    def bind(self, literals: Literals, categories: Categories) -> NormalForm:
-        """Return the conjunctions of the text with these literals, without unsatisfiable ones."""
+    def bind(self, literals: Literals, categories: Categories) -> list[Predicate | None]:
+        """Return the predicates of all leaves, for the text with these literals."""
         predicates = [leaf.bind(literals, categories) for leaf in self.leaves]
+        for union, numbers in self.unions.items():
+            predicates[union] = unite_points([predicates[n] for n in numbers])
+        return predicates
+
+    def combine(self, predicates: list[Predicate | None]) -> NormalForm:
+        """Return the conjunctions of these predicates, without unsatisfiable ones."""
+        if self.only and None not in predicates:
+            return [[(attribute, predicates[n]) for attribute, n in self.only]]  # type: ignore[misc]
         satisfiable: NormalForm = []
         for tests in self.conjunctions:
             conjunction: list[tuple[int, Predicate]] = []
@@ -80,6 +103,44 @@ class _Shape(NamedTuple):
                 satisfiable.append(conjunction)
         return satisfiable
 
+    def find_impossible(self, predicates: list[Predicate | None]) -> list[Tree]:
+        """Return the parts of the text that never hold."""
+        return find_impossible(
+            self.tree, predicates, lambda n: self.leaves[n].attribute, self.unions
+        )
+
+
+class _Shapes:
+    """The shapes of one skeleton, by the values of the fixed literals."""
+
+    def __init__(self) -> None:
+        self._fixed: list[int] = []
+        self._signatures: dict[int, Signature] = {}
+        self._by_values: dict[tuple[Hashable, ...], _Shape] = {}
+
+    def find(self, literals: Literals) -> _Shape | None:
+        """Return the shape of the text with these literals, or None if it is not known."""
+        return self._by_values.get(self._values(literals))
+
+    def add(self, literals: Literals, constants: Constants, shape: _Shape) -> None:
+        """Add the shape of the text with these literals, which `constants` were compiled from."""
+        fixed = set(range(len(literals))) - constants.bound
+        if (
+            not fixed.issubset(self._fixed)
+            or not constants.signatures.keys() <= self._signatures.keys()
+        ):
+            self._fixed = sorted(fixed.union(self._fixed))
+            self._signatures |= constants.signatures
+            self._by_values.clear()
+        self._by_values[self._values(literals)] = shape
+
+    def _values(self, literals: Literals) -> tuple[Hashable, ...]:
+        if not self._fixed:
+            return ()
+        if not self._signatures:
+            return tuple([literals[n] for n in self._fixed])
+        return tuple([self._signatures.get(n, str)(literals[n]) for n in self._fixed])
+
 
 class ConditionReader:
     """Reads conditions over one schema, and caches their shapes.
@@ -92,8 +153,11 @@ class ConditionReader:
     """
 
     def __init__(self, schema: Schema):
-        self.schema = schema
-        self._shapes: dict[tuple[str, ...], _Shape] = {}
+        self.attributes = schema if isinstance(schema, Attributes) else Attributes(schema)
+        self._truncations = self.attributes.truncations
+        self._shapes: dict[str, _Shapes] = {}  # by skeleton
+        self._cached = 0  # conjunctions of these shapes
+        self.has_impossible_part = False  # in the text that was read last: some part never holds
 
     def read(self, text: str, categories: Categories) -> tuple[NormalForm, frozenset[int]]:
         """Return the conjunctions of a condition and the attributes that it tests.
@@ -105,87 +169,99 @@ class ConditionReader:
         if not is_unicode(text):
             shown = shorten(repr(text), 200)
             raise ConditionError(f"the condition {shown} is not valid Unicode")
-        if _NOT_PLAIN.search(text):
+        if not is_plain(text):
             return self._read_unshared(text, categories)
-        shape_key, literals = _scan(text)
-        shape = self._shapes.get(shape_key)
+        if self._truncations != self.attributes.truncations:
+            # A change was undone, and the numbers of its terms are used again.
+            self._shapes.clear()
+            self._shape_count, self._truncations = 0, self.attributes.truncations
+        skeleton, literals = scan(text)
+        shapes = self._shapes.get(skeleton)
+        shape = None if shapes is None else shapes.find(literals)
         if shape is None:
-            shape, is_shared = self._compile(text, literals)
-            if is_shared:
-                if len(self._shapes) >= _MAX_SHAPES:
-                    self._shapes.clear()
-                self._shapes[shape_key] = shape
+            shape = self._add_shape(text, skeleton, literals)
         try:
-            return shape.bind(literals, categories), shape.attributes
+            return self._bind(shape, literals, categories)
         except ConditionError:
             # The shape may be that of another text, with other positions.
             return self._read_unshared(text, categories)
+
+    def describe_impossible(self, text: str, categories: Categories) -> list[ConditionError]:
+        """Return a message for each part of a valid condition that never holds; it is not raised.
+
+        This is slow; `has_impossible_part` tells after `read` whether there are such parts.
+        """
+        shape, compiler = self._compile(text, {})
+        found = []
+        predicates = shape.bind([], categories)
+        for part in shape.find_impossible(predicates):
+            node, negated = compiler.sources[part] if isinstance(part, int) else part.source
+            message = f"{'NOT ' * negated}{to_sql(node)} never holds"
+            if not shape.combine(predicates):
+                message = f"no event can satisfy this condition: {message}"
+            if node.find(exp.Null) and not isinstance(node, exp.Connector | exp.Is):
+                message += "; to test for null, use IS NULL"
+            found.append(error_at(message, node).with_text(text))
+        return found
+
+    def _bind(
+        self, shape: _Shape, literals: Literals, categories: Categories
+    ) -> tuple[NormalForm, frozenset[int]]:
+        predicates = shape.bind(literals, categories)
+        normal_form = shape.combine(predicates)
+        self.has_impossible_part = (
+            len(normal_form) < len(shape.conjunctions)
+            or (bool(shape.unions) and None in predicates)
+        ) and bool(shape.find_impossible(predicates))
+        return normal_form, shape.attributes
+
+    def _add_shape(self, text: str, skeleton: str, literals: list[str]) -> _Shape:
+        shape, compiler = self._compile(text, locate(text))
+        self._cached += len(shape.conjunctions)
+        if self._cached > _MAX_CACHED:
+            self._shapes.clear()
+            self._cached = len(shape.conjunctions)
+        shapes = self._shapes.setdefault(skeleton, _Shapes())
+        shapes.add(literals, compiler.constants, shape)
+        return shape
 
     def _read_unshared(
         self, text: str, categories: Categories
     ) -> tuple[NormalForm, frozenset[int]]:
         try:
-            shape, _ = self._compile(text, [])
-            return shape.bind([], categories), shape.attributes
+            shape, _ = self._compile(text, {})
+            return self._bind(shape, [], categories)
         except ConditionError as error:
             raise error.with_text(text) from None
 
-    def _compile(self, text: str, literals: list[str]) -> tuple[_Shape, bool]:
-        """Return the shape of a text, and whether other texts can share it."""
+    def _compile(self, text: str, slots: Mapping[int, Slot]) -> tuple[_Shape, Compiler]:
+        """Return the shape of a text, and the compiler that has compiled it."""
         try:
-            tree = _parse(text)
-            slots = _find_literals(text) if literals else {}
-            compiler = Compiler(self.schema, Constants(self.schema, text, slots))
-            normal = compiler.normalise(tree, False)
-            count = _count(normal)
-            if count > MAX_CONJUNCTIONS:
-                shown = f"{count:,}" if count < _MAX_COUNT else f"over {_MAX_COUNT:,}"
+            parsed = _parse(text)
+            compiler = Compiler(self.attributes, Constants(self.attributes, text, slots))
+            tree = compiler.normalise(parsed, False)
+            size = count(tree)
+            if size > MAX_CONJUNCTIONS:
+                shown = f"{size:,}" if size < MAX_COUNT else f"over {MAX_COUNT:,}"
                 raise ConditionError(
                     f"the condition expands to {shown} conjunctions, but a rule can have at most "
-                    f"{MAX_CONJUNCTIONS}; use IN for several values of one attribute, or "
-                    "split it into several rules"
+                    f"{MAX_CONJUNCTIONS:,}, since each costs as much as a rule of its own; use IN "
+                    "for several values of one attribute, or split it into several rules"
                 )
         except ConditionError as error:
             raise error.with_text(text) from None
         except RecursionError:
             raise ConditionError("the condition is nested too deeply") from None
-        conjunctions = []
-        for numbers in _distribute(normal):
-            by_attribute: dict[int, list[int]] = {}
-            for number in numbers:
-                by_attribute.setdefault(compiler.leaves[number].attribute, []).append(number)
-            conjunctions.append(sorted(by_attribute.items()))
-        attributes = frozenset(leaf.attribute for leaf in compiler.leaves) - {-1}
-        shape = _Shape(compiler.leaves, conjunctions, attributes)
-        return shape, len(compiler.constants.used) == len(literals)
-
-
-def _scan(text: str) -> tuple[tuple[str, ...], list[str]]:
-    """Return the key of a text's shape, and its literals."""
-    key: list[str] = []
-    literals: list[str] = []
-    end = 0
-    for match in _SCAN.finditer(text):
-        string, word, number = match.groups()
-        if word is not None:
-            continue
-        key.append(text[end : match.start()])
-        end = match.end()
-        if string is not None:
-            key.append("'")
-            literals.append(string)
-        else:
-            # The spelling determines the type: integer, decimal or double.
-            key.append("i" if number.isdigit() else "e" if "e" in number.lower() else "d")
-            literals.append(number)
-    key.append(text[end:])
-    return tuple(key), literals
-
-
-def _find_literals(text: str) -> dict[int, int]:
-    """Return where the literals of a text start, and their numbers."""
-    starts = (m.start() for m in _SCAN.finditer(text) if m.group(2) is None)
-    return {start: number for number, start in enumerate(starts)}
+        leaves = compiler.leaves
+        conjunctions = [
+            group_by_attribute(numbers, lambda n: leaves[n].attribute)
+            for numbers in distribute(tree)
+        ]
+        attributes = frozenset(leaf.attribute for leaf in leaves) - {-1}
+        only = [(attribute, numbers[0]) for attribute, numbers in conjunctions[0]]
+        if len(conjunctions) > 1 or len(only) < len(leaves) or -1 in dict(only):
+            only = []
+        return _Shape(leaves, compiler.unions, tree, conjunctions, only, attributes), compiler
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -225,28 +301,3 @@ def _parse(text: str) -> Any:
     if isinstance(tree, exp.Alias):
         raise error_at("syntax error: unexpected here, AND or OR is missing", tree.args["alias"])
     return tree
-
-
-def _count(tree: Any) -> int:
-    """Return how many conjunctions a tree has, or `_MAX_COUNT` if there are more."""
-    if isinstance(tree, int):
-        return 1
-    junction, children = tree
-    counts = [_count(child) for child in children]
-    if junction == "or":
-        return min(sum(counts), _MAX_COUNT)
-    product = 1
-    for count in counts:
-        product = min(product * count, _MAX_COUNT)
-    return product
-
-
-def _distribute(tree: Any) -> list[list[int]]:
-    """Return the conjunctions of a tree, each a list of leaf numbers."""
-    if isinstance(tree, int):
-        return [[tree]]
-    junction, children = tree
-    branches = [_distribute(child) for child in children]
-    if junction == "or":
-        return [conjunction for branch in branches for conjunction in branch]
-    return [list(itertools.chain(*choice)) for choice in itertools.product(*branches)]

@@ -12,23 +12,30 @@ exactly, and with a double as doubles.
 
 from __future__ import annotations
 
+import datetime
 import decimal
 import math
 import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sqlglot import exp
 
 from tocsin.errors import ConditionError, shorten
 from tocsin.model import encoding
+from tocsin.model.attributes import is_wide
 from tocsin.model.categories import Categories
+from tocsin.model.decimals import Digits, digits_of, double_cuts, exact_cuts, is_decimal
+from tocsin.model.nodes import error_at, position, to_sql
+from tocsin.model.scanning import Slot
 from tocsin.model.schema import ARTICLE, Kind, Schema
+from tocsin.model.terms.tree import Term
 
 Literals = Sequence[str]
 Value = Any  # int, Decimal, float, str, bool, None; a time is an int of microseconds
 Cuts = tuple[int, int]  # least, above
+Signature = Callable[[str], Hashable]  # what a shape depends on, of a literal
 
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _EXACT = decimal.Context(prec=120)  # digits: a product of two decimals of 38 digits is exact
@@ -55,35 +62,31 @@ class Constant(NamedTuple):
     type: str  # integer, decimal, double, text, flag, time, null
     read: Callable[[Literals], Value]
     node: exp.Expr
+    operands: tuple[Constant, ...] = ()  # of arithmetic and of a minus sign
 
 
-def position(node: exp.Expr) -> int | None:
-    """Return the offset of a node in the text, or None if the parser does not have it."""
-    starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
-    return min(starts) if starts else None
+class UnsupportedConstantError(ConditionError):
+    """A constant that only the evaluator of terms can compute."""
 
 
-def to_sql(node: exp.Expr) -> str:
-    """Return a node as SQL, short enough for a message."""
-    return shorten(node.sql("spark"), 100)
-
-
-def error_at(message: str, node: exp.Expr) -> ConditionError:
-    """Return an error that points at a node of the parsed text."""
-    start = position(node)
-    ends = [n.meta["end"] for n in node.walk() if "end" in n.meta]
-    length = max(ends) + 1 - start if start is not None and ends else 1
-    return ConditionError(message, start, length)
+def _unsupported_constant(message: str, node: exp.Expr) -> UnsupportedConstantError:
+    error = error_at(message, node)
+    return UnsupportedConstantError(message, error.position, error.length)
 
 
 class Constants:
-    """Compiles the constant expressions of one text, and records which literals they use."""
+    """Compiles the constant expressions of one text, and records which literals they bind.
 
-    def __init__(self, schema: Schema, text: str, slots: dict[int, int]):
+    A literal whose number is not in `bound` is *fixed*: only texts with the same value there have
+    the same shape.
+    """
+
+    def __init__(self, schema: Schema, text: str, slots: Mapping[int, Slot]):
         self._schema = schema
         self._text = text
-        self._slots = slots  # offset of a literal in the text -> its number
-        self.used: set[int] = set()
+        self._slots = slots  # by offset in the text
+        self.bound: set[int] = set()
+        self.signatures: dict[int, Signature] = {}  # of literals that are fixed in part only
 
     def compile(self, node: exp.Expr) -> Constant:
         """Return the constant for an expression without columns."""
@@ -105,13 +108,14 @@ class Constants:
             return self._arithmetic(node)
         if isinstance(node, exp.Cast | exp.TryCast):
             return self._cast(node)
-        raise error_at(_describe_unsupported(node), node)
+        raise _unsupported_constant(_describe_unsupported(node), node)
 
     def _literal(self, node: exp.Literal) -> Constant:
         text = str(node.this)
-        slot = self._slots.get(node.meta.get("start", -1))
+        found = self._find_slot(node)
+        slot = found.number if found is not None and not found.size else None
         if slot is not None:
-            self.used.add(slot)
+            self.bound.add(slot)
         if node.is_string:
             if self.in_double_quotes(node) and text in self._schema:
                 raise error_at(
@@ -128,6 +132,32 @@ class Constants:
             return Constant(type_, lambda _: read(text), node)
         return Constant(type_, lambda s: read(s[slot]), node)
 
+    def _find_slot(self, node: exp.Expr) -> Slot | None:
+        """Return the slot of a literal, or of one with a minus sign."""
+        literal = node.this if isinstance(node, exp.Neg) else node
+        if not isinstance(literal, exp.Literal):
+            return None
+        slot = self._slots.get(literal.meta.get("start", -1))
+        text = str(literal.this) if literal is node else f"-{literal.this}"
+        return slot if slot is not None and slot.text == text else None
+
+    def find_list(self, nodes: Sequence[exp.Expr]) -> int | None:
+        """Return the number of the literal that is the list of these nodes, None if none is."""
+        slots = [self._find_slot(node) for node in nodes]
+        numbers = {slot.number for slot in slots if slot is not None and slot.size == len(nodes)}
+        if None in slots or len(numbers) != 1:
+            return None
+        self.bound |= numbers
+        return numbers.pop()
+
+    def sign(self, node: exp.Expr, signature: Signature) -> int | None:
+        """Fix only what a signature returns of a literal; return its number, None if unshared."""
+        slot = self._find_slot(node)
+        if slot is None or slot.size:
+            return None
+        self.signatures[slot.number] = signature
+        return slot.number
+
     def in_double_quotes(self, node: exp.Expr) -> bool:
         """Return whether a constant is in double quotes, which other databases use for names."""
         start = position(node)
@@ -141,8 +171,8 @@ class Constants:
             raise error_at(f"a minus sign precedes {_describe(inner)}, which is not a number", node)
         if inner.type == "decimal":
             # Unary minus rounds to 28 digits.
-            return Constant("decimal", lambda s: inner.read(s).copy_negate(), node)
-        return Constant(inner.type, lambda s: -inner.read(s), node)
+            return Constant("decimal", lambda s: inner.read(s).copy_negate(), node, (inner,))
+        return Constant(inner.type, lambda s: -inner.read(s), node, (inner,))
 
     def _arithmetic(self, node: exp.Binary) -> Constant:
         left, right = self.compile(node.this), self.compile(node.expression)
@@ -164,8 +194,9 @@ class Constants:
             def integers(s: Literals) -> int:
                 a, b = left.read(s), right.read(s)
                 value: int = operation(a, b)
-                is_int = max(abs(a), abs(b)) < 2**31
-                if abs(value) >= (2**31 if is_int else 2**63):
+                is_int = all(-(2**31) <= each < 2**31 for each in (a, b))
+                limit = 2**31 if is_int else 2**63
+                if not -limit <= value < limit:
                     raise error_at(
                         f"the result {value} overflows Spark's {'int' if is_int else 'bigint'}; "
                         "write the result instead",
@@ -173,7 +204,7 @@ class Constants:
                     )
                 return value
 
-            return Constant("integer", integers, node)
+            return Constant("integer", integers, node, (left, right))
         if "double" in types:
             return Constant(
                 "double", lambda s: operation(float(left.read(s)), float(right.read(s))), node
@@ -185,7 +216,7 @@ class Constants:
                 raise error_at("the result has more than Spark's 38 digits; write it instead", node)
             return value
 
-        return Constant("decimal", decimals, node)
+        return Constant("decimal", decimals, node, (left, right))
 
     def _cast(self, node: exp.Cast | exp.TryCast) -> Constant:
         inner = self.compile(node.this)
@@ -243,10 +274,32 @@ class Constants:
 
             is_date = to == exp.DType.DATE
             return Constant("time", time, node)
-        raise error_at(
-            f"{to_sql(node)} is not supported; write the value itself",
-            node,
+        raise _unsupported_constant(
+            f"{to_sql(node)} is not supported; write the value itself", node
         )
+
+
+_DAY = 86_400_000_000  # microseconds
+_TERM_TYPES = {
+    "int": "integer",
+    "bigint": "integer",
+    "double": "double",
+    "string": "text",
+    "boolean": "flag",
+    "timestamp": "time",
+    "date": "time",
+    "null": "null",
+}
+
+
+def constant_of_term(term: Term, node: exp.Expr, zone: datetime.tzinfo) -> Constant:
+    """Return the constant for a folded term; its literals are part of the shape."""
+    value = term.value
+    type_ = "null" if value is None else _TERM_TYPES.get(term.type.name, "decimal")
+    if term.type.name == "date" and value is not None:  # days since 1970, to local midnight
+        local = value * _DAY
+        value = local - encoding.utc_offset(local, zone)
+    return Constant(type_, lambda _: value, node)
 
 
 def compile_cuts(
@@ -256,7 +309,25 @@ def compile_cuts(
 
     Raises a ConditionError if Spark cannot compare the two, or only with a surprising cast.
     """
-    kind, type_, read, node = schema.kind(attribute), *constant
+    kind, type_, read, node = schema.kind(attribute), *constant[:3]
+    digits = digits_of(kind)
+    term = schema.terms.get(attribute)
+    if digits is not None and term is not None and is_wide(term):
+        return _saturated_cuts(term, digits, constant)
+    if digits is not None and type_ == "double":
+        return lambda s, _: double_cuts(read(s), digits)
+    if digits is not None and type_ in ("integer", "decimal"):
+
+        def decimal_of_exact(s: Literals, _: Categories) -> Cuts:
+            if not fit_one_decimal(kind, [constant], s):
+                raise error_at(
+                    f"{read(s)} and a {kind} together need more than Spark's 38 digits, so Spark "
+                    "would round them; write fewer digits",
+                    node,
+                )
+            return exact_cuts(read(s), digits)
+
+        return decimal_of_exact
     if kind == "number" and type_ in ("integer", "decimal", "double"):
 
         def number(s: Literals, _: Categories) -> Cuts:
@@ -275,7 +346,7 @@ def compile_cuts(
 
         def integer_of_decimal(s: Literals, _: Categories) -> Cuts:
             value = read(s)
-            if not fit_one_decimal([value]):
+            if not fit_one_decimal(kind, [constant], s):
                 raise error_at(
                     f"{value} has more than 18 decimal places, which Spark rounds in a comparison "
                     "with an integer; write fewer",
@@ -326,6 +397,32 @@ def compile_cuts(
     raise mismatch_error(attribute, constant, schema)
 
 
+def _saturated_cuts(
+    term: Term, digits: Digits, constant: Constant
+) -> Callable[[Literals, Categories], Cuts]:
+    """Return the cuts for a term whose values saturate; the constant must be within their range."""
+    if constant.type not in ("integer", "decimal", "double"):
+        raise error_at(
+            f"{term.sql} is a {term.type}, but it is compared with {_describe(constant)}",
+            constant.node,
+        )
+
+    def cuts(s: Literals, _: Categories) -> Cuts:
+        value = constant.read(s)
+        if not abs(value) < digits.limit // digits.unit:
+            raise error_at(
+                f"{value} is too large for a comparison with {term.sql}, a {term.type}: only 18 "
+                f"digits are compared, {digits.scale} of them after the point; cast the term to "
+                "double",
+                constant.node,
+            )
+        if constant.type == "double":
+            return double_cuts(value, digits)
+        return exact_cuts(value, digits)
+
+    return cuts
+
+
 def mismatch_error(attribute: int, constant: Constant, schema: Schema) -> ConditionError:
     """Return the error for an attribute that is compared with a constant of another type."""
     kind, name = schema.kind(attribute), schema.name(attribute)
@@ -337,7 +434,7 @@ def mismatch_error(attribute: int, constant: Constant, schema: Schema) -> Condit
         "flag": _other_attribute(schema, name, "flag"),
         "time": _other_attribute(schema, name, "time"),
     }[constant.type]
-    if constant.type == "text" and kind in ("integer", "number"):
+    if constant.type == "text" and (kind in ("integer", "number") or is_decimal(kind)):
         text = str(constant.node.this).strip()
         if not advice or _NUMBER.fullmatch(text.removeprefix("-")):
             advice = "; leave out the quotes if a number is meant"
@@ -350,14 +447,40 @@ def mismatch_error(attribute: int, constant: Constant, schema: Schema) -> Condit
     )
 
 
-def fit_one_decimal(values: Sequence[int | decimal.Decimal]) -> bool:
-    """Return whether a bigint and all these values fit exactly into one decimal of 38 digits."""
-    digits, places = 20, 0  # Spark casts a bigint to decimal(20, 0)
-    for value in values:
-        digits = max(digits, len(str(abs(int(value)))))
-        if isinstance(value, decimal.Decimal):
-            places = max(places, -int(value.as_tuple().exponent))
-    return digits + places <= 38
+def fit_one_decimal(kind: Kind, constants: Sequence[Constant], s: Literals) -> bool:
+    """Return whether values of a kind and exact constants fit into one decimal of 38 digits."""
+    digits = digits_of(kind) or (20, 0)  # Spark casts a bigint to decimal(20, 0)
+    # Of a bigint nothing is lost, so the value of the constant counts, and not its type.
+    size_of = _exact_size if is_decimal(kind) else _value_size
+    sizes = [(digits[0] - digits[1], digits[1]), *(size_of(each, s) for each in constants)]
+    return max(before for before, _ in sizes) + max(after for _, after in sizes) <= 38
+
+
+def _value_size(constant: Constant, s: Literals) -> tuple[int, int]:
+    """Return how many digits the value of an exact constant has before and after the point."""
+    value = constant.read(s)
+    places = -int(value.as_tuple().exponent) if isinstance(value, decimal.Decimal) else 0
+    return len(str(abs(int(value)))), places
+
+
+def _exact_size(constant: Constant, s: Literals) -> tuple[int, int]:
+    """Return how many digits Spark's type of an exact constant has before and after the point."""
+    node = constant.node
+    if isinstance(node, exp.Cast | exp.TryCast) and constant.type == "decimal":
+        digits, places = _precision(node.to)
+        return digits - places, places
+    if constant.type == "integer":  # in a list, an int has ten digits, and a bigint has twenty
+        before, _ = _value_size(constant, s)
+        return max(before, 10 if before < 10 else 20), 0
+    sizes = [_exact_size(each, s) for each in constant.operands]
+    if len(sizes) == 1:
+        return sizes[0]
+    if len(sizes) == 2:
+        (before, after), (other_before, other_after) = sizes
+        if isinstance(node, exp.Mul):
+            return before + other_before + 1, after + other_after
+        return max(before, other_before) + 1, max(after, other_after)
+    return _value_size(constant, s)
 
 
 def _other_attribute(schema: Schema, name: str, *kinds: Kind) -> str:

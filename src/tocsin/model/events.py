@@ -2,11 +2,12 @@
 
 Only attributes that a rule tests are read. A table must have a column for each of them, unless it
 has a column of map type (text to value), whose entries are sparse attributes by name. If an
-attribute also has its own column, the column is used. In a dict, an absent name is null.
+attribute also has its own column, the column is used. In a dict, an absent name is null. Terms are
+computed from the columns that they mention, block by block.
 
-An integer, number or time can be a range with inclusive ends. In Arrow this is a struct of `low`
-and `high`, as a column or as the values of a map; in a dict it is a dict of the two. A predicate
-holds for a range if some value in it satisfies the predicate.
+An integer, decimal, number or time can be a range with inclusive ends. In Arrow this is a struct of
+`low` and `high`, as a column or as the values of a map; in a dict it is a dict of the two. A
+predicate holds for a range if some value in it satisfies the predicate.
 
 Events are encoded in blocks, so memory use does not depend on the number of events. The keys of an
 event do not depend on its block, with one exception: in a block with a range, all events have high
@@ -17,17 +18,18 @@ ends. So threads may read any slices of tables without ranges (`can_split`), and
 from __future__ import annotations
 
 import datetime
+import decimal
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.types as t
+import pyarrow.compute as pc
 
 from tocsin.errors import EventError, suggest
 from tocsin.model import encoding
-from tocsin.model.arrow import combine_chunks, decode, is_text, to_python, translate_errors
+from tocsin.model.arrow import decode, to_python
 from tocsin.model.categories import Categories
 from tocsin.model.columns import (
     CategoryEncoder,
@@ -37,8 +39,26 @@ from tocsin.model.columns import (
     write_keys,
     write_range_keys,
 )
-from tocsin.model.keys import Keys, combine_keys, compress, count_present, dense_keys, sparse_keys
-from tocsin.model.schema import ARTICLE, RANGE, RANGE_KINDS, Kind, Schema
+from tocsin.model.computed import ComputedColumns, write_saturated_keys
+from tocsin.model.decimals import decimal_key, digits_of
+from tocsin.model.event_tables import (
+    is_pandas,
+    is_sparse,
+    last_entries,
+    map_entries,
+    slice_column,
+    to_table,
+)
+from tocsin.model.keys import (
+    Keys,
+    add_columns,
+    combine_keys,
+    compress,
+    count_present,
+    dense_keys,
+    sparse_keys,
+)
+from tocsin.model.schema import ARTICLE, RANGE, Kind, Schema, can_be_range
 
 BLOCK = 1 << 16  # events, at most
 _MAX_KEYS = 1 << 22  # in one block, chosen: 32 MB; wide events have smaller blocks
@@ -56,12 +76,15 @@ class Events:
         self._schema = schema
         # The row of each attribute. Callers that match single events pass the dict itself.
         self._used = used if isinstance(used, dict) else {a: row for row, a in enumerate(used)}
+        terms = schema.terms and {a: schema.terms[a] for a in self._used if a in schema.terms}
+        self._computed = ComputedColumns(terms, schema) if terms else None
         self._encoder = CategoryEncoder(categories)
         self._dicts: Sequence[Mapping[str, Any]] = ()
         self._columns: list[tuple[int, pa.ChunkedArray]] = []
         self._filled: list[tuple[int, pa.ChunkedArray]] = []  # the columns that are not all null
         self._is_sparse = False  # whether columns become compressed rows
         self._maps: list[tuple[str, pa.ChunkedArray]] = []
+        self._has_sparse = False  # whether some attribute has no column of its own
         self._size = 0
 
     @classmethod
@@ -76,7 +99,9 @@ class Events:
             events._size = len(source)
             events._dicts = source
             return events
-        table = to_table(source, [schema.name(a) for a in used], "events")
+        computed = events._computed
+        names = [schema.name(a) for a in used] + list(computed.sources if computed else ())
+        table = to_table(source, names, "events")
         events._size, names = table.num_rows, table.column_names
         if is_pandas(source):
             # The table has only the tested columns, and no rows if there are none.
@@ -96,29 +121,47 @@ class Events:
             (f.name, table.column(i)) for i, f in enumerate(table.schema) if is_sparse(f.type)
         ]
         for attribute in self._used:
-            name = self._schema.name(attribute)
-            candidates = by_name.get(name.lower(), [])
-            if len(candidates) > 1:
-                candidates = [c for c in candidates if c == name] or candidates
-            if len(candidates) > 1:
-                raise EventError(
-                    f"the events have {len(candidates)} columns for attribute {name!r} "
-                    f"({', '.join(candidates)}); rename or drop all but one"
+            if attribute in self._schema.terms:
+                continue
+            column = self._find_column(table, by_name, self._schema.name(attribute), names)
+            if column is not None:
+                check_column_type(
+                    column.type, self._schema.kind(attribute), self._schema.name(attribute)
                 )
-            if candidates:
-                column = table.column(candidates[0])
-                check_column_type(column.type, self._schema.kind(attribute), name)
                 self._columns.append((attribute, column))
-            elif not self._maps:
-                raise EventError(
-                    f"the events have no column {name!r}, which a rule tests"
-                    + (suggest(name, names) or f"; they have {_list_names(names)}")
-                )
+            else:
+                self._has_sparse = True
+        if self._computed:
+            for name in self._computed.sources:
+                column = self._find_column(table, by_name, name, names)
+                if column is not None:
+                    self._computed.bind_column(name, column)
+                else:
+                    self._computed.bind(name, functools.partial(self._column_of_maps, name))
         # The same for all blocks, so that the keys of an event do not depend on its block.
         self._filled = [(a, c) for a, c in self._columns if c.null_count < len(c)]
-        if len(self._filled) > _MIN_SPARSE and not self._maps:
+        if len(self._filled) > _MIN_SPARSE and not self._has_sparse:
             present = sum(len(column) - column.null_count for _, column in self._filled)
             self._is_sparse = 4 * present <= len(self._filled) * self._size
+
+    def _find_column(
+        self, table: pa.Table, by_name: Mapping[str, list[str]], name: str, names: Sequence[str]
+    ) -> pa.ChunkedArray | None:
+        """Return the column with a name, or None if only a map can have it."""
+        candidates = by_name.get(name.lower(), [])
+        if len(candidates) > 1:
+            candidates = [c for c in candidates if c == name] or candidates
+        if len(candidates) > 1:
+            raise EventError(
+                f"the events have {len(candidates)} columns for attribute {name!r} "
+                f"({', '.join(candidates)}); rename or drop all but one"
+            )
+        if not candidates and not self._maps:
+            raise EventError(
+                f"the events have no column {name!r}, which a rule tests"
+                + (suggest(name, names) or f"; they have {_list_names(names)}")
+            )
+        return table.column(candidates[0]) if candidates else None
 
     @property
     def can_split(self) -> bool:
@@ -128,12 +171,12 @@ class Events:
         ranges.
         """
         types = [column.type for _, column in self._filled]
-        types += [column.type.item_type for _, column in self._maps]
+        types += [column.type.item_type for _, column in self._maps if self._has_sparse]
         return not self._dicts and not any(map(is_range, types))
 
     def blocks(self, first: int = 0, stop: int | None = None) -> Iterator[Keys]:
         """Yield the keys of all events, or of those from `first` up to `stop`, in blocks."""
-        size = max(256, min(BLOCK, _MAX_KEYS // max(1, len(self._columns))))
+        size = max(256, min(BLOCK, _MAX_KEYS // max(1, len(self._used))))
         end = self._size if stop is None else stop
         for start in range(first, end, size):
             yield self.keys(start, min(start + size, end))
@@ -147,6 +190,8 @@ class Events:
             array = slice_column(column, start, stop)
             if not self._is_sparse or array.null_count < len(array):
                 rows.append((attribute, array))
+        if self._computed:
+            rows += self._computed.compute(start, stop)
         attributes = np.array([a for a, _ in rows], np.int32)
         columns = np.empty((len(rows), stop - start), np.int64)
         highs = []
@@ -154,7 +199,7 @@ class Events:
             describe = functools.partial(self._describe_value, attribute, start)
             highs.append(self._write(array, attribute, out, describe))
         keys = dense_keys(columns, attributes, _complete_highs(highs, columns))
-        if self._maps:
+        if self._has_sparse:
             parts = [self._keys_of_map(name, column, start, stop) for name, column in self._maps]
             keys = combine_keys(keys, merge_sparse(parts))
         elif self._is_sparse:
@@ -170,6 +215,9 @@ class Events:
         index of the array, for messages.
         """
         kind, name = self._schema.kind(attribute), self._schema.name(attribute)
+        if self._computed and attribute in self._computed.wide:
+            write_saturated_keys(array, kind, out)
+            return None
         if not is_range(array.type):
             write_keys(array, kind, self._schema, self._encoder, out, name)
             return None
@@ -204,6 +252,13 @@ class Events:
         return value
 
     def _raw_value(self, attribute: int, row: int) -> Any:
+        if self._computed and attribute in self._schema.terms:
+            arrays = (
+                self._computed.compute_dicts(self._dicts, row, row + 1, self._key)
+                if self._dicts
+                else self._computed.compute(row, row + 1)
+            )
+            return to_python(dict(arrays)[attribute][0])
         name = self._schema.name(attribute).lower()
         if self._dicts:
             # The last of several spellings of a name counts, as in `keys`.
@@ -221,7 +276,21 @@ class Events:
         return values[-1] if values else None
 
     def _keys_of_dicts(self, start: int, stop: int) -> Keys:
+        keys = self._given_keys_of_dicts(start, stop)
+        if self._computed is None:
+            return keys
+        arrays = self._computed.compute_dicts(self._dicts, start, stop, self._key)
+        columns = np.empty((len(arrays), stop - start), np.int64)
+        for (attribute, array), out in zip(arrays, columns, strict=True):
+            self._write(array, attribute, out, str)
+        return add_columns(keys, columns, np.array(self._computed.attributes, np.int32))
+
+    def _given_keys_of_dicts(self, start: int, stop: int) -> Keys:
+        """Return the keys of values that are in the dicts, without computed ones."""
         used = self._used
+        if self._computed is not None:
+            given = [a for a in used if a not in self._schema.terms]
+            used = {attribute: row for row, attribute in enumerate(given)}
         if len(used) <= _MAX_DENSE:
             rows = [[encoding.NULL] * (stop - start) for _ in used]
             highs: list[list[int]] = []  # filled from the first range on
@@ -292,11 +361,12 @@ class Events:
         """Return the keys of the ends of a range."""
         kind = self._schema.kind(attribute)
         reason = (
-            f"the attribute is {ARTICLE[kind]}, and only integers, numbers and times have ranges"
-            if kind not in RANGE_KINDS
+            f"the attribute is {ARTICLE[kind]}, and only integers, decimals, numbers and times "
+            "have ranges"
+            if not can_be_range(kind)
             else "a range is a dict of low and high"
         )
-        if kind in RANGE_KINDS and set(value) == set(RANGE):
+        if can_be_range(kind) and set(value) == set(RANGE):
             low, high = (
                 encoding.NULL if value[end] is None else self._key(attribute, value[end], number)
                 for end in RANGE
@@ -338,10 +408,31 @@ class Events:
             if value != value:  # pandas' NaT
                 return encoding.NULL
             return encoding.integer_key(encoding.to_microseconds(value, self._schema.zone))
+        advice = _advice(kind, value)
+        digits = digits_of(kind)
+        if digits is not None and type(value) in (int, float, decimal.Decimal):
+            try:
+                return decimal_key(value, digits)
+            except ValueError as error:
+                advice = f", {error}"
         raise EventError(
             f"event {number}: attribute {self._schema.name(attribute)!r} is {ARTICLE[kind]}, "
-            f"but the event has {type(value).__name__} {value!r}" + _advice(kind, value)
+            f"but the event has {type(value).__name__} {value!r}" + advice
         )
+
+    def _column_of_maps(self, name: str, start: int, stop: int) -> pa.Array:
+        """Return the values that maps have for a name; those of later maps count."""
+        values = pa.nulls(stop - start)
+        attribute = self._schema.find(name)
+        if attribute is None:
+            return values
+        for _, column in self._maps:
+            entries = slice_column(column, start, stop)
+            offsets, _, items = map_entries(entries, self._schema, frozenset([attribute]))
+            if len(items):
+                latest = last_entries(offsets, decode(items))
+                values = pc.coalesce(latest, values.cast(latest.type))
+        return values
 
     def _keys_of_map(self, name: str, column: pa.ChunkedArray, start: int, stop: int) -> Keys:
         used = frozenset(self._used) - {a for a, _ in self._columns}
@@ -365,32 +456,6 @@ class Events:
         return sparse_keys(offsets, attributes, keys, highs if is_range(items.type) else None)
 
 
-def map_entries(
-    array: pa.MapArray, schema: Schema, used: frozenset[int] | None
-) -> tuple[np.ndarray, np.ndarray, pa.Array]:
-    """Return the entries of a map column as compressed rows: offsets, attributes and items.
-
-    Returns only entries whose names are attributes in `used`. If `used` is None, all names must
-    be attributes.
-    """
-    offsets = np.asarray(array.offsets).astype(np.int64)[: len(array) + 1]
-    first, entries = int(offsets[0]), int(offsets[-1] - offsets[0])
-    offsets -= first
-    names = decode(array.keys.slice(first, entries)).dictionary_encode()
-    attribute_of = np.full(len(names.dictionary), -1, np.int32)
-    for i, name in enumerate(names.dictionary.to_pylist()):
-        attribute = schema.index(name) if used is None else schema.find(name)
-        if attribute is not None and (used is None or attribute in used):
-            attribute_of[i] = attribute
-    attributes = attribute_of[np.asarray(names.indices)]
-    keep = attributes >= 0
-    if array.null_count:
-        keep &= np.repeat(np.asarray(array.is_valid()), np.diff(offsets))
-    kept_before = np.concatenate([[0], np.cumsum(keep)])
-    items = array.items.slice(first, entries).filter(pa.array(keep))
-    return kept_before[offsets], attributes[keep], items
-
-
 def merge_sparse(parts: Sequence[Keys]) -> Keys:
     """Return compressed rows with the rows of all parts, event by event."""
     if len(parts) == 1:
@@ -405,46 +470,6 @@ def merge_sparse(parts: Sequence[Keys]) -> Keys:
         attribute[at], key[at], high[at] = part.attribute, part.key, part.highs[1]
         cursor += lengths
     return sparse_keys(offsets, attribute, key, high)
-
-
-def to_table(source: Any, names: Sequence[str] | None, what: str) -> pa.Table:
-    """Return any Arrow-compatible table as a pyarrow table.
-
-    From a pandas frame only the columns in `names` are converted, or all if it is None, because
-    Arrow cannot hold columns of mixed types.
-    """
-    if isinstance(source, pa.Table):
-        return source
-    if isinstance(source, pa.RecordBatch):
-        return pa.Table.from_batches([source])
-    if is_pandas(source):
-        if names is not None:
-            lower_names = {n.lower() for n in names}
-            source = source.loc[:, [str(c).lower() in lower_names for c in source.columns]]
-        with translate_errors(EventError, f"the {what} have columns that Arrow cannot hold"):
-            return pa.Table.from_pandas(source, preserve_index=False)
-    if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
-        with translate_errors(EventError, f"the {what} are not a table"):
-            return pa.table(source)
-    raise EventError(
-        f"the {what} must be a dict, a list of dicts, or an Arrow-compatible table (pyarrow, "
-        f"pandas, polars, duckdb); got {type(source).__name__}"
-    )
-
-
-def is_pandas(source: Any) -> bool:
-    """Return whether an object is a pandas frame, without importing pandas."""
-    return type(source).__module__.partition(".")[0] == "pandas" and hasattr(source, "columns")
-
-
-def is_sparse(type_: pa.DataType) -> bool:
-    """Return whether a column has sparse attributes: maps from text to a value."""
-    return t.is_map(type_) and is_text(type_.key_type)
-
-
-def slice_column(column: pa.ChunkedArray, start: int, stop: int) -> pa.Array:
-    """Return rows of a column as one array, with a copy only if they span several chunks."""
-    return combine_chunks(column.slice(start, stop - start))
 
 
 def _compress(keys: Keys) -> Keys:

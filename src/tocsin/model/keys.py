@@ -111,6 +111,20 @@ def combine_keys(columns: Keys, rows: Keys) -> Keys:
     return combined._replace(columns_high=columns.highs[0], key_high=rows.highs[1])
 
 
+def add_columns(keys: Keys, columns: np.ndarray, column_attribute: np.ndarray) -> Keys:
+    """Return keys with further columns; none of their values is a range."""
+    high = keys.columns_high
+    if keys.has_ranges:
+        high = freeze(np.concatenate([keys.highs[0], columns]), np.int64)
+    return keys._replace(
+        columns=freeze(np.concatenate([keys.columns, columns]), np.int64),
+        column_attribute=freeze(
+            np.concatenate([keys.column_attribute, column_attribute]), np.int32
+        ),
+        columns_high=high,
+    )
+
+
 def slice_keys(keys: Keys, first: int, stop: int) -> Keys:
     """Return the keys of the events from `first` up to `stop`; columns are copied, rows shared.
 

@@ -54,6 +54,16 @@ def none_of(points: Iterable[int]) -> Predicate:
     return Predicate(NOT_SET, points=distinct)
 
 
+def unite_points(predicates: Iterable[Predicate | None]) -> Predicate | None:
+    """Return the predicate that holds exactly if one of these does; all come from `one_of`."""
+    points: list[int] = []
+    for predicate in predicates:
+        if predicate is not None:
+            kind, low, high, listed = predicate
+            points.extend(range(low, high + 1) if kind == INTERVAL else listed)
+    return one_of(points)
+
+
 def intersect(predicates: list[Predicate]) -> list[Predicate] | None:
     """Return the fewest predicates that hold exactly if all of these hold.
 

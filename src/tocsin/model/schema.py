@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
+import re
 import zoneinfo
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, get_args
+from typing import Any
 
 import numpy as np
 
 from tocsin.errors import ConditionError, SchemaError, suggest
+from tocsin.model.decimals import decimal_kind, digits_of, is_decimal
+from tocsin.model.terms.tree import Term
+from tocsin.model.terms.types import Type, map_type, nested_type, source_type, struct_type
 
-Kind = Literal["integer", "number", "category", "flag", "time"]
-KINDS: tuple[str, ...] = get_args(Kind)
+Kind = str  # one of KINDS, or a decimal such as decimal(12,2)
+KINDS: tuple[Kind, ...] = ("integer", "number", "category", "flag", "time")
 
-ARTICLE = {
-    "integer": "an integer",
-    "number": "a number",
-    "category": "a category",
-    "flag": "a flag",
-    "time": "a time",
-}
+
+class _Articles(dict[Kind, str]):
+    def __missing__(self, kind: Kind) -> str:
+        return f"a {kind}"
+
+
+ARTICLE = _Articles(integer="an integer")  # kinds with their article, for messages
 
 RANGE = ("low", "high")  # the fields of a range
-RANGE_KINDS: tuple[Kind, ...] = ("integer", "number", "time")
 
-# Names of the kinds in other systems, for suggestions.
+# The kinds by the names of other systems; a schema shows our own.
 _OTHER_NAMES: dict[str, str] = (
-    dict.fromkeys(["float", "float32", "float64", "double", "real", "decimal", "numeric"], "number")
-    | dict.fromkeys(["int", "int32", "int64", "long", "bigint", "short", "byte"], "integer")
-    | dict.fromkeys(["str", "string", "text", "varchar", "char", "enum", "keyword"], "category")
+    dict.fromkeys(["float", "float32", "float64", "double", "real"], "number")
+    | dict.fromkeys(["int", "int8", "int16", "int32", "int64", "tinyint", "smallint"], "integer")
+    | dict.fromkeys(["byte", "short", "long", "bigint"], "integer")
+    | dict.fromkeys(["str", "string", "large_string", "text", "varchar", "char"], "category")
+    | dict.fromkeys(["enum", "keyword"], "category")
     | dict.fromkeys(["bool", "boolean"], "flag")
-    | dict.fromkeys(["datetime", "timestamp", "date"], "time")
+    | dict.fromkeys(["datetime", "date", "timestamp", "timestamp_ntz", "timestamptz"], "time")
 )
-
-_DECIMAL = "is a decimal column; cast it to double or bigint and declare that instead"
 
 # By DataType.typeName(), so that pyspark is not imported.
 _SPARK_KINDS: dict[str, Kind] = {
@@ -59,11 +62,13 @@ class Schema:
     Parameters
     ----------
     attributes
-        A mapping from names to kinds (`integer`, `number`, `category`, `flag`,
-        `time`), an Arrow schema, or a Spark `StructType`. Columns of an Arrow or
-        Spark schema that have no kind (nested, binary, decimal) are left out. A
-        condition that mentions one raises an error with the reason. A struct of `low`
-        and `high` is a range of their kind.
+        A mapping from names to kinds (`integer`, `number`, `category`, `flag`, `time`, a
+        decimal such as `decimal(12,2)`, or what other systems call them, such as `string` and
+        `double`), an Arrow schema, or a Spark `StructType`. A struct is written
+        `struct<lat: number, lon: number>`, a map `map<string, number>`; conditions test their
+        parts. Columns of an Arrow or Spark schema that have no kind (binary, decimals of more
+        than 18 digits) are left out. A condition that mentions one raises an error with the
+        reason. A struct of `low` and `high` is a range of their kind.
     timezone
         The time zone of texts and times without one: a name such as `Europe/Berlin`.
         The default is UTC. (Spark uses the time zone of the session.)
@@ -83,6 +88,7 @@ class Schema:
         self._kinds: list[Kind] = []
         self._index: dict[str, int] = {}
         self.refused: dict[str, str] = {}
+        self.nested: dict[str, tuple[str, Type]] = {}  # structs and maps, for terms over them
         try:
             self.zone = zoneinfo.ZoneInfo(timezone)
         except (zoneinfo.ZoneInfoNotFoundError, OSError, ValueError, TypeError) as error:
@@ -96,7 +102,7 @@ class Schema:
                 self.add(name, kind)
         elif hasattr(attributes, "fields") and hasattr(attributes, "fieldNames"):
             for field in attributes.fields:
-                self._add_column(field.name, *_spark_kind(field.dataType))
+                self._add_column(field.name, field.dataType, *_spark_kind(field.dataType))
         elif hasattr(attributes, "__arrow_c_schema__"):
             import pyarrow as pa
 
@@ -105,7 +111,7 @@ class Schema:
             with translate_errors(SchemaError, "this is not an Arrow schema of columns"):
                 columns = pa.schema(attributes)
             for field in columns:
-                self._add_column(field.name, *_arrow_kind(field.type))
+                self._add_column(field.name, field.type, *_arrow_kind(field.type))
         else:
             raise SchemaError(
                 "a schema must be a dict of names and kinds, an Arrow schema or a Spark "
@@ -113,30 +119,59 @@ class Schema:
                 f"got {type(attributes).__name__}"
             )
 
-    def add(self, name: str, kind: Kind) -> None:
+    def add(self, name: str, kind: str) -> None:
         """Append an attribute."""
         if not isinstance(name, str) or not name:
             raise SchemaError(f"an attribute's name must be a text, got {name!r}")
-        if not isinstance(kind, str) or kind not in KINDS:
-            meant = _OTHER_NAMES.get(str(getattr(kind, "__name__", kind)).lower())
+        own_kind, nested = _find_kind(kind, name), None
+        if own_kind is None and isinstance(kind, str):
+            nested = parse_nested(kind)
+        if own_kind is None and nested is None:
+            meant = _OTHER_NAMES.get(str(getattr(kind, "__name__", kind)).lower().partition("(")[0])
             raise SchemaError(
-                f"attribute {name!r}: the kind must be one of {', '.join(KINDS)}; got {kind!r}"
+                f"attribute {name!r}: the kind must be one of {', '.join(KINDS)} or a decimal such "
+                f"as decimal(12,2); got {kind!r}"
                 + (f"; did you mean {meant!r}?" if meant else suggest(kind, KINDS))
             )
         folded = name.lower()
-        if folded in self._index:
-            other = self._names[self._index[folded]]
+        if folded in self._index or folded in self.nested:
+            number = self._index.get(folded)
+            other = self.nested[folded][0] if number is None else self._names[number]
             how = "twice" if other == name else f"beside {other!r}, and names are case-insensitive"
             raise SchemaError(f"attribute {name!r} is declared {how}")
+        if own_kind is None:
+            assert nested is not None
+            self.nested[folded] = name, nested
+            return
         self._index[folded] = len(self._names)
         self._names.append(name)
-        self._kinds.append(kind)
+        self._kinds.append(own_kind)
 
-    def _add_column(self, name: str, kind: Kind | None, reason: str) -> None:
+    def _add_column(self, name: str, type_: Any, kind: Kind | None, reason: str) -> None:
+        nested = nested_type(type_) if kind is None else None
         if kind is not None:
             self.add(name, kind)
+        elif nested is not None:
+            self.nested[name.lower()] = name, nested
         else:
             self.refuse({name.lower(): reason})
+
+    @property
+    def terms(self) -> Mapping[int, Term]:
+        """The terms by number; a schema has none, the attributes of rules may have some."""
+        return {}
+
+    def sources(self) -> Mapping[str, tuple[str, Type]]:
+        """Return what terms can be computed from: by lower-case name, its name and its type."""
+        columns = {
+            folded: (self._names[number], source_type(self._kinds[number]))
+            for folded, number in self._index.items()
+        }
+        return columns | self.nested
+
+    def nested_names(self) -> list[str]:
+        """Return the names of structs and maps, as declared."""
+        return [name for name, _ in self.nested.values()]
 
     def refuse(self, reasons: Mapping[str, str]) -> None:
         """Record columns that conditions cannot test, with the reasons."""
@@ -149,6 +184,10 @@ class Schema:
             return attribute
         if name.lower() in self.refused:
             raise ConditionError(f"attribute {name!r} {self.refused[name.lower()]}")
+        if name.lower() in self.nested:
+            type_ = self.nested[name.lower()][1]
+            part = f"{name}.{type_.fields[0][0]}" if type_.fields else f"{name}['key']"
+            raise ConditionError(f"{name!r} is a {type_}; test a part of it, as in {part}")
         known = ", ".join(self._names[:8]) + (", ..." if len(self._names) > 8 else "")
         raise ConditionError(
             f"unknown attribute {name!r}{suggest(name, self._names) or f'; the schema has {known}'}"
@@ -187,9 +226,10 @@ class Schema:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Schema):
             return NotImplemented
-        return (self._names, self._kinds, self.timezone) == (
+        return (self._names, self._kinds, self.nested, self.timezone) == (
             other._names,
             other._kinds,
+            other.nested,
             other.timezone,
         )
 
@@ -197,6 +237,7 @@ class Schema:
 
     def __repr__(self) -> str:
         shown = [f"{n}: {k}" for n, k in zip(self._names, self._kinds, strict=True)]
+        shown += [f"{name}: {type_}" for name, type_ in self.nested.values()]
         if len(shown) > 12:
             shown[10:-1] = [f"... {len(shown) - 11} more"]
         if self.timezone != "UTC":
@@ -204,10 +245,29 @@ class Schema:
         return f"Schema({', '.join(shown)})"
 
 
+def _find_kind(text: object, name: str) -> Kind | None:
+    """Return the kind of an attribute, written in our words or those of another system."""
+    if not isinstance(text, str):
+        return None
+    digits = digits_of(text)
+    if digits:
+        try:
+            return decimal_kind(*digits)
+        except ValueError as error:
+            raise SchemaError(f"attribute {name!r}: the kind {text!r} {error}") from None
+    folded = re.sub(r"\(\d+\)$", "", text.lower())  # varchar(20)
+    return folded if folded in KINDS else _OTHER_NAMES.get(folded)
+
+
+def can_be_range(kind: Kind | None) -> bool:
+    """Return whether events can have ranges in place of values of a kind."""
+    return kind in ("integer", "number", "time") or (kind is not None and is_decimal(kind))
+
+
 def _range_kind(ends: Mapping[str, Kind | None]) -> Kind | None:
     """Return the kind of a struct with these fields, or None if it is not a range."""
     kinds = set(ends.values())
-    if set(ends) != set(RANGE) or not kinds <= set(RANGE_KINDS):
+    if set(ends) != set(RANGE) or not all(map(can_be_range, kinds)):
         return None
     return "number" if kinds == {"integer", "number"} else kinds.pop() if len(kinds) == 1 else None
 
@@ -234,14 +294,22 @@ def _arrow_kind(type_: Any) -> tuple[Kind | None, str]:
         if kind is not None:
             return kind, ""
     if t.is_decimal(type_):
-        return None, _DECIMAL
+        return _decimal_kind(type_)
     return None, f"is a column of type {type_}, which no condition can test"
+
+
+def _decimal_kind(type_: Any) -> tuple[Kind | None, str]:
+    """Return the kind of an Arrow or Spark type of decimals."""
+    try:
+        return decimal_kind(type_.precision, type_.scale), ""
+    except ValueError as error:
+        return None, f"is a decimal column that {error}; cast it to fewer digits, or to double"
 
 
 def _spark_kind(type_: Any) -> tuple[Kind | None, str]:
     name = type_.typeName()
     if name.startswith("decimal"):
-        return None, _DECIMAL
+        return _decimal_kind(type_)
     if name == "string" and type_.simpleString() != "string":
         return None, (
             f"is a column of type {type_.simpleString()}, and conditions compare texts byte by "
@@ -254,3 +322,69 @@ def _spark_kind(type_: Any) -> tuple[Kind | None, str]:
         if kind is not None:
             return kind, ""
     return None, f"is a column of type {name}, which no condition can test"
+
+
+# ------------------------------------------------------------ structs and maps as text
+
+_TOKEN = re.compile(r"\s*([<>:,()]|[^<>:,()\s]+)\s*")
+
+
+def parse_nested(text: str) -> Type | None:
+    """Return the type of a struct or a map written as text, or None if it is neither.
+
+    >>> parse_nested("struct<lat: number, tags: map<string, category>>")
+    struct<lat: double, tags: map<string, string>>
+    """
+    if not re.match(r"\s*(struct|map)\s*<", text, re.IGNORECASE):
+        return None
+    tokens = _TOKEN.findall(text)
+    type_ = _parse_type(tokens, text)
+    if tokens:
+        raise _type_error(text)
+    return type_
+
+
+def _parse_type(tokens: list[str], text: str) -> Type:
+    """Remove the tokens of one type from the front, and return it."""
+    name = _take(tokens, text).lower()
+    if name == "map":
+        _take(tokens, text, "<")
+        if _take(tokens, text).lower() not in ("string", "category"):
+            raise SchemaError(f"the type {text!r}: the keys of a map must be strings")
+        _take(tokens, text, ",")
+        item = _parse_type(tokens, text)
+        _take(tokens, text, ">")
+        return map_type(item)
+    if name == "struct":
+        fields: list[tuple[str, Type]] = []
+        separator = _take(tokens, text, "<")
+        while separator != ">":
+            field = _take(tokens, text)
+            _take(tokens, text, ":")
+            fields.append((field, _parse_type(tokens, text)))
+            separator = _take(tokens, text)
+            if separator not in (",", ">"):
+                raise _type_error(text)
+        if len({field.lower() for field, _ in fields}) < len(fields):
+            raise SchemaError(f"the type {text!r} has two fields of the same name")
+        return struct_type(tuple(fields))
+    if tokens[:1] == ["("]:
+        while name[-1] != ")":
+            name += _take(tokens, text)
+    try:
+        return source_type(_OTHER_NAMES.get(name, name))
+    except ValueError:
+        raise SchemaError(f"the type {text!r}: {name!r} is not a kind") from None
+
+
+def _take(tokens: list[str], text: str, expected: str = "") -> str:
+    if not tokens or (expected and tokens[0] != expected):
+        raise _type_error(text)
+    return tokens.pop(0)
+
+
+def _type_error(text: str) -> SchemaError:
+    return SchemaError(
+        f"the type {text!r} cannot be read; expected, for example, struct<lat: number, lon: number>"
+        " or map<string, number>"
+    )

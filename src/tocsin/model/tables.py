@@ -25,9 +25,9 @@ from tocsin.model.categories import Categories
 from tocsin.model.columns import check_column_type
 from tocsin.model.condition import ConditionReader
 from tocsin.model.conjunctions import ConjunctionBuilder, Conjunctions
-from tocsin.model.events import is_sparse, map_entries, to_table
+from tocsin.model.event_tables import is_sparse, map_entries, to_table
 from tocsin.model.predicates import INTERVAL
-from tocsin.model.schema import KINDS, Schema
+from tocsin.model.schema import Schema
 from tocsin.model.weights import check_weight_pairs
 
 
@@ -40,16 +40,14 @@ class RuleTable(NamedTuple):
     where: pa.Array  # [n] texts, null for boxes and long rows
     conjunctions: Conjunctions  # positions of rules count from `first`
     payload: pa.Table  # [n] rows
+    impossible: np.ndarray  # places of the rules that never hold, or have a part that never does
 
 
 def read_rules(
     source: Any, conditions: ConditionReader, categories: Categories, first: int
 ) -> RuleTable:
     """Return the rules of a table, with positions from `first` on; raise on the first bad row."""
-    try:
-        table = _to_table(source)
-    except EventError as error:
-        raise RuleError(str(error)) from None
+    table = to_rule_table(source)
     names = table.column_names
     if not len(table) and not names:
         table = pa.table({"id": pa.array([], pa.string()), "where": pa.array([], pa.string())})
@@ -61,15 +59,15 @@ def read_rules(
         raise RuleError(f"the table of rules has two columns {repeated!r}; rename or drop one")
     id_column = decode(table.column("id"))
     ids = _check_ids(id_column)
-    boxes = _box_columns(names, conditions.schema)
+    boxes = _box_columns(names, conditions.attributes)
     form = _find_form(names, boxes)
     with translate_errors(RuleError, "the table of rules"):
         if form == "text":
             rules = _read_texts(table, ids, conditions, categories, first)
         elif form == "long":
-            rules = _read_long(table, ids, conditions.schema, categories, first)
+            rules = _read_long(table, ids, conditions.attributes, categories, first)
         else:
-            rules = _read_boxes(table, ids, boxes, conditions.schema, categories, first)
+            rules = _read_boxes(table, ids, boxes, conditions.attributes, categories, first)
     return rules._replace(id_type=id_column.type)
 
 
@@ -110,7 +108,8 @@ def _check_ids(ids: pa.Array) -> pa.Array:
     raise RuleError(f"ids must be integers or texts, got a column of type {ids.type}")
 
 
-def _to_table(source: Any) -> pa.Table:
+def to_rule_table(source: Any) -> pa.Table:
+    """Return a list of dicts or an Arrow-compatible table as a table of rules."""
     if isinstance(source, list | tuple) and all(isinstance(r, dict) for r in source):
         names = dict.fromkeys(name for row in source for name in row)
         with translate_errors(RuleError, "the rows do not make a table"):
@@ -120,7 +119,10 @@ def _to_table(source: Any) -> pa.Table:
             "a table of rules must be a list of dicts or an Arrow-compatible table, got a dict; "
             "for a dict of columns use pyarrow.table(...)"
         )
-    return to_table(source, None, "rules")
+    try:
+        return to_table(source, None, "rules")
+    except EventError as error:
+        raise RuleError(str(error)) from None
 
 
 def _to_array(name: str, values: list[Any]) -> pa.Array:
@@ -157,6 +159,7 @@ def _read_texts(
     where = decode(column).cast(pa.large_string())
     weights = _weights_column(table)
     builder = ConjunctionBuilder()
+    impossible: list[int] = []
     names = ids.to_pylist()
     for row, text in enumerate(where.to_pylist()):
         try:
@@ -165,13 +168,16 @@ def _read_texts(
             conjunctions, attributes = conditions.read(text, categories)
             pairs = weights[row].as_py() if weights is not None else None
             by_attribute = (
-                check_weight_pairs(pairs, attributes, conditions.schema) if pairs else None
+                check_weight_pairs(pairs, attributes, conditions.attributes) if pairs else None
             )
         except TocsinError as error:
             raise error.with_place(f"row {row} (rule {names[row]!r})") from None
+        if conditions.has_impossible_part:
+            impossible.append(row)
         builder.add(first + row, conjunctions, by_attribute)
     payload = _read_payload(table, {"id", "where", "weights"})
-    return RuleTable(ids, ids.type, np.arange(len(ids)), where, builder.build(), payload)
+    rows, places = np.arange(len(ids)), np.array(impossible, np.int64)
+    return RuleTable(ids, ids.type, rows, where, builder.build(), payload, places)
 
 
 def _weights_column(table: pa.Table) -> pa.MapArray | None:
@@ -250,7 +256,8 @@ def _read_boxes(
     )
     where = pa.nulls(n, pa.large_string())
     payload = _read_payload(table, reserved)
-    return RuleTable(ids, ids.type, np.arange(n), where, conjunctions, payload)
+    impossible = np.flatnonzero(~satisfiable)
+    return RuleTable(ids, ids.type, np.arange(n), where, conjunctions, payload, impossible)
 
 
 def _check_bound_columns(
@@ -314,14 +321,15 @@ def _read_long(
     table: pa.Table, row_ids: pa.Array, schema: Schema, categories: Categories, first: int
 ) -> RuleTable:
     rows = len(row_ids)
-    rule_of_row, starts = _number_rules(row_ids)
+    rule_of_row, starts = number_rules(row_ids)
     ids = row_ids.take(pa.array(starts))
     attribute = _read_attributes(table.column("attribute"), schema, row_ids)
     names = table.column_names
     ends = [decode(table.column(n)) if n in names else None for n in ("low", "high")]
     low, high = np.empty(rows, np.int64), np.empty(rows, np.int64)
     tested = np.empty(rows, bool)
-    kinds = np.array([KINDS.index(schema.kind(a)) for a in range(len(schema))], np.int8)
+    distinct = sorted(set(schema.kinds))
+    kinds = np.array([distinct.index(kind) for kind in schema.kinds], np.int16)
     row_kind = kinds[attribute]
     for kind in np.unique(row_kind):
         of_kind = np.flatnonzero(row_kind == kind)
@@ -370,10 +378,11 @@ def _read_long(
     if payload.num_columns:
         payload = payload.take(pa.array(starts))
     where = pa.nulls(len(ids), pa.large_string())
-    return RuleTable(ids, ids.type, starts, where, conjunctions, payload)
+    impossible = np.flatnonzero(~satisfiable)
+    return RuleTable(ids, ids.type, starts, where, conjunctions, payload, impossible)
 
 
-def _number_rules(row_ids: pa.Array) -> tuple[np.ndarray, np.ndarray]:
+def number_rules(row_ids: pa.Array) -> tuple[np.ndarray, np.ndarray]:
     """Return for each row the number of its rule, and for each rule its first row."""
     encoded = row_ids.dictionary_encode()
     numbers = np.asarray(encoded.indices).astype(np.int64)

@@ -7,62 +7,60 @@ which have no literal.
 from __future__ import annotations
 
 import datetime
+import decimal
 import math
 from collections.abc import Iterable
 from typing import Any
 
-from sqlglot.dialects.spark import Spark
-
 from tocsin.model import encoding
 from tocsin.model.categories import Categories
+from tocsin.model.decimals import decimal_value, is_decimal
 from tocsin.model.predicates import ALWAYS, INTERVAL, IS_NULL, NOT_NULL, NOT_SET, Predicate
 from tocsin.model.schema import Kind
 
 
-def predicate_text(name: str, kind: Kind, predicate: Predicate, categories: Categories) -> str:
-    """Return a predicate as SQL.
+def predicate_text(operand: str, kind: Kind, predicate: Predicate, categories: Categories) -> str:
+    """Return a predicate as SQL; `operand` is what it tests, as SQL.
 
     >>> predicate_text("n", "integer", Predicate(INTERVAL, 3, 8), Categories())
     'n BETWEEN 3 AND 8'
     """
-    if not name.isidentifier() or not name.isascii() or name.upper() in Spark.Tokenizer.KEYWORDS:
-        name = "`" + name.replace("`", "``") + "`"
     if predicate == ALWAYS:
-        return f"({name} IS NULL OR {name} IS NOT NULL)"
+        return f"({operand} IS NULL OR {operand} IS NOT NULL)"
     if predicate == IS_NULL:
-        return f"{name} IS NULL"
+        return f"{operand} IS NULL"
     if predicate == NOT_NULL:
-        return f"{name} IS NOT NULL"
+        return f"{operand} IS NOT NULL"
     if predicate.kind != INTERVAL:
-        return _set_text(name, kind, predicate, categories)
+        return _set_text(operand, kind, predicate, categories)
     low, high = predicate.low, predicate.high
     if kind == "category":
-        return _list_text(name, "IN", _literals(kind, range(low, high + 1), categories))
+        return _list_text(operand, "IN", _literals(kind, range(low, high + 1), categories))
     if low == high:
-        return f"{name} = {_literal(kind, low)}"
+        return f"{operand} = {_literal(kind, low)}"
     lower = _bound(kind, low, False) if low > encoding.LOWEST else None
     upper = _bound(kind, high, True) if high < encoding.HIGHEST else None
     if lower and upper and lower[0] == ">=" and upper[0] == "<=":
-        return f"{name} BETWEEN {lower[1]} AND {upper[1]}"
+        return f"{operand} BETWEEN {lower[1]} AND {upper[1]}"
     return " AND ".join(
-        f"{name} {operator} {bound}" for operator, bound in filter(None, (lower, upper))
+        f"{operand} {operator} {bound}" for operator, bound in filter(None, (lower, upper))
     )
 
 
-def _set_text(name: str, kind: Kind, predicate: Predicate, categories: Categories) -> str:
+def _set_text(operand: str, kind: Kind, predicate: Predicate, categories: Categories) -> str:
     points = [p for p in predicate.points if p != encoding.NULL]
     values = _literals(kind, points, categories)
     if predicate.kind != NOT_SET:
-        return _list_text(name, "IN", values)
+        return _list_text(operand, "IN", values)
     if encoding.NULL in predicate.points:
-        return _list_text(name, "NOT IN", values)
-    return " AND ".join(f"NOT {name} <=> {value}" for value in values)
+        return _list_text(operand, "NOT IN", values)
+    return " AND ".join(f"NOT {operand} <=> {value}" for value in values)
 
 
-def _list_text(name: str, operator: str, values: list[str]) -> str:
+def _list_text(operand: str, operator: str, values: list[str]) -> str:
     if len(values) == 1:
-        return f"{name} {'=' if operator == 'IN' else '<>'} {values[0]}"
-    return f"{name} {operator} ({', '.join(values)})"
+        return f"{operand} {'=' if operator == 'IN' else '<>'} {values[0]}"
+    return f"{operand} {operator} ({', '.join(values)})"
 
 
 def _bound(kind: Kind, key: int, is_high: bool) -> tuple[str, str]:
@@ -112,7 +110,7 @@ def _literal(kind: Kind, key: int) -> str:
             return f"CAST('{'-' if value < 0 else ''}Infinity' AS DOUBLE)"
         text = repr(value)
         return text.removesuffix(".0") if abs(value) < 1e15 else text
-    return str(value)
+    return f"{value:f}" if isinstance(value, decimal.Decimal) else str(value)
 
 
 def value_of(kind: Kind, key: int) -> Any:
@@ -123,6 +121,8 @@ def value_of(kind: Kind, key: int) -> Any:
         return encoding.number_value(key)
     if kind == "flag":
         return bool(key)
+    if is_decimal(kind):
+        return decimal_value(key, kind)
     value = encoding.integer_value(key)
     if kind == "time":
         return encoding.to_datetime(value) or value
@@ -147,6 +147,8 @@ def off_by(kind: Kind, predicate: Predicate, key: int) -> Any:
         return None
     if kind == "integer":
         return encoding.integer_value(key) - encoding.integer_value(nearest)
+    if is_decimal(kind):
+        return decimal_value(key - nearest, kind)
     if kind == "time":
         try:
             return datetime.timedelta(microseconds=key - nearest)

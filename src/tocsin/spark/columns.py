@@ -13,6 +13,7 @@ from pyspark.sql import types as st
 
 from tocsin.engine.version import Version
 from tocsin.errors import EventError, RuleError, suggest
+from tocsin.model.decimals import is_decimal
 from tocsin.model.schema import ARTICLE, Schema
 
 _AMBIGUOUS = "is the name of more than one column of the events; rename or drop all but one"
@@ -96,7 +97,8 @@ def find_needed_columns(
     """
     event_schema, tested = columns.schema(), dict.fromkeys(rules.tested())
     needed, missing = [], []
-    for name in rules.schema if live else tested:
+    all_sources = [name for name, _ in rules.schema.sources().values()]
+    for name in all_sources if live else tested:
         field = columns.find(name)
         if field is None:
             missing.append(name)
@@ -105,7 +107,7 @@ def find_needed_columns(
         needed.append(field.name)
     if not missing and not live:
         return needed
-    kinds = [rules.schema.kind(name) for name in missing]
+    kinds = [rules.schema.kind(name) for name in missing if name in rules.schema]
     maps = [name for name in _find_sparse_columns(columns, kinds) if name != weights]
     absent = [] if maps else [name for name in missing if name in tested]
     if absent:
@@ -121,10 +123,26 @@ def find_needed_columns(
 
 
 def _check_kind(name: str, declared: Schema, events: Schema, field: st.StructField) -> None:
+    if name.lower() in declared.nested:
+        if name.lower() not in events.nested:
+            raise EventError(
+                f"{name!r} is of type {declared.nested[name.lower()][1]}, but the events' column "
+                f"is of type {field.dataType.simpleString()}"
+            )
+        return
     kind = declared.kind(name)
+    if name.lower() in events.nested:
+        raise EventError(
+            f"attribute {name!r} is {ARTICLE[kind]}, but the events' column is of type "
+            f"{field.dataType.simpleString()}"
+        )
+    if is_decimal(kind) and isinstance(field.dataType, st.NumericType):
+        return  # also with more than 18 digits: whether the values fit is seen later
     if name.lower() in events.refused:
         raise EventError(f"attribute {name!r} {events.refused[name.lower()]}")
-    if events.kind(name) != kind and (kind, events.kind(name)) != ("number", "integer"):
+    found = events.kind(name)
+    are_decimals = is_decimal(kind) and (is_decimal(found) or found in ("integer", "number"))
+    if found != kind and (kind, found) != ("number", "integer") and not are_decimals:
         raise EventError(
             f"attribute {name!r} is {ARTICLE[kind]}, but the events' column is of type "
             f"{field.dataType.simpleString()}; cast the column, or declare the attribute with the "

@@ -17,7 +17,8 @@ from pyspark.sql import Observation, functions
 from pyspark.sql import types as st
 
 from tocsin.errors import EventError, TocsinError, suggest
-from tocsin.model.schema import RANGE, Schema
+from tocsin.model.decimals import digits_of
+from tocsin.model.schema import RANGE, Kind, Schema
 
 _TYPES: dict[str, st.DataType] = {
     "integer": st.LongType(),
@@ -100,8 +101,14 @@ def _declared_types(schema: st.StructType, declared: Schema) -> dict[str, st.Dat
     for name in declared:
         if name.lower() in columns:
             column = columns[name.lower()]
-            types[column] = _apply_declared(schema[column].dataType, _TYPES[declared.kind(name)])
+            types[column] = _apply_declared(schema[column].dataType, _type_of(declared.kind(name)))
     return types
+
+
+def _type_of(kind: Kind) -> st.DataType:
+    """Return the type of the columns of a kind."""
+    digits = digits_of(kind)
+    return _TYPES[kind] if digits is None else st.DecimalType(*digits)
 
 
 def _apply_declared(type_: st.DataType, declared: st.DataType) -> st.DataType:

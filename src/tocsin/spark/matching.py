@@ -214,7 +214,8 @@ def _read_rules(frame: Any, events: Any, columns: EventColumns) -> Rules:
     zone = _find_zone_name(session_zone)
     rules = Rules(columns.schema(zone or "UTC"))
     rules.add_many(frame.toArrow())
-    times = [name for name in rules.tested() if rules.schema.kind(name) == "time"]
+    types = {name: str(type_) for name, type_ in rules.schema.sources().values()}
+    times = [name for name in rules.tested() if "timestamp" in types[name]]
     if zone is None and times:
         raise RuleError(
             f"rules test the time {times[0]!r}, but the session's time zone {session_zone!r} is "

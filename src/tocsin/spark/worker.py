@@ -38,7 +38,7 @@ from tocsin.engine.store_folder import StoreFolder
 from tocsin.engine.version import Version
 from tocsin.errors import StoreError
 from tocsin.model.arrow import decode
-from tocsin.model.events import is_sparse
+from tocsin.model.event_tables import is_sparse
 from tocsin.model.matches import Matches
 
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from tocsin.cli.events.text_values import fits, infer, parse
+from tocsin.cli.events.text_values import fits, infer, parse, parse_decimals
 from tocsin.cli.events.types import check_unique, declared_types, misfit_error
 from tocsin.cli.files import reading
 from tocsin.errors import EventError
@@ -67,6 +67,13 @@ class CsvEvents:
 
     def _parse_column(self, texts: pa.Array, name: str, rows_before: int) -> pa.Array:
         type_ = self.schema.field(name).type
+        if name in self._declared and pa.types.is_decimal(type_):
+            try:
+                return parse_decimals(texts, type_)
+            except ValueError as error:
+                text = error.args[0]
+                row = texts.to_pylist().index(text) + rows_before + 1
+                raise misfit_error(name, type_, text).with_place(f"row {row}") from None
         if name in self._declared and not fits(texts.drop_null(), type_):
             rows = enumerate(texts, rows_before + 1)
             row, text = next(

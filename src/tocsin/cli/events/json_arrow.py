@@ -20,7 +20,7 @@ import pyarrow.types as t
 
 from tocsin.cli.events.json_types import ListOf, infer_texts
 from tocsin.cli.events.text_values import fits, parse
-from tocsin.cli.events.types import TIME, list_type
+from tocsin.cli.events.types import TIME, has_decimals, list_type
 
 _NULL_AFTER_OBJECT = re.compile(rb"\}\s*null")
 _MAX_BRACKETS = 1000  # in a line, which limits its depth; chosen
@@ -49,6 +49,8 @@ def read_block(lines: Sequence[bytes], fields: Sequence[pa.Field]) -> pa.RecordB
     try:
         schema = pa.schema([(f.name, _times_to_text(f.type)) for f in fields])
         table = _parse(lines, schema, "ignore")
+        if any(has_decimals(f.type) for f in fields):
+            table.validate(full=True)  # raises for too many digits, which Arrow accepts
         arrays = [_parse_times(table.column(f.name).combine_chunks(), f.type) for f in fields]
         return pa.RecordBatch.from_arrays(arrays, [f.name for f in fields])
     except (_UnsureError, pa.ArrowInvalid, pa.ArrowNotImplementedError):

@@ -16,7 +16,7 @@ import pyarrow as pa
 from tocsin.cli.events.json_arrow import infer_block, read_block
 from tocsin.cli.events.json_types import NULL, arrow_type, has_mixed, infer_type, merge
 from tocsin.cli.events.json_values import build_column, parse_verbatim
-from tocsin.cli.events.types import TIME, check_unique, declared_types
+from tocsin.cli.events.types import TIME, check_unique, declared_types, has_decimals
 from tocsin.cli.files import reading
 from tocsin.errors import EventError
 from tocsin.model.schema import Schema
@@ -55,7 +55,9 @@ class JsonEvents:
         fields = [f for f in self.schema if f.name in columns] or list(self.schema)[:1]
         names = [f.name for f in fields]
         row_type = pa.struct(fields)
-        parse = (lambda line: parse_verbatim(line, row_type)) if self._has_mixed else json.loads
+        # Python's json would read a decimal as a float.
+        is_verbatim = self._has_mixed or has_decimals(row_type)
+        parse = (lambda line: parse_verbatim(line, row_type)) if is_verbatim else json.loads
         with reading(file, EventError):
             for block in self._blocks(file):
                 batch = None if self._has_mixed else read_block(block.lines, fields)

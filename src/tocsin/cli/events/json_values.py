@@ -6,7 +6,6 @@ import itertools
 import json
 import re
 from collections.abc import Iterator, Sequence
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
-from tocsin.cli.events.text_values import fits, parse
+from tocsin.cli.events.text_values import fits, parse, parse_decimals
 from tocsin.cli.events.types import type_name
 from tocsin.errors import EventError
 
@@ -35,11 +34,11 @@ def build_column(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
         return _build_times(values, python_types, type_)
     if t.is_floating(type_):
         return _build_floats(values, python_types, type_)
+    if t.is_decimal(type_):
+        return _build_decimals(values, type_)
     expected = str if t.is_string(type_) else bool if t.is_boolean(type_) else int
     _check(python_types <= {expected}, values, expected, type_)
-    if t.is_decimal(type_):
-        values = [None if v is None else Decimal(v) for v in values]
-    elif expected is int:
+    if expected is int:
         for value in values:
             if value is not None and value not in _INT64:
                 raise _misfit_error(value, type_)
@@ -97,6 +96,18 @@ def _build_floats(values: Sequence[Any], python_types: set[type], type_: pa.Data
     return pa.array([None if v is None else float(v) for v in values], type_)
 
 
+def _build_decimals(values: Sequence[Any], type_: pa.DataType) -> pa.Array:
+    """Return integers, and verbatim texts of numbers, as decimals."""
+    for value in values:
+        if type(value) not in (int, str, type(None)):
+            raise _misfit_error(value, type_)
+    texts = [None if value is None else str(value) for value in values]
+    try:
+        return parse_decimals(pa.array(texts, pa.string()), type_)
+    except ValueError as error:
+        raise _misfit_error(error.args[0], type_) from None
+
+
 # ------------------------------------------------------------ verbatim text
 
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -104,7 +115,7 @@ _DECODER = json.JSONDecoder()
 
 
 def parse_verbatim(line: str, type_: pa.DataType) -> Any:
-    """Return the value of a line; where the type is a string, values keep their JSON text."""
+    """Return the value of a line; where the type is a string or decimal, values keep their text."""
     value, _ = _parse_at(line, _skip_space(line, 0), type_)
     json.loads(line)  # raises if anything follows the value
     return value
@@ -120,7 +131,7 @@ def _parse_at(line: str, start: int, type_: pa.DataType) -> tuple[Any, int]:
     value, end = _DECODER.raw_decode(line, start)
     if value is None or isinstance(value, str):
         return value, end
-    if t.is_string(type_):
+    if t.is_string(type_) or t.is_decimal(type_):
         return line[start:end], end
     if isinstance(value, list) and t.is_list(type_):
         return [_parse_at(line, item, type_.value_type)[0] for item in _items(line, start)], end

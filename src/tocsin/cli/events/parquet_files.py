@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet
 import pyarrow.types as t
 
-from tocsin.cli.events.text_values import fits, parse
+from tocsin.cli.events.text_values import fits, parse, parse_decimals
 from tocsin.cli.events.types import (
     check_unique,
     declared_types,
@@ -113,10 +113,14 @@ def _convert_to_declared(array: pa.Array, type_: pa.DataType, name: str) -> pa.A
         ends = [_convert_to_declared(end, f.type, f"{name}.{f.name}") for end, f in fields]
         return pa.StructArray.from_arrays(ends, fields=list(type_), mask=array.is_null())
     is_number = t.is_integer(stored) or t.is_floating(stored) or t.is_decimal(stored)
+    if t.is_decimal(type_) and (is_number or t.is_string(stored)):
+        return _convert_to_decimals(array, type_, name)
     if t.is_string(stored):
         return _parse_texts(pc.ascii_trim_whitespace(array), type_, name)
     if t.is_string(type_) and (is_number or t.is_boolean(stored) or t.is_date(stored)):
         return to_texts(array)
+    if t.is_floating(type_) and t.is_decimal(stored):
+        return array.cast(pa.string()).cast(type_)  # Arrow's own cast does not round correctly
     if t.is_floating(type_) and is_number:
         return array.cast(type_, safe=False)
     if t.is_integer(type_) and is_number:
@@ -137,6 +141,18 @@ def _parse_texts(texts: pa.Array, type_: pa.DataType, name: str) -> pa.Array:
         text = next(x.as_py() for x in distinct if not fits(pa.array([x.as_py()]), type_))
         raise misfit_error(name, type_, text)
     return parse(texts, type_)
+
+
+def _convert_to_decimals(array: pa.Array, type_: pa.DataType, name: str) -> pa.Array:
+    """Return numbers or texts as decimals; digits that do not fit are rounded half up, as on Spark.
+
+    A float is the shortest decimal that it is nearest to.
+    """
+    texts = pc.ascii_trim_whitespace(array) if t.is_string(array.type) else array.cast(pa.string())
+    try:
+        return parse_decimals(texts, type_)
+    except ValueError as error:
+        raise misfit_error(name, type_, error.args[0]) from None
 
 
 def _truncate_to_integers(array: pa.Array, name: str) -> pa.Array:

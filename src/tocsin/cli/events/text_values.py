@@ -10,6 +10,7 @@ times.
 from __future__ import annotations
 
 import decimal
+import re
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +29,7 @@ _ZONE = r"([Zz]|[+-](0[0-9]|1[0-7])(:?[0-5][0-9])?|[+-]18(:?00)?)"
 _CLOCK = r"([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?"
 _TIME = rf"^[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}([Tt ]{_CLOCK}{_ZONE}?)?$"
 _FLAG = r"^(?i:true|false)$"
+_EXACT_NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,9})?$"  # Java's BigDecimal
 
 _DECIMAL = pa.decimal128(38, 0)  # represents decimals of any precision
 _ORDER = [pa.int32(), pa.int64(), _DECIMAL, pa.float64(), pa.date32(), TIME, pa.bool_()]
@@ -100,6 +102,35 @@ def parse(texts: pa.Array, type_: pa.DataType) -> pa.Array:
             trimmed = pc.ascii_trim_whitespace(texts)
             return pc.replace_substring_regex(trimmed, r"([0-9.])[dDfF]$", r"\1").cast(type_)
         raise
+
+
+def parse_decimals(texts: pa.Array, type_: pa.Decimal128Type) -> pa.Array:
+    """Return texts as declared decimals, rounded half up as Spark does; raise if one is too large.
+
+    Unlike `parse`, which is for decimals that were inferred from the texts.
+    """
+    if not len(texts.drop_null()) or _all_match(texts.drop_null(), _EXACT_NUMBER):
+        try:
+            return texts.cast(type_)
+        except pa.ArrowInvalid:
+            pass  # perhaps there are digits to round
+    limit = decimal.Decimal(10) ** (type_.precision - type_.scale)
+    unit = decimal.Decimal(1).scaleb(-type_.scale)
+    values: list[decimal.Decimal | None] = []
+    for text in texts.to_pylist():
+        if text is None:
+            values.append(None)
+            continue
+        if not re.fullmatch(_EXACT_NUMBER[1:-1], text):
+            raise ValueError(text)
+        value = decimal.Decimal(text)
+        if value and value.adjusted() > type_.precision:
+            raise ValueError(text)
+        rounded = value.quantize(unit, decimal.ROUND_HALF_UP, decimal.Context(prec=200))
+        if abs(rounded) >= limit:
+            raise ValueError(text)
+        values.append(rounded)
+    return pa.array(values, type_)
 
 
 def _parse_times(texts: pa.Array) -> pa.Array:

@@ -12,7 +12,8 @@ import pyarrow.types as t
 
 from tocsin.errors import EventError, suggest
 from tocsin.model.arrow import is_text
-from tocsin.model.schema import RANGE, Schema
+from tocsin.model.decimals import digits_of
+from tocsin.model.schema import RANGE, Kind, Schema
 
 TIME = pa.timestamp("us", "UTC")
 LOCAL_TIME = pa.timestamp("us")  # without a zone: Spark's timestamp_ntz
@@ -88,6 +89,12 @@ def nesting_depth(type_: pa.DataType) -> int:
     return level - 1
 
 
+def has_decimals(type_: pa.DataType) -> bool:
+    """Return whether a type is or contains decimals."""
+    children = [type_.field(i).type for i in range(type_.num_fields)]
+    return bool(t.is_decimal(type_)) or any(map(has_decimals, children))
+
+
 def list_type(item: pa.DataType) -> pa.DataType:
     """Return a list type; like Spark, its field is named "element"."""
     return pa.list_(pa.field("element", item))
@@ -132,13 +139,19 @@ def declared_types(schema: pa.Schema, declared: Schema) -> dict[str, pa.DataType
     for name in declared:
         field = columns.get(name.lower())
         if field is not None:
-            types[field.name] = _apply_declared(field.type, _TYPE_OF_KIND[declared.kind(name)])
+            types[field.name] = _apply_declared(field.type, _type_of(declared.kind(name)))
         elif not has_map:
             raise EventError(
                 f"the schema declares {name!r}, but the events have no such column"
                 + (suggest(name, schema.names) or f"; they have {', '.join(schema.names[:8])}")
             )
     return types
+
+
+def _type_of(kind: Kind) -> pa.DataType:
+    """Return the type of the columns of a kind."""
+    digits = digits_of(kind)
+    return _TYPE_OF_KIND[kind] if digits is None else pa.decimal128(*digits)
 
 
 def _apply_declared(type_: pa.DataType, declared: pa.DataType) -> pa.DataType:

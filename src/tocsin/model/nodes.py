@@ -1,0 +1,26 @@
+"""Nodes of parsed SQL in messages: their text and their position."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from tocsin.errors import ConditionError, shorten
+
+
+def position(node: exp.Expr) -> int | None:
+    """Return the offset of a node in the text, or None if the parser does not have it."""
+    starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
+    return min(starts) if starts else None
+
+
+def to_sql(node: exp.Expr) -> str:
+    """Return a node as SQL, short enough for a message."""
+    return shorten(node.sql("spark"), 100)
+
+
+def error_at(message: str, node: exp.Expr) -> ConditionError:
+    """Return an error that points at a node of the parsed text."""
+    start = position(node)
+    ends = [n.meta["end"] for n in node.walk() if "end" in n.meta]
+    length = max(ends) + 1 - start if start is not None and ends else 1
+    return ConditionError(message, start, length)

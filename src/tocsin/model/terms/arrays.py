@@ -1,0 +1,95 @@
+"""Between Arrow and NumPy: the values of arrays, and arrays of values with the nulls of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as t
+
+Value = Any  # an Arrow array, or a scalar if it is constant
+
+
+def values_of(array: pa.Array) -> np.ndarray:
+    """Return the values in the buffer of numbers or times; arbitrary where the array is null."""
+    type_ = array.type
+    dtype: np.dtype = np.dtype(np.int64)
+    if t.is_date32(type_):
+        dtype = np.dtype(np.int32)
+    elif not t.is_timestamp(type_):
+        dtype = np.dtype(type_.to_pandas_dtype())
+    data = array.buffers()[1]
+    if data is None or not len(array):
+        return np.zeros(len(array), dtype)
+    return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
+
+
+def plain(value: Value) -> Any:
+    """Return the NumPy values of an array of numbers, or the Python number of a scalar."""
+    if isinstance(value, pa.Array):
+        return values_of(value)
+    return value.value if t.is_temporal(value.type) else value.as_py()
+
+
+def validity(*arguments: Value | None) -> pa.Array | None:
+    """Return where none of some arrays is null, or None if that is everywhere."""
+    valid = None
+    for argument in arguments:
+        if isinstance(argument, pa.Array) and argument.null_count:
+            each = pc.is_valid(argument)
+            valid = each if valid is None else pc.and_(valid, each)
+    return valid
+
+
+def from_values(
+    values: np.ndarray, type_: pa.DataType, valid: pa.Array | None = None, length: int = -1
+) -> pa.Array:
+    """Return an array of NumPy values, taken as the Arrow type, without a copy."""
+    bitmap = None
+    if valid is not None:
+        if valid.offset:
+            valid = pa.concat_arrays([valid, pa.array([], pa.bool_())])
+        if valid.offset:
+            valid = pa.array(np.asarray(valid.to_numpy(zero_copy_only=False)))
+        bitmap = valid.buffers()[1]
+    data = pa.py_buffer(np.ascontiguousarray(values))
+    return pa.Array.from_buffers(type_, len(values) if length < 0 else length, [bitmap, data])
+
+
+def replace_values(array: pa.Array, values: np.ndarray, type_: pa.DataType) -> pa.Array:
+    """Return an array of values with the nulls of another array."""
+    return from_values(values, type_, validity(array))
+
+
+def null_where(array: pa.Array, is_bad: np.ndarray | pa.Array) -> pa.Array:
+    """Return an array with nulls at further places."""
+    if isinstance(is_bad, np.ndarray):
+        if not is_bad.any():
+            return array
+        is_bad = pa.array(is_bad)
+    return pc.if_else(is_bad, pa.scalar(None, array.type), array)
+
+
+def map_distinct(array: pa.Array, function: Callable[[Any], Any], type_: pa.DataType) -> pa.Array:
+    """Return a Python function of the values of an array, called once for each distinct value.
+
+    The function is not called for null, which stays null. Slow for many distinct values.
+    """
+    encoded = array.dictionary_encode()
+    results = [None if v is None else function(v) for v in encoded.dictionary.to_pylist()]
+    return pa.array(results, type_).take(encoded.indices)
+
+
+def map_where(
+    array: pa.Array, rows: np.ndarray, function: Callable[[Any], Any], fast: pa.Array
+) -> pa.Array:
+    """Return `fast`, but a Python function of the values of `array` in some rows."""
+    if not len(rows):
+        return fast
+    slow = map_distinct(array.take(pa.array(rows)), function, fast.type)
+    mask = np.zeros(len(array), bool)
+    mask[rows] = True
+    return pc.replace_with_mask(fast, pa.array(mask), slow)

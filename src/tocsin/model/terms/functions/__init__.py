@@ -1,0 +1,1 @@
+"""The functions of terms, a module for each family; `table` has all of them."""

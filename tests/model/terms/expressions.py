@@ -1,0 +1,583 @@
+"""Random typed expressions over a fixed table, written twice: for Tocsin, and for Spark.
+
+Where Spark raises an error, its text says null instead: `try_add(a, b)` for `a + b`.
+"""
+
+import datetime
+from collections.abc import Callable
+from decimal import Decimal
+from random import Random
+from typing import NamedTuple
+
+import pyarrow as pa
+
+ZONES = [
+    "Europe/Berlin",
+    "UTC",
+    "Australia/Lord_Howe",  # half an hour of summer time
+    "America/New_York",
+    "Asia/Kolkata",
+    "America/Sao_Paulo",  # gaps at midnight
+    "Pacific/Apia",  # skipped a day
+    "Africa/Monrovia",  # an offset with seconds, until 1972
+    "America/St_Johns",
+]
+KINDS = {
+    "n": "integer",
+    "m": "integer",
+    "x": "number",
+    "y": "number",
+    "name": "category",
+    "word": "category",
+    "f": "flag",
+    "g": "flag",
+    "ts": "time",
+    "other_ts": "time",
+    "d": "decimal(10,2)",
+    "e": "decimal(18,6)",
+}
+STRUCT = pa.struct(
+    [("lat", pa.float64()), ("label", pa.string()), ("inner", pa.struct([("k", pa.int64())]))]
+)
+MAP = pa.map_(pa.string(), pa.string())
+TEXTS = [
+    *("", " ", "a", "A", "abc", "ABC", "ABCD", "abc%", "a_c", "a\\b", "it's", 'say "hi"', "null"),
+    *("\tx \t", "  pad  ", "x\ny", "x\n", "x\r\n", "x\r", "a\u2028", "\u0085", "\x0b", "a\u00a0b"),
+    *(
+        "straße",
+        "STRASSE",
+        "İstanbul",
+        "ΑΣ",
+        "ΣΑΣ ΟΣ",
+        "ŉ",
+        "\u017ftop",
+        "\u212a",
+        "k",
+        "日本語",
+        "😀 smile",
+    ),
+    *("é", "e\u0301", "ﬁn", "ǅ", "ß", "ẞ", "\u0131", "I"),
+    *(
+        "12",
+        " -7 ",
+        "+5",
+        "1.5",
+        "1e3",
+        ".5",
+        "5.",
+        "NaN",
+        "-Infinity",
+        "0x10",
+        "1d",
+        "99999999999",
+    ),
+    *("true", "No", "t", "2024-02-29", "2024-03-31 02:30:00", "2024-13-01", "1999-1-2", "2024"),
+    *("2024-10-27 02:30:00+01:00", "9223372036854775808", "1_0", "١٢"),
+]
+INTEGERS = [
+    *(0, 1, -1, 2, 3, 5, 7, -7, 10, 15, 25, 100, 1234, -99999, 2**31 - 1, 2**31, -(2**31)),
+    *(2**53, 2**53 + 1, 2**63 - 1, -(2**63), 3_037_000_500, 10**18),
+]
+NUMBERS = [
+    *(0.0, -0.0, 1.0, -1.0, 0.5, 1.5, 2.5, -2.5, 2.675, 1.005, -0.05, 0.1, 0.3, 3.6, 100.0, 1e-7),
+    *(1e15, 123456789.125, 4.35, 1e22, 1e300, -1e300, 5e-324, 2.0**53, 2.0**63, -(2.0**63)),
+    *(float("nan"), float("inf"), float("-inf"), 0.49999999999999994, 9.995, 1.45),
+]
+
+
+def _times(rng: Random) -> list[datetime.datetime]:
+    start = datetime.datetime(1900, 1, 1, tzinfo=datetime.UTC)
+    found = [start + datetime.timedelta(seconds=rng.randrange(9_467_000_000)) for _ in range(60)]
+    found = [t.replace(microsecond=rng.choice([0, 1, 999_999, 500_000])) for t in found]
+    near = ["2024-03-31 01:00", "2024-10-27 01:00", "2024-10-27 00:30", "2024-03-10 07:00"]
+    near += ["2024-11-03 05:30", "2024-11-03 06:30", "2024-04-06 15:00", "2024-10-05 15:30"]
+    near += ["1970-01-01 00:00", "1969-12-31 23:59", "2024-02-29 12:00", "2100-02-28 23:30"]
+    near += ["2037-06-01 12:00", "2040-07-01 12:00", "2150-12-31 23:59", "2024-05-05 00:00"]
+    near += ["2018-11-04 03:00", "2018-02-18 02:00", "2011-12-30 10:00", "1972-01-07 00:44"]
+    near += ["1971-05-05 12:30", "1985-10-27 02:31", "1987-04-05 03:31", "2011-12-31 12:00"]
+    for text in near:
+        moment = datetime.datetime.fromisoformat(text).replace(tzinfo=datetime.UTC)
+        found += [moment, moment - datetime.timedelta(microseconds=1)]
+    return found
+
+
+def table(rng: Random, rows: int) -> pa.Table:
+    """Return events with nasty values."""
+    times = _times(rng)
+
+    def some(make: Callable[[], object]) -> list[object]:
+        return [None if rng.random() < 0.1 else make() for _ in range(rows)]
+
+    def integer() -> int:
+        return rng.choice(INTEGERS) if rng.random() < 0.7 else rng.randrange(-50, 50)
+
+    def number() -> float:
+        return rng.choice(NUMBERS) if rng.random() < 0.7 else round(rng.uniform(-99, 99), 3)
+
+    def exact(digits: int, scale: int) -> Decimal:
+        top = 10 ** rng.choice([digits, digits, digits - 3, scale + 1])
+        value = rng.choice([0, top - 1, 1 - top, rng.randrange(-top + 1, top), 5, -5])
+        return Decimal(value).scaleb(-scale)
+
+    def struct() -> dict[str, object]:
+        return {
+            "lat": rng.choice([None, number()]),
+            "label": rng.choice([None, rng.choice(TEXTS)]),
+            "inner": rng.choice([None, {"k": rng.choice([None, integer()])}]),
+        }
+
+    def tags() -> list[tuple[str, object]]:
+        keys = rng.sample(["a", "A", "b", "", "é"], rng.randrange(4))
+        return [(key, rng.choice([None, rng.choice(TEXTS)])) for key in keys]
+
+    utc = pa.timestamp("us", "UTC")
+    return pa.table(
+        {
+            "n": pa.array(some(integer), pa.int64()),
+            "m": pa.array(some(integer), pa.int64()),
+            "x": pa.array(some(number), pa.float64()),
+            "y": pa.array(some(number), pa.float64()),
+            "name": pa.array(some(lambda: rng.choice(TEXTS)), pa.string()),
+            "word": pa.array(some(lambda: rng.choice(TEXTS)), pa.string()),
+            "f": pa.array(some(lambda: rng.random() < 0.5), pa.bool_()),
+            "g": pa.array(some(lambda: rng.random() < 0.5), pa.bool_()),
+            "ts": pa.array(some(lambda: rng.choice(times)), utc),
+            "other_ts": pa.array(some(lambda: rng.choice(times)), utc),
+            "d": pa.array(some(lambda: exact(10, 2)), pa.decimal128(10, 2)),
+            "e": pa.array(some(lambda: exact(18, 6)), pa.decimal128(18, 6)),
+            "loc": pa.array(some(struct), STRUCT),
+            "tags": pa.array(some(tags), MAP),
+        }
+    )
+
+
+class Both(NamedTuple):
+    """An expression for Tocsin and for Spark."""
+
+    tocsin: str
+    spark: str
+
+
+def same(text: str) -> Both:
+    return Both(text, text)
+
+
+def call(pattern: str, *parts: Both) -> Both:
+    return Both(
+        pattern.format(*(p.tocsin for p in parts)), pattern.format(*(p.spark for p in parts))
+    )
+
+
+def quote(text: str) -> str:
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+LIKES = [
+    *("a%", "%c", "%b%", "%", "", "_", "a_c", "%\\%%", "\\_%", "_%_", "x%", "x_", "%\n", "a\\\\b"),
+    *("A%", "%ß%", "İ%", "_日%", "%S", "x\n%", "%_y", "ab%d", "%%a"),
+]
+REGEXES = [
+    *("a", "^a", "b$", "^abc$", "a.c", "x.y", "^.$", "^.*$", "(?s)x.y", "[a-c]+", "[^a-z]", "\\s$"),
+    *("(?i)abc", "(?i)k", "(?i)[k-s]top", "(?i)straße", "\\d{2,3}", "\\w+$", "^\\S*$", "(a|b)c?$"),
+    *("\\.", "[.]5", "\\Qa_c\\E", "\\u00df", "\\x41", "^\\s", "\\h", "\\v", "(?:x|$)", "", "^$"),
+    *(
+        "[\\d.]+",
+        "[\\S]",
+        "a{2}|b*c",
+        "(?<p>a)b",
+        "[-+]\\d",
+        "x\\s",
+        "(?i:A)bc",
+        "[\\W]",
+        "😀",
+        "^x$",
+    ),
+]
+UNITS = ["year", "QUARTER", "month", "WEEK", "day", "HOUR", "minute", "second", "MILLISECOND"]
+DAY_PARTS = [
+    *("year", "quarter", "month", "day", "dayofmonth", "dayofweek", "weekday", "dayofyear"),
+    *("weekofyear",),
+]
+CASTS = {
+    "bigint": ["int", "double", "decimal(20,3)", "decimal(7,2)", "string", "boolean", "timestamp"],
+    "int": ["bigint", "double", "decimal(5,1)", "string"],
+    # Up to 15 digits: before Java 19, the text of a double may have one more than needed.
+    "double": ["int", "bigint", "decimal(14,3)", "decimal(12,0)", "boolean"],
+    "decimal": ["int", "bigint", "double", "decimal(12,1)", "decimal(38,18)", "boolean", "string"],
+    "string": [
+        *("int", "bigint", "double", "decimal(10,2)", "boolean", "date", "timestamp"),
+    ],
+    "boolean": ["int", "bigint", "double", "decimal(3,1)", "string"],
+    "timestamp": ["date", "bigint", "string", "double"],
+    "date": ["timestamp", "string"],
+}
+
+
+class Generator:
+    """Makes expressions; `seen` counts which forms were made."""
+
+    def __init__(self, rng: Random):
+        self._rng = rng
+        self.seen: dict[str, int] = {}
+
+    def of(self, type_: str, depth: int) -> Both:
+        """Return an expression of a type."""
+        if depth <= 0 or self._rng.random() < 0.15:
+            return self._leaf(type_)
+        return getattr(self, f"_{type_}")(depth - 1)
+
+    def _pick(self, *choices: str) -> str:
+        choice = self._rng.choice(choices)
+        self.seen[choice] = self.seen.get(choice, 0) + 1
+        return choice
+
+    def _leaf(self, type_: str) -> Both:
+        rng = self._rng
+        columns = {
+            "bigint": ["n", "m", "loc.inner.k"],
+            "double": ["x", "y", "loc.lat", "LOC.LAT"],
+            "decimal": ["d", "e"],
+            "string": ["name", "word", "loc.label", "tags['a']", "tags['A']", "tags['zz']"],
+            "boolean": ["f", "g"],
+            "timestamp": ["ts", "other_ts"],
+        }
+        if type_ == "int":
+            return same(str(rng.choice([0, 1, 2, 3, -7, 10, 2147483647, -2147483648])))
+        if type_ == "date":
+            if rng.random() < 0.3:
+                return same("DATE '2024-02-29'")
+            return call("to_date({})", self._leaf("timestamp"))
+        if rng.random() < 0.7:
+            return same(rng.choice(columns[type_]))
+        if type_ == "bigint":
+            return same(str(rng.choice([2**31, -(2**40), 2**63 - 1, -(2**63)])))
+        if type_ == "double":
+            return same(rng.choice(["1e0", "2.5e0", "-0.0e0", "1e300", "3.6e0", "5e-1"]))
+        if type_ == "decimal":
+            return same(rng.choice(["3.6", "0.05", "-1.50", "100.0", "12345678901234567890.5"]))
+        if type_ == "string":
+            return same(quote(rng.choice(TEXTS)))
+        if type_ == "boolean":
+            return same(rng.choice(["TRUE", "FALSE", "CAST(NULL AS BOOLEAN)"]))
+        return same("TIMESTAMP '2024-03-31 00:30:00Z'")
+
+    def _number(self, depth: int) -> Both:
+        return self.of(self._rng.choice(["bigint", "int", "double", "decimal"]), depth)
+
+    def _exact(self, depth: int) -> Both:
+        return self.of(self._rng.choice(["bigint", "int", "decimal"]), depth)
+
+    def _arithmetic(self, a: Both, b: Both) -> Both:
+        form = self._pick("+", "-", "*", "%")
+        name = {"+": "try_add", "-": "try_subtract", "*": "try_multiply", "%": "try_mod"}[form]
+        return Both(f"({a.tocsin} {form} {b.tocsin})", f"{name}({a.spark}, {b.spark})")
+
+    def _choice(self, type_: str, depth: int) -> Both:
+        form = self._pick("coalesce", "if", "case", "nullif", "nvl", "greatest", "least", "case of")
+        a, b, c = (self.of(type_, depth) for _ in range(3))
+        flag = self.of("boolean", depth)
+        if form == "if":
+            return call("if({}, {}, {})", flag, a, b)
+        if form == "case":
+            otherwise = self.of("boolean", depth)
+            return call("CASE WHEN {} THEN {} WHEN {} THEN {} END", flag, a, otherwise, b)
+        if form == "case of":
+            return call("CASE {} WHEN {} THEN {} ELSE {} END", a, b, a, c)
+        if form in ("nullif", "nvl"):
+            return call(form + "({}, {})", a, b)
+        return call(form + "({}, {}, {})", a, b, c)
+
+    def _bigint(self, depth: int) -> Both:
+        form = self._pick(
+            "arithmetic", "div", "-b", "abs b", "pmod", "floor", "cast", "unix", "pick"
+        )
+        if form == "arithmetic":
+            return self._arithmetic(
+                self.of("bigint", depth), self.of(self._rng.choice(["bigint", "int"]), depth)
+            )
+        if form == "div":
+            a, b = self.of("bigint", depth), self.of("bigint", depth)
+            bad = f"{b.spark} = 0 OR ({a.spark} = -9223372036854775808 AND {b.spark} = -1)"
+            return Both(
+                f"({a.tocsin} div {b.tocsin})", f"if({bad}, NULL, ({a.spark}) div ({b.spark}))"
+            )
+        if form in ("-b", "abs b"):
+            a = self.of("bigint", depth)
+            sign = "-" if form == "-b" else "abs"
+            bad = f"{a.spark} = -9223372036854775808"
+            return Both(f"{sign}({a.tocsin})", f"if({bad}, NULL, {sign}({a.spark}))")
+        if form == "pmod":
+            a, b = self.of("bigint", depth), self.of("bigint", depth)
+            return Both(
+                f"pmod({a.tocsin}, {b.tocsin})",
+                f"if({b.spark} = 0, NULL, pmod({a.spark}, {b.spark}))",
+            )
+        if form == "floor":
+            name = self._pick("floor", "ceil", "ceiling")
+            a = self.of("double", depth)
+            bad = f"NOT isnan({a.spark}) AND {a.spark} >= 9223372036854775808e0"
+            bad += f" OR {a.spark} < -9223372036854775808e0"
+            return Both(f"{name}({a.tocsin})", f"if({bad}, NULL, {name}({a.spark}))")
+        if form == "unix":
+            name = self._pick("unix_timestamp", "unix_seconds", "unix_millis", "unix_micros")
+            return call(name + "({})", self.of("timestamp", depth))
+        return self._cast("bigint", depth) if form == "cast" else self._choice("bigint", depth)
+
+    def _int(self, depth: int) -> Both:
+        form = self._pick("length", "day part", "clock", "datediff", "int arithmetic", "int cast")
+        if form == "length":
+            name = self._pick("length", "char_length", "len")
+            return call(name + "({})", self.of("string", depth))
+        if form == "day part":
+            time = self.of(self._rng.choice(["timestamp", "date"]), depth)
+            return call(self._pick(*DAY_PARTS) + "({})", time)
+        if form == "clock":
+            return call(
+                self._pick("hour", "minute", "second") + "({})", self.of("timestamp", depth)
+            )
+        if form == "datediff":
+            times = (self.of(self._rng.choice(["timestamp", "date"]), depth) for _ in range(2))
+            return call("datediff({}, {})", *times)
+        if form == "int cast":
+            return self._cast("int", depth)
+        return self._arithmetic(self.of("int", depth), self.of("int", depth))
+
+    def _double(self, depth: int) -> Both:
+        form = self._pick("arithmetic d", "/", "-d", "abs d", "round d", "double cast", "pick d")
+        if form == "arithmetic d":
+            sides = [self.of("double", depth), self._number(depth)]
+            self._rng.shuffle(sides)
+            return self._arithmetic(*sides)
+        if form == "/":
+            integers = [self.of(self._rng.choice(["bigint", "int"]), depth) for _ in range(2)]
+            sides = self._rng.choice([integers, [self.of("double", depth), self._number(depth)]])
+            return Both(
+                f"({sides[0].tocsin} / {sides[1].tocsin})",
+                f"try_divide({sides[0].spark}, {sides[1].spark})",
+            )
+        if form == "-d":
+            return call("-({})", self.of("double", depth))
+        if form == "abs d":
+            return call("abs({})", self.of("double", depth))
+        if form == "round d":
+            places = self._rng.choice(["", ", 1", ", 2", ", 3", ", -1", ", 15", ", 30", ", -25"])
+            return call("round({}" + places + ")", self.of("double", depth))
+        return (
+            self._cast("double", depth) if form == "double cast" else self._choice("double", depth)
+        )
+
+    def _decimal(self, depth: int) -> Both:
+        form = self._pick(
+            "decimals", "decimals /", "-e", "abs e", "round e", "floor e", "cast e", "p"
+        )
+        if form in ("decimals", "decimals /"):
+            sides = [self.of("decimal", depth), self._exact(depth)]
+            self._rng.shuffle(sides)
+            if form == "decimals":
+                return self._arithmetic(*sides)
+            return Both(
+                f"({sides[0].tocsin} / {sides[1].tocsin})",
+                f"try_divide({sides[0].spark}, {sides[1].spark})",
+            )
+        if form == "-e":
+            return call("-({})", self.of("decimal", depth))
+        if form == "abs e":
+            return call("abs({})", self.of("decimal", depth))
+        if form == "round e":
+            places = self._rng.choice(["", ", 1", ", 2", ", 30", ", -1", ", -3"])
+            return call("round({}" + places + ")", self.of("decimal", min(depth, 1)))
+        if form == "floor e":
+            return call(self._pick("floor", "ceil") + "({})", self.of("decimal", depth))
+        if form == "cast e":
+            return self._cast("decimal", depth)
+        return self._choice("decimal", min(depth, 1))
+
+    def _string(self, depth: int) -> Both:
+        form = self._pick(
+            "case of text", "trim", "part", "concat", "replace", "text cast", "pick s"
+        )
+        text = self.of("string", depth)
+        if form == "case of text":
+            return call(self._pick("lower", "upper", "lcase", "ucase") + "({})", text)
+        if form == "trim":
+            way = self._pick("trim({})", "ltrim({})", "rtrim({})", "trim(BOTH 'ax' FROM {})")
+            return call(way, text)
+        if form == "part":
+            n, m = (self._rng.choice([-9, -3, -1, 0, 1, 2, 4, 9]) for _ in range(2))
+            way = self._pick("left({}, N)", "right({}, N)", "substring({}, N, M)", "substr({}, N)")
+            return call(way.replace("N", str(n)).replace("M", str(m)), text)
+        if form == "concat":
+            types = ["string", "bigint", "boolean", "date", "timestamp", "decimal"]
+            other = self.of(self._rng.choice(types), min(depth, 1))
+            return call(
+                self._pick("concat({}, {})", "({} || {})", "concat({}, 'x', {})"), text, other
+            )
+        if form == "replace":
+            way = self._pick("replace({}, 'a', 'bb')", "replace({}, 'x')", "replace({}, '', 'y')")
+            return call(way, text)
+        return self._cast("string", depth) if form == "text cast" else self._choice("string", depth)
+
+    def _boolean(self, depth: int) -> Both:
+        form = self._pick(
+            "compare", "and", "or", "not", "null", "in", "between", "like", "text test"
+        )
+        if form == "compare":
+            operator = self._pick("=", "<>", "<", "<=", ">", ">=", "<=>", "!=", "==")
+            a, b = self._comparable(depth)
+            return call("({} " + operator + " {})", a, b)
+        if form in ("and", "or"):
+            a, b = self.of("boolean", depth), self.of("boolean", depth)
+            return call("({} " + form.upper() + " {})", a, b)
+        if form == "not":
+            return call(
+                self._pick("(NOT {})", "({} IS TRUE)", "({} IS NOT FALSE)"),
+                self.of("boolean", depth),
+            )
+        if form == "null":
+            type_ = self._rng.choice(list(CASTS))
+            way = self._pick("({} IS NULL)", "({} IS NOT NULL)", "isnull({})", "isnotnull({})")
+            return call(way, self.of(type_, depth))
+        if form == "in":
+            a, b = self._comparable(depth)
+            return call(self._pick("({} IN ({}, {}))", "({} NOT IN ({}, {}))"), a, b, b)
+        if form == "between":
+            a, b = self._comparable(depth)
+            return call(self._pick("({} BETWEEN {} AND {})", "({} NOT BETWEEN {} AND {})"), a, b, a)
+        text = self.of("string", depth)
+        if form == "like":
+            pattern = self._rng.choice(LIKES)
+            way = self._pick("LIKE", "NOT LIKE", "ILIKE", "RLIKE")
+            if way == "RLIKE":
+                pattern = self._rng.choice(REGEXES)
+            return call("({} " + way + " {})", text, same(quote(pattern)))
+        if self._rng.random() < 0.2:
+            return call("isnan({})", self.of("double", depth))
+        name = self._pick("startswith", "endswith", "contains")
+        return call(name + "({}, {})", text, same(quote(self._rng.choice(TEXTS))))
+
+    def _comparable(self, depth: int) -> tuple[Both, Both]:
+        type_ = self._rng.choice(["number", "string", "boolean", "timestamp", "date"])
+        if type_ == "number":
+            return self._number(depth), self._number(depth)
+        other = self._rng.choice(["timestamp", "date"]) if type_ in ("timestamp", "date") else type_
+        return self.of(type_, depth), self.of(other, depth)
+
+    def _timestamp(self, depth: int) -> Both:
+        form = self._pick("date_trunc", "timestamp cast", "pick t")
+        if form == "date_trunc":
+            unit = self._pick(*UNITS)
+            return call(f"date_trunc('{unit}', {{}})", self.of("timestamp", depth))
+        if form == "timestamp cast":
+            return self._cast("timestamp", depth)
+        return self._choice("timestamp", depth)
+
+    def _date(self, depth: int) -> Both:
+        form = self._pick("date_add", "date_sub", "to_date", "date cast", "pick date")
+        if form in ("date_add", "date_sub"):
+            days = self._rng.choice(["0", "1", "-1", "31", "400"])
+            return call(form + "({}, " + days + ")", self.of("date", depth))
+        if form == "to_date":
+            return call("to_date({})", self.of("timestamp", depth))
+        return self._cast("date", depth) if form == "date cast" else self._choice("date", depth)
+
+    def _cast(self, target: str, depth: int) -> Both:
+        pairs = [
+            (source, to)
+            for source, targets in CASTS.items()
+            for to in targets
+            if to.partition("(")[0] == target
+        ]
+        source, to = self._rng.choice(pairs)
+        self._pick(f"cast {source} to {target}")
+        # A text that is a part of another could be a time without a date, which for Spark is today.
+        value = self.of(source, 0 if source == "string" else min(depth, 1))
+        if to == "timestamp" and source == "bigint":
+            # Not beyond 1900 to 2200.
+            value = Both(f"({value.tocsin} % 2200000000)", f"try_mod({value.spark}, 2200000000)")
+        form = self._rng.choice(["CAST({} AS {})", "try_cast({} AS {})"])
+        return Both(form.format(value.tocsin, to), f"try_cast({value.spark} AS {to})")
+
+
+_ATOMS = [
+    *(
+        "a",
+        "b",
+        "A",
+        "k",
+        "s",
+        "S",
+        "1",
+        "_",
+        "-",
+        " ",
+        "ß",
+        "\u212a",
+        "\u017f",
+        "😀",
+        "\\.",
+        "\\\\",
+    ),
+    *(
+        ".",
+        "\\d",
+        "\\D",
+        "\\w",
+        "\\W",
+        "\\s",
+        "\\S",
+        "\\h",
+        "\\v",
+        "[ab]",
+        "[^ab]",
+        "[a-s]",
+        "[^\\s]",
+    ),
+    *("[\\w-]", "[-a]", "[a-]", "[A-Z\\d]", "[^A-Z]", "[.^$]", "[\\]\\[]", "\\x61", "\\u0062", "]"),
+    *(
+        "}",
+        "&",
+        "[a&b]",
+        "[!-~]",
+        "\\Qa.b\\E",
+        "\\t",
+        "[\\S]",
+        "[\\D]",
+        "[\\W]",
+        "#",
+        "'",
+        "\\-",
+        "\\/",
+    ),
+]
+
+
+def regex(rng: Random, depth: int) -> str:
+    """Return a random regular expression in Java's syntax; some of them are not supported."""
+    branches = []
+    for _ in range(rng.choice([1, 1, 1, 2])):
+        parts = []
+        for _ in range(rng.choice([0, 1, 1, 2, 3])):
+            if depth and rng.random() < 0.3:
+                opening = rng.choice(["(", "(?:", "(?i:", "(?s:", "(?<g>", "(?-i:", "(?i)", "(?s)"])
+                closing = "" if opening.endswith(")") else regex(rng, depth - 1) + ")"
+                atom = opening + closing
+                if not closing:
+                    parts.append(atom)
+                    continue
+            else:
+                atom = rng.choice(_ATOMS)
+            parts.append(
+                atom + rng.choice(["", "", "", "*", "+", "?", "{2}", "{1,2}", "*?", "{0,}"])
+            )
+        start, end = (
+            rng.choice(["", "", "", "^", "\\A"]),
+            rng.choice(["", "", "", "$", "\\z", "\\Z"]),
+        )
+        branches.append(start + "".join(parts) + end)
+    return "|".join(branches)
+
+
+def short_text(rng: Random) -> str:
+    """Return a random short text of characters that regular expressions may read differently."""
+    letters = "abAkKsS1_- .ß\u212a\u017f😀\n\r\u0085\u2028\x0b\t\u00a0\\]&"
+    return "".join(rng.choice(letters) for _ in range(rng.choice([0, 1, 1, 2, 2, 3, 4])))
