@@ -1,5 +1,6 @@
 """Spark SQL is the judge of terms: every value of every random term must be the one it computes."""
 
+import contextlib
 import os
 from collections.abc import Iterator
 from random import Random
@@ -156,6 +157,27 @@ def test_random_terms_are_what_spark_computes(judge: SparkSession, chunk: int) -
     if lines:
         lines.sort(key=len)
         pytest.fail(f"{len(lines)} terms differ\n" + "\n".join(lines[:8]), pytrace=False)
+
+
+def test_quick_settings_do_not_change_the_meaning(judge: SparkSession) -> None:
+    rng = Random(SEED - 1)
+    events, generator = table(rng, ROWS), Generator(rng)
+    both: list[Both] = []
+    found: list[terms.Term] = []
+    while len(both) < 60:
+        text = generator.of(rng.choice(TYPES), 2)
+        with contextlib.suppress(ConditionError):
+            found.append(read(text.tocsin, ZONES[0]))
+            both.append(text)
+    for key in QUICK:
+        judge.conf.unset(key)
+    try:
+        spark = ask_spark(judge, events, [text.spark for text in both], ZONES[0])
+    finally:
+        for key, setting in QUICK.items():
+            judge.conf.set(key, setting)
+    lines = compare(events, both, found, spark, ZONES[0])
+    assert not lines, "\n".join(lines)
 
 
 def test_patterns_match_what_they_match_in_spark(judge: SparkSession) -> None:
