@@ -39,13 +39,16 @@ CHUNK = 200  # terms to a Spark query; beyond this, planning grows faster than l
 ROWS = 300
 TYPES = ["bigint", "int", "double", "decimal", "string", "boolean", "timestamp", "date"]
 
+# It computes m + (n + 1) as (m + n) + 1, which may overflow where the expression as written does
+# not. Tocsin computes what is written.
+REORDERING = "org.apache.spark.sql.catalyst.optimizer.ReorderAssociativeOperator"
 # Only speed; see tests/engine/test_spark_is_the_judge.py.
 QUICK = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.subexpressionElimination.enabled": "false",
     "spark.sql.optimizer.excludedRules": (
-        "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
+        f"{REORDERING},org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
     ),
 }
 SOURCES = {name: (name, terms.source_type(kind)) for name, kind in KINDS.items()}
@@ -171,6 +174,7 @@ def test_quick_settings_do_not_change_the_meaning(judge: SparkSession) -> None:
             both.append(text)
     for key in QUICK:
         judge.conf.unset(key)
+    judge.conf.set("spark.sql.optimizer.excludedRules", REORDERING)
     try:
         spark = ask_spark(judge, events, [text.spark for text in both], ZONES[0])
     finally:
