@@ -7,7 +7,11 @@ The meaning is that of Spark 4 with its default settings (`spark.sql.ansi.enable
 zone of the session is the schema's), with one exception: what is an error in Spark is null.
 So `a / b` means `try_divide(a, b)`, `a + b` means `try_add(a, b)`, and `CAST` means `try_cast`. A
 term is computed for every event, also where a rule guards it by `b <> 0 AND`, and one event must
-not stop a stream.
+not stop a stream. Expressions are computed as they are written: Spark's optimizer reorders sums and
+products of integers, so that `m + (n + 1)` may overflow in `m + n`.
+
+Further differences: a text that is a time of day without a date is null as a timestamp (in Spark it
+is today), and a double becomes a decimal by its shortest text, as with Java 19 and later.
 
 Source columns have five types besides decimals, structs and maps: an integer column is a bigint
 (also a Spark `int`), a number a double, a category a string, a flag a boolean, a time a timestamp.

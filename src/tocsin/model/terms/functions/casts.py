@@ -27,6 +27,7 @@ from tocsin.model.terms.types import BIGINT, BOOLEAN, MAX_DIGITS, STRING, Type, 
 
 _LIMITS = {"int": 2**31, "bigint": 2**63}
 _BIGINT_DIGITS = 19
+_DOUBLE_DIGITS = 15  # every decimal with so many digits is the text of a double
 _SECOND = 1_000_000  # microseconds
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")  # any digits, as in Java
@@ -141,6 +142,8 @@ def _from_decimal(value: pa.Array, source: Type, target: Type) -> pa.Array:
 
 
 def _to_decimal(value: pa.Array, source: Type, target: Type) -> pa.Array:
+    if source.name == "double" and target.digits <= _DOUBLE_DIGITS:
+        return _round_to_decimal(value, target)
     if source.name == "double":
         # By the shortest text, as Java 19 and later write it; earlier ones may add a 17th digit.
         return map_distinct(
@@ -162,6 +165,26 @@ def _to_decimal(value: pa.Array, source: Type, target: Type) -> pa.Array:
     exact = decimals.from_unscaled(integers, Type("decimal", _BIGINT_DIGITS, 0), valid)
     result = exact.cast(arrow_type(target))
     return result if is_bad is None else null_where(result, is_bad)
+
+
+def _round_to_decimal(value: pa.Array, target: Type) -> pa.Array:
+    """Return doubles as short decimals; see `numbers._round_doubles`."""
+    numbers = values_of(value)
+    with np.errstate(all="ignore"):
+        scaled = np.abs(numbers * 10.0**target.scale)
+        whole = np.floor(scaled)
+        part = scaled - whole
+        is_bad = ~(scaled < 10.0**target.digits)
+        rounded = np.where(is_bad, 0, whole + (part >= 0.5))
+        is_doubtful = ~(np.abs(part - 0.5) > scaled * 2.0**-51 + 1e-300) & ~is_bad
+    integers = np.copysign(rounded, numbers).astype(np.int64)
+    fast = decimals.fit(integers, target, validity(value), is_bad)
+    return map_where(
+        value,
+        np.flatnonzero(is_doubtful),
+        lambda number: to_decimal(repr(number), target),
+        fast,
+    )
 
 
 def to_decimal(text: str, target: Type) -> decimal.Decimal | None:
@@ -203,7 +226,8 @@ def _cast_time(call: Any, value: pa.Array, source: Type, target: Type) -> pa.Arr
 
 def _to_text(call: Any, value: pa.Array, source: Type) -> pa.Array:
     text = pa.large_string()
-    if source.name == "decimal":
+    if source.name == "decimal" and source.scale > 6:
+        # Arrow writes small ones with an exponent.
         return map_distinct(value, lambda number: f"{number:f}", text)
     if source.name == "timestamp":
         local = call.local(value)

@@ -15,12 +15,13 @@ import pyarrow.compute as pc
 from tocsin.model.terms.arrays import Value, from_values, validity
 from tocsin.model.terms.coercion import bounded
 from tocsin.model.terms.tree import Term
-from tocsin.model.terms.types import Type, arrow_type
+from tocsin.model.terms.types import MAX_DIGITS, Type, arrow_type
 
 _CONTEXT = decimal.Context(prec=80)
 _SMALL = 18  # digits that fit an int64
 _NEGATED = 34  # digits that Spark keeps when it negates a decimal
 _SPARK_DIGITS = 39  # significant digits to which Spark rounds a product first
+_FAR_FROM_39 = 24  # decimal places; rounding to 39 places first does not matter
 _SPARK_SCALE = 39  # decimal places to which Spark rounds a quotient first
 
 
@@ -160,6 +161,10 @@ def _divide(
 ) -> pa.Array:
     shift = type_.scale - a.scale + b.scale
     is_small = a.digits + max(shift, 0) < _SMALL and b.digits < _SMALL and shift >= 0
+    if not is_small:
+        quotient = _divide_by_arrow(a, b, type_, left, right)
+        if quotient is not None:
+            return quotient
     x, y = unscaled(left, is_small), unscaled(right, is_small)
     is_bad = y == 0
     divisor = np.where(is_bad, 1, y)
@@ -168,6 +173,27 @@ def _divide(
     numerator = np.asarray(x, object) * 10 ** (_SPARK_SCALE - a.scale + b.scale)
     quotient = divide_half_up(numerator, divisor.astype(object))
     return fit(rescale(quotient, _SPARK_SCALE, type_.scale), type_, valid, is_bad)
+
+
+def _divide_by_arrow(a: Type, b: Type, type_: Type, left: Value, right: Value) -> pa.Array | None:
+    """Return quotients, or None if Arrow's 128 bits are not enough.
+
+    Arrow cuts off decimal places. With one place more than the result, it can then be rounded.
+    """
+    shift = type_.scale - a.scale - (b.digits - b.scale)
+    has_room = type_.digits < MAX_DIGITS and a.digits + shift <= MAX_DIGITS
+    if not has_room or shift < 0 or type_.scale > _FAR_FROM_39:
+        return None
+    one = pa.scalar(decimal.Decimal(1).scaleb(-b.scale), arrow_type(b))
+    is_zero = pc.equal(right, pa.scalar(decimal.Decimal(0), arrow_type(b)))
+    try:
+        numerator = left.cast(pa.decimal128(a.digits + shift, a.scale + shift))
+        quotient = pc.divide(numerator, pc.if_else(is_zero, one, right))
+        rounded = pc.round(quotient, ndigits=type_.scale, round_mode="half_towards_infinity")
+        result = rounded.cast(arrow_type(type_))
+    except pa.ArrowInvalid:
+        return None
+    return pc.if_else(is_zero, pa.scalar(None, result.type), result)
 
 
 def negate(value: pa.Array) -> pa.Array:
