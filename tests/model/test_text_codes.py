@@ -237,3 +237,13 @@ def test_threads_look_texts_up_while_values_are_added_and_removed():
     assert errors == []
     added = list(categories)
     assert encode(pa.array(added), categories) == list(range(1, len(added) + 1))
+
+
+@pytest.mark.parametrize("offsets", [[0, 2, 9], [-1, 2, 4], [0, 4, 2], [2, 4, 1 << 40]])
+def test_offsets_beyond_the_bytes_are_refused(offsets):
+    buffers = [None, pa.py_buffer(np.array(offsets)), pa.py_buffer(b"abcd")]
+    array = pa.Array.from_buffers(pa.large_string(), 2, buffers)
+    categories = Categories()
+    categories.add("ab")
+    with pytest.raises(pa.ArrowInvalid, match="offsets of texts"):
+        CategoryEncoder(categories).write(array, np.empty(2, np.int64))

@@ -252,7 +252,11 @@ def _text_spans(array: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     offsets = offsets.astype(np.int64, copy=False)
     has_bytes = data is not None and data.size > 0
     texts = np.frombuffer(data, np.uint8) if has_bytes else np.empty(0, np.uint8)
-    return offsets[:-1], offsets[1:], texts
+    begin, end = offsets[:-1], offsets[1:]
+    # Kernels rely on this, and Arrow checks it only in validate(full=True).
+    if begin[0] < 0 or end[-1] > len(texts) or (begin > end).any():
+        raise pa.ArrowInvalid("the offsets of texts are not valid")
+    return begin, end, texts
 
 
 def _check_encoding(array: pa.Array, data: np.ndarray) -> None:

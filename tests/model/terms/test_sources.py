@@ -6,6 +6,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
+import sqlglot
 
 from tocsin.errors import EventError
 from tocsin.model import terms
@@ -157,3 +158,24 @@ def test_spark_types() -> None:
     assert str(nested_type(struct)) == "struct<a: bigint, d: decimal(10,2), m: map<string, double>>"
     assert nested_type(types.MapType(types.IntegerType(), types.StringType())) is None
     assert nested_type(types.LongType()) is None
+
+
+@pytest.mark.parametrize("function", ["lower", "upper", "length", "trim", "left", "concat"])
+@pytest.mark.parametrize("type_", [pa.string(), pa.large_string(), pa.string_view()])
+def test_functions_of_slices(function: str, type_: pa.DataType) -> None:
+    texts = [None, *(f"Text {i}" for i in range(50)), None]
+    arguments = {"left": "name, 3", "concat": "name, '!'"}.get(function, "name")
+    node = sqlglot.parse_one(f"{function}({arguments})", dialect="spark")
+    term = terms.read_term(node, {"name": ("name", source_type("category"))}, UTC)
+
+    def compute(array: pa.Array) -> pa.Array:
+        source = as_source(array, source_type("category"), UTC)
+        (result,) = terms.evaluate([term], lambda _: source, len(array), UTC)
+        result.validate(full=True)
+        return result
+
+    array = pa.array(texts, type_)
+    whole = compute(array).to_pylist()
+    for first, length in ((0, 52), (7, 9), (40, 12), (51, 1), (52, 0)):
+        part = compute(array.slice(first, length))
+        assert part.to_pylist() == whole[first : first + length]

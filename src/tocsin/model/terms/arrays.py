@@ -93,3 +93,20 @@ def map_where(
     mask = np.zeros(len(array), bool)
     mask[rows] = True
     return pc.replace_with_mask(fast, pa.array(mask), slow)
+
+
+def start_at_zero(texts: pa.Array) -> pa.Array:
+    """Return texts (large_string) whose first offset is 0, unless the array is a slice.
+
+    Other offsets are valid, and the cast of a slice makes them. But for such an array ascii_lower
+    and ascii_upper return texts outside of their own memory (seen in Arrow 26).
+    """
+    if texts.offset or not len(texts):
+        return texts
+    bitmap, offsets_buffer, data = texts.buffers()
+    offsets = np.frombuffer(offsets_buffer, np.int64, len(texts) + 1)
+    first = int(offsets[0])
+    if not first:
+        return texts
+    buffers = [bitmap, pa.py_buffer(offsets - first), data.slice(first, int(offsets[-1]) - first)]
+    return pa.Array.from_buffers(texts.type, len(texts), buffers, texts.null_count)

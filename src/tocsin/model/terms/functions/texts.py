@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.model.terms import patterns
-from tocsin.model.terms.arrays import Value, map_where
+from tocsin.model.terms.arrays import Value, map_where, start_at_zero
 from tocsin.model.terms.coercion import Resolved, TermBuilder, Written
 from tocsin.model.terms.functions.function import MANY, Function, need, need_int, need_literal
 from tocsin.model.terms.regex import match_regex, translate_regex
@@ -42,6 +42,7 @@ def _change_case(kernel: Any, function: Callable[[str], str], text: pa.Array) ->
 
     Arrow maps one code point to one; ß, İ and the final sigma need more.
     """
+    text = start_at_zero(text)
     changed = kernel(text)
     if _is_ascii(text):
         return changed
