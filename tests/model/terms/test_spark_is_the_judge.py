@@ -12,23 +12,9 @@ import pytest
 import sqlglot
 from pyspark.sql import SparkSession
 
-from tests.model.terms.expressions import (
-    KINDS,
-    LIKES,
-    MAP,
-    REGEXES,
-    STRUCT,
-    TEXTS,
-    ZONES,
-    Both,
-    Generator,
-    call,
-    quote,
-    regex,
-    same,
-    short_text,
-    table,
-)
+from tests.model.terms.events import KINDS, MAP, STRUCT, TEXTS, ZONES, table
+from tests.model.terms.expressions import Both, Generator, call, quote, same
+from tests.model.terms.patterns import LIKES, REGEXES, regex, short_text
 from tocsin.errors import ConditionError
 from tocsin.model import terms
 
