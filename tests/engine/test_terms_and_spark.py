@@ -11,17 +11,8 @@ import numpy as np
 import pytest
 
 import tocsin
-from tests.model.terms.expressions import (
-    KINDS,
-    MAP,
-    STRUCT,
-    ZONES,
-    Both,
-    Generator,
-    call,
-    same,
-    table,
-)
+from tests.model.terms.events import KINDS, MAP, STRUCT, ZONES, table
+from tests.model.terms.expressions import Both, Generator, call, same
 from tests.model.terms.test_spark_is_the_judge import ask_spark, judge  # noqa: F401  (a fixture)
 from tocsin.errors import ConditionError
 from tocsin.model.terms import nested_type
@@ -37,7 +28,8 @@ TIMES = ["TIMESTAMP '2024-03-31 02:30:00'", "TIMESTAMP '1970-01-01 00:00:00'", "
 PATTERNS = ["'a%'", "'%c'", "'ABC'", "'%b%'", "'a_c'", "'%'", "'st%e'", "''"]
 CONSTANTS = {
     **dict.fromkeys(["bigint", "int", "double", "decimal"], NUMBERS),
-    **dict.fromkeys(["timestamp", "date"], TIMES),
+    "timestamp": TIMES,
+    "date": [*TIMES, "'2024-02-29'", "'2024-02-29 12:30:00'"],
     "string": TEXTS,
     "boolean": ["TRUE", "FALSE"],
 }

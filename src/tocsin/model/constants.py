@@ -381,10 +381,11 @@ def compile_cuts(
         return time
     if kind == "time" and type_ == "text":
         zone = schema.zone
+        is_date = term is not None and term.type.name == "date"  # the text is cast to a date
 
         def time_of_text(s: Literals, _: Categories) -> Cuts:
             try:
-                value = encoding.parse_time(read(s), zone)
+                value = encoding.parse_time(read(s), zone, is_date)
             except (ValueError, OverflowError):
                 raise error_at(
                     f"attribute {schema.name(attribute)!r} is a time, but {read(s)!r} is not one; "
