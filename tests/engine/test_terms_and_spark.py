@@ -88,7 +88,7 @@ def test_conditions_over_terms_are_what_spark_says(judge, chunk):  # noqa: F811
             refused += 1
             continue
         texts.append(both)
-    assert refused < CHUNK / 4
+    assert refused < CHUNK / 2  # tests of constants
     spark = ask_spark(judge, events, [f"coalesce({t.spark}, false)" for t in texts], zone)
     expected = np.column_stack([spark[f"c{i}"].to_numpy() for i in range(CHUNK)])
     for rules in (reader, _all_at_once(schema, texts)):
