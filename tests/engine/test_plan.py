@@ -130,7 +130,7 @@ def test_an_index_that_is_cheaper_than_all_others_is_chosen(monkeypatch):
 
         @classmethod
         def cost(cls, sample):
-            return Cost(0.5, "an event knows the way")
+            return Cost(0.5, "an event knows the way", 1.0)
 
     monkeypatch.setitem(INDEXES, "cheaper", Cheaper)
     work = shapes.squares(np.random.default_rng(1))
@@ -190,9 +190,9 @@ def test_a_bulk_load_builds_one_index(monkeypatch):
 
     built = []
 
-    def counting(name, options, conjunctions, floats):
+    def counting(name, options, conjunctions, floats, events):
         built.append(conjunctions.size)
-        return build_parts(name, options, conjunctions, floats)
+        return build_parts(name, options, conjunctions, floats, events)
 
     monkeypatch.setattr(draft, "build_parts", counting)
     squares(3000)

@@ -117,9 +117,12 @@ class Version:
         """Return the names of the attributes that some rule tests, in the schema's order."""
         return [self.schema.name(a) for a in self._rows]
 
-    def plan(self) -> Plan:
-        """Return which index holds which rules, and why; it prints one sentence per part."""
-        return report(self.segments, self.schema)
+    def plan(self, events: Any = None) -> Plan:
+        """Return which index holds which rules, and why; see `Rules.plan`."""
+        if events is None:
+            return report(self.segments, self.schema)
+        run = self._run(events)
+        return report(self.segments, self.schema, run.count_candidates(), len(run.events))
 
     @property
     def nbytes(self) -> int:

@@ -1,0 +1,105 @@
+"""Estimate what an event costs: the same keys and key sets are chosen as when an index is built."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tocsin.index.costs import Sample
+from tocsin.index.keyed.coding import CodedPredicates, code_predicates, number_attributes
+from tocsin.index.keyed.entries import choose_keys, find_key_rows, find_proven
+from tocsin.index.keyed.key_sets import choose_key_sets
+from tocsin.index.keyed.lanes import LANES
+
+_CLASSES = 2  # width classes of an attribute that has several, about; chosen
+
+
+class Work(NamedTuple):
+    """What an event does, on average."""
+
+    values: float  # that it codes
+    probes: float  # runs and key sets that it looks up
+    blocks: float  # heads and rows of blocks that it tests
+    looked: float  # entries in these blocks under its values
+    candidates: float
+    unproven: float  # candidates that are left to accept
+
+
+def estimate_work(sample: Sample) -> Work:
+    """Estimate the work for an index over the conjunctions that a sample represents."""
+    c, factor = sample.conjunctions, sample.factor
+    coded = code_predicates(c, number_attributes(c, len(sample.floats)))
+    sets = choose_key_sets(c.offsets, coded, factor)
+    key, by_selectivity = choose_keys(c.offsets, coded)
+    keys = find_key_rows(c.offsets, coded, key, sets)
+    proven = find_proven(c.offsets, coded, keys)
+    bounds, points = _row_shares(sample, coded)
+
+    in_key = np.where(keys.is_key, np.where(keys.multiplied, points, bounds), 1.0)
+    visited = factor * _products(in_key, c.offsets)
+    tested = coded.testable & ~keys.is_key
+    others = np.where(tested, bounds, 1.0)
+    candidates = visited * _products(others, c.offsets)
+
+    # A probe finds a last block that is not full.
+    in_sets = np.bincount(sets.number + 1, visited, minlength=len(sets.attributes) + 1)
+    single = key[(key >= 0) & (sets.number < 0)]
+    width = coded.high[single].astype(np.int64) - coded.low[single]
+    attributes, first, entries = np.unique(
+        coded.attribute[single], return_index=True, return_counts=True
+    )
+    widest = np.zeros(len(coded.presence))
+    np.maximum.at(widest, coded.attribute[single], width)
+    presence = sample.presence(coded.presence, c, coded.attribute)
+    runs = float((presence * np.where(widest > 0, _CLASSES, 1))[attributes].sum())
+    probes = len(sets.attributes) + runs + float(((key < 0) & (sets.number < 0)).any())
+    blocks = float(in_sets.sum()) / LANES + runs + float(np.minimum(in_sets[1:], 1).sum())
+    # Rows are tested where a lane has passed the head.
+    second = _second_shares(c.offsets, by_selectivity, tested, bounds)
+    passed = visited * second
+    rows = np.maximum(np.add.reduceat(np.append(tested, 0), c.offsets[:-1]) - 1, 0)
+    rows[np.diff(c.offsets) == 0] = 0
+    blocks += float((passed * rows).sum()) / max(1.0, min(LANES / 2, float(passed.sum()) / 4))
+    return Work(
+        values=float(presence.sum()),
+        probes=probes,
+        blocks=blocks,
+        looked=float(visited.sum()),
+        candidates=float(candidates.sum()),
+        unproven=float(candidates[~proven].sum()),
+    )
+
+
+def _row_shares(sample: Sample, coded: CodedPredicates) -> tuple[np.ndarray, np.ndarray]:
+    """Return the share of events within the bounds of each row, and that of those satisfying it.
+
+    Without events, they are assumed to be spread evenly over the codes of an attribute, of which
+    there are many where there are many bounds.
+    """
+    if sample.events is not None:
+        return sample.bound_shares, sample.row_shares
+    presence, codes = coded.presence[coded.attribute], coded.codes[coded.attribute]
+    absent = np.where(coded.low == 0, 1 - presence, 0.0)
+    bounds = presence * (coded.high.astype(np.int64) - coded.low + 1) / codes + absent
+    points = presence * coded.ways / codes + absent
+    return np.minimum(bounds, 1.0), np.minimum(np.where(coded.points, points, bounds), 1.0)
+
+
+def _products(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Return the product of the rows of each conjunction."""
+    products = np.multiply.reduceat(np.append(values, 1.0), offsets[:-1])
+    products[np.diff(offsets) == 0] = 1.0
+    return products
+
+
+def _second_shares(
+    offsets: np.ndarray, by_selectivity: np.ndarray, tested: np.ndarray, bounds: np.ndarray
+) -> np.ndarray:
+    """Return for each conjunction the share of its second predicate, 1 if it has none."""
+    order = by_selectivity[tested[by_selectivity]]
+    owner = np.searchsorted(offsets, order, "right") - 1
+    first = np.flatnonzero(np.diff(owner, prepend=-1))
+    second = np.ones(len(offsets) - 1)
+    second[owner[first]] = bounds[order[first]]
+    return second
