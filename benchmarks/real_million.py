@@ -41,9 +41,7 @@ def draw_watches(count: int, events: int) -> tuple[Conjunctions, Keys, int]:
     delay = np.where(delay >= 0, delay, NULL - delay)
     tests.append((delay, np.full(count, HIGHEST), np.full(count, INTERVAL)))
     drawn = rng.integers(0, flights, events)
-    keys = dense_keys(
-        np.stack([rows[name][drawn] for name in COLUMNS]), np.arange(len(COLUMNS))
-    )
+    keys = dense_keys(np.stack([rows[name][drawn] for name in COLUMNS]), np.arange(len(COLUMNS)))
     return _to_conjunctions(tests, count), keys, len(COLUMNS)
 
 

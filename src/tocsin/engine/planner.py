@@ -64,7 +64,9 @@ def build_parts(
     measured = f" for {counted(events.size, 'sample event')}" if events is not None else ""
     if len(axes) < 2:
         return [single.build(conjunctions, floats, measured)]
-    remark = f"{measured}; one index for all rules would take {_format_cost(single.cost.nanoseconds)}"
+    remark = (
+        f"{measured}; one index for all rules would take {_format_cost(single.cost.nanoseconds)}"
+    )
     part = _assign_parts(Sample(conjunctions, floats, events=events), axes)
     groups = [select(conjunctions, part == i) for i in np.unique(part)]
     return [cheapest(Sample.draw(g, floats, events)).build(g, floats, remark) for g in groups]

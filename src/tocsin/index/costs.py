@@ -81,9 +81,7 @@ class Sample:
         self._shares: dict[int, Shares] = {}
 
     @classmethod
-    def draw(
-        cls, c: Conjunctions, floats: np.ndarray, events: EventSample | None = None
-    ) -> Sample:
+    def draw(cls, c: Conjunctions, floats: np.ndarray, events: EventSample | None = None) -> Sample:
         """Draw a sample; few conjunctions are all included."""
         if c.size <= _SIZE:
             return cls(c, floats, events=events)
@@ -207,9 +205,7 @@ class Sample:
         offsets = self.conjunctions.offsets
         return np.diff(np.cumsum(np.append(0, self.facts.worth != EXACT))[offsets]) > 0
 
-    def presence(
-        self, estimated: np.ndarray, c: Conjunctions, local: np.ndarray
-    ) -> np.ndarray:
+    def presence(self, estimated: np.ndarray, c: Conjunctions, local: np.ndarray) -> np.ndarray:
         """Return the share of events that have each attribute, by local number.
 
         Without events it is as `estimated`.

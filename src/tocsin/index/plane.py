@@ -151,7 +151,7 @@ def estimate_shares(low: np.ndarray, high: np.ndarray, is_float: bool) -> np.nda
         mentioned = np.unique(bounds)
         is_point = float((low == high).mean()) >= 0.5
         repeated = len(bounds) / max(len(mentioned), 1)
-        if 1 < len(mentioned) and repeated >= (_POINT_REPEATED if is_point else _REPEATED):
+        if len(mentioned) > 1 and repeated >= (_POINT_REPEATED if is_point else _REPEATED):
             inside = np.searchsorted(mentioned, high, "right") - np.searchsorted(mentioned, low)
             return np.asarray(np.clip(inside, 1, None) / len(mentioned))
     return measure_shares(low, high, is_float).share

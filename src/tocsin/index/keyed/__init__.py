@@ -37,8 +37,8 @@ chosen greedily by what they save (`key_sets`), so rules of thousands of signatu
 few probes. The entries of a bucket are sorted by their second predicate.
 
 *Ranges.* The range of an event is two codes, of its low and of its high end; a predicate passes if
-the two ranges meet. In a key set, all combinations in the ranges are looked up, or, if the table has
-fewer, all of these. A range may find several entries of a conjunction, so its candidates are
+the two ranges meet. In a key set, all combinations in the ranges are looked up, or, if the table
+has fewer, all of these. A range may find several entries of a conjunction, so its candidates are
 sorted, and each is written once.
 
 In memory: entries lie in *blocks* of eight, predicate beside predicate, so that one predicate of

@@ -93,9 +93,7 @@ def write_lanes(
             into[place + LANES], into[place + 2 * LANES] = other_low[other], other_high[other]
 
 
-def find_spans(
-    entries: Entries, blocks: Blocks, codes: np.ndarray
-) -> tuple[SpanTable, np.ndarray]:
+def find_spans(entries: Entries, blocks: Blocks, codes: np.ndarray) -> tuple[SpanTable, np.ndarray]:
     """Return where the spans of each run are, and the spans; `codes` is how many each run has.
 
     The runs are the first ones; key sets, which follow, have tables instead.

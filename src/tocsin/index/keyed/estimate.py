@@ -46,7 +46,7 @@ def estimate_work(sample: Sample) -> Work:
     in_sets = np.bincount(sets.number + 1, visited, minlength=len(sets.attributes) + 1)
     single = key[(key >= 0) & (sets.number < 0)]
     width = coded.high[single].astype(np.int64) - coded.low[single]
-    attributes, first, entries = np.unique(
+    attributes, _first, _entries = np.unique(
         coded.attribute[single], return_index=True, return_counts=True
     )
     widest = np.zeros(len(coded.presence))

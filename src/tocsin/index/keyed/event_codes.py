@@ -52,24 +52,20 @@ def code_columns(
 
 
 @step
-def code_event(
-    n_columns, column_local, column_codes, at, offsets, attribute, key, event, local, cut_offsets,
-    cuts, codes, present, last_event, value, low, length,
+def code_sparse_values(
+    n_columns, offsets, attribute, key, event, local, cut_offsets, cuts, codes, present,
+    last_event, value, low, length,
 ):  # fmt: skip
-    """Write the codes of an event's values; write its attributes and return how many.
+    """Write the codes of an event's sparse values, and its attributes; return how many these are.
 
-    The codes of its columns are at `at`, `at + CHUNK` and so on. `last_event` has for each
-    attribute the last event that had it; `value`, `low` and `length` are scratch. The cuts of all
-    sparse values are bisected in step: one after the other, each step would wait for memory. All
-    arguments are arrays: of a named tuple Numba would count references.
+    The attributes of its columns are the first `n_columns`, and their codes are there already.
+    `last_event` has for each attribute the last event that had it; `value`, `low` and `length` are
+    scratch. The cuts of all values are bisected in step: one after the other, each step would wait
+    for memory. All arguments are arrays: of a named tuple Numba would count references.
     """
     n = n_columns
     for j in range(n_columns):
-        a = column_local[j]
-        present[j], last_event[a] = a, event
-        codes[a] = column_codes[at + j * CHUNK]
-    if offsets.shape[0] == 0:
-        return n
+        last_event[present[j]] = event
     for i in range(offsets[event], offsets[event + 1]):
         a = local[attribute[i]] if attribute[i] < local.shape[0] else np.int32(-1)
         if a >= 0 and last_event[a] != event:

@@ -21,8 +21,8 @@ from tocsin.index.keyed.coding import CodedPredicates
 
 ENTRY_COST = 0.8  # nanoseconds to look at an entry: 6 for a block of eight, see the package
 PROBE_COST = 10.0  # nanoseconds to look up a key set; chosen
-# Nanoseconds that another entry costs events that do not look at it. Chosen: 200 for a million, which
-# take 25 MB from the caches.
+# Nanoseconds that another entry costs events that do not look at it. Chosen: 200 for a million,
+# which take 25 MB from the caches.
 _MEMORY_COST = 0.0002
 _MOST_MULTIPLIED = 0.25  # of an attribute's codes; chosen: more is hardly selective
 SET_SIZE = 3  # attributes of a key set, at most

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.index.keyed.buckets import hash_slot
+from tocsin.index.keyed.event_codes import CHUNK
 from tocsin.index.keyed.lanes import HEAD, LANES
 from tocsin.jit import prefetch, step
 
@@ -75,60 +76,91 @@ def find_bucket(k, combination, table_start, slot_start, slot_shift, table, slot
 
 
 @step
-def add_bucket(n, bucket, run, bucket_lane, heads, runs, begin, end, key_low, key_high):
+def add_bucket(n, bucket, run, bucket_lane, runs, begin, end, key_low, key_high):
     """Write the blocks of a bucket as those of the n-th run; return n + 1."""
     runs[n] = run
     begin[n] = bucket_lane[bucket] // LANES
     end[n] = (bucket_lane[bucket + 1] + (LANES - 1)) // LANES
     key_low[n] = key_high[n] = np.uint16(bucket & 0xFFFF)
-    prefetch(heads, np.int64(begin[n]) * HEAD)
-    prefetch(heads, np.int64(begin[n]) * HEAD + CACHE_LINE)
     return n + 1
 
 
 @step
 def find_buckets(
-    n, first_set, codes, set_attribute, set_stride, table_start, slot_start, slot_shift, table,
-    slot_combination, bucket_lane, heads, numbers, runs, begin, end, key_low, key_high,
+    codes, set_attribute, set_stride, table_start, slot_start, slot_shift, table,
+    slot_combination, buckets,
 ):  # fmt: skip
-    """Write the blocks of an event's bucket in each key set after n runs; return how many are then.
+    """Write the bucket of one event in each key set, or -1, at places that are `CHUNK` apart.
 
-    `numbers` is scratch. What lies far apart in memory is prefetched for all sets.
+    What lies far apart in memory is prefetched for all sets.
     """
-    sets = slot_start.shape[0]
-    for k in range(sets):
+    for k in range(slot_start.shape[0]):
         number = np.int64(0)
         for j in range(3 * k, 3 * k + 3):
             number += np.int64(codes[set_attribute[j]]) * set_stride[j]
-        numbers[k] = number
+        buckets[k * CHUNK] = number
         slot = number
         if slot_start[k] >= 0:
             slot = hash_slot(number, slot_shift[k])
             prefetch(slot_combination, np.int64(slot_start[k]) + slot)
         prefetch(table, np.int64(table_start[k]) + slot)
-    for k in range(sets):
-        bucket = find_bucket(
-            k, numbers[k], table_start, slot_start, slot_shift, table, slot_combination
+    for k in range(slot_start.shape[0]):
+        buckets[k * CHUNK] = find_bucket(
+            k, buckets[k * CHUNK], table_start, slot_start, slot_shift, table, slot_combination
         )
-        numbers[k] = bucket
-        prefetch(bucket_lane, bucket)
-    for k in range(sets):
-        if numbers[k] >= 0:
-            n = add_bucket(
-                n, numbers[k], first_set + k, bucket_lane, heads, runs, begin, end, key_low,
-                key_high,
-            )  # fmt: skip
-    return n
+
+
+@step
+def find_buckets_of_columns(
+    events, n_columns, column_local, column_codes, set_attribute, set_stride, table_start,
+    slot_start, slot_shift, table, slot_combination, bucket_lane, heads, buckets,
+):  # fmt: skip
+    """Do the same for up to `CHUNK` events that have columns only, set by set.
+
+    The search in a hash table is written out: Numba counts references whenever a step is called.
+    """
+    for k in range(slot_start.shape[0]):
+        first, last = k * CHUNK, k * CHUNK + events
+        buckets[first:last] = 0
+        for j in range(3 * k, 3 * k + 3):
+            for c in range(n_columns):
+                if column_local[c] == set_attribute[j]:
+                    stride, at = set_stride[j], c * CHUNK - first
+                    for i in range(first, last):
+                        buckets[i] += np.int64(column_codes[at + i]) * stride
+        start, size = np.int64(table_start[k]), np.int64(table_start[k + 1]) - table_start[k]
+        if slot_start[k] < 0:
+            for i in range(first, last):
+                buckets[i] = table[start + buckets[i]]
+        else:
+            slots, shift = np.int64(slot_start[k]), slot_shift[k]
+            for i in range(first, last):
+                slot = hash_slot(buckets[i], shift)
+                prefetch(table, start + slot)
+                prefetch(slot_combination, slots + slot)
+            for i in range(first, last):
+                slot = hash_slot(buckets[i], shift)
+                while table[start + slot] >= 0 and slot_combination[slots + slot] != buckets[i]:
+                    slot = (slot + 1) & (size - 1)
+                buckets[i] = table[start + slot]
+        for i in range(first, last):
+            prefetch(bucket_lane, buckets[i])
+        for i in range(first, last):
+            if buckets[i] >= 0:
+                word = np.int64(bucket_lane[buckets[i]]) // LANES * HEAD
+                prefetch(heads, word)
+                prefetch(heads, word + CACHE_LINE)
 
 
 @step
 def find_buckets_of_ranges(
     n, first_set, codes, codes_high, set_attribute, set_stride, table_start, slot_start,
-    slot_shift, table, slot_combination, bucket_lane, heads, runs, begin, end, key_low, key_high,
+    slot_shift, table, slot_combination, bucket_lane, runs, begin, end, key_low, key_high,
 ):  # fmt: skip
-    """Do the same for an event with ranges, which may have several buckets in a key set.
+    """Write the blocks of an event with ranges in all key sets, after n runs; return how many.
 
-    Combinations are looked up one by one, unless the table itself has fewer.
+    It may have several buckets in a key set. Combinations are looked up one by one, unless the
+    table itself has fewer.
     """
     for k in range(slot_start.shape[0]):
         x, y, z = set_attribute[3 * k], set_attribute[3 * k + 1], set_attribute[3 * k + 2]
@@ -148,8 +180,8 @@ def find_buckets_of_ranges(
                         )  # fmt: skip
                         if bucket >= 0:
                             n = add_bucket(
-                                n, bucket, first_set + k, bucket_lane, heads, runs, begin, end,
-                                key_low, key_high,
+                                n, bucket, first_set + k, bucket_lane, runs, begin, end, key_low,
+                                key_high,
                             )  # fmt: skip
             continue
         for slot in range(size):
@@ -162,7 +194,6 @@ def find_buckets_of_ranges(
             in_z = number - in_x * by_x - in_y * by_y
             if low_x <= in_x <= high_x and low_y <= in_y <= high_y and low_z <= in_z <= high_z:
                 n = add_bucket(
-                    n, bucket, first_set + k, bucket_lane, heads, runs, begin, end, key_low,
-                    key_high,
-                )  # fmt: skip
+                    n, bucket, first_set + k, bucket_lane, runs, begin, end, key_low, key_high
+                )
     return n

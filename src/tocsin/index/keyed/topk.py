@@ -6,13 +6,20 @@ import numpy as np
 
 from tocsin.index.accept import holds_within
 from tocsin.index.finish import BestRules, EventWeights, is_removed, keep, score
-from tocsin.index.keyed.event_codes import CHUNK, code_columns, code_event, find_columns
+from tocsin.index.keyed.event_codes import (
+    CHUNK,
+    code_columns,
+    code_sparse_values,
+    find_columns,
+)
 from tocsin.index.keyed.lanes import HEAD, LANES, ROW, lowest_lane, meeting_lanes, satisfied_lanes
 from tocsin.index.keyed.layout import Layout
 from tocsin.index.keyed.spans import (
     AHEAD,
     CACHE_LINE,
+    add_bucket,
     find_buckets,
+    find_buckets_of_columns,
     find_buckets_of_ranges,
     find_run_blocks,
     list_runs,
@@ -42,10 +49,7 @@ def sift_down(order, size, at, runs, run_bound):
     moved = order[at]
     while 2 * at + 1 < size:
         child = 2 * at + 1
-        if (
-            child + 1 < size
-            and run_bound[runs[order[child + 1]]] > run_bound[runs[order[child]]]
-        ):
+        if child + 1 < size and run_bound[runs[order[child + 1]]] > run_bound[runs[order[child]]]:
             child += 1
         if run_bound[runs[order[child]]] <= run_bound[runs[moved]]:
             break
@@ -83,6 +87,7 @@ def find_best(
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
     attribute, key = keys.attribute, keys.key
     columns_high, key_high = keys.columns_high, keys.key_high
+    has_sparse = sparse.shape[0] > 0
     ranged = columns_high.shape[0] + key_high.shape[0] > 0
     predicates, tested, kind, points = c.offsets, c.attribute, c.kind, c.points
     tested_low, tested_high, weight, rule_of = c.low, c.high, c.weight, c.rule
@@ -103,6 +108,7 @@ def find_best(
     codes = np.zeros(attributes + 1, np.uint16)
     codes_high = np.zeros(attributes + 1, np.uint16) if ranged else codes
     present = np.empty(attributes + 1, np.int32)
+    present[:n_columns] = column_local[:n_columns]
     last_event = np.full(attributes + 1, -1, np.int64)
     last_event_high = np.full(attributes + 1 if ranged else 0, -1, np.int64)
     value, low, length = (
@@ -112,7 +118,7 @@ def find_best(
     # What an event looks at: runs and the blocks in them. A range may have any bucket.
     room = all_runs + (bucket_lane.shape[0] if ranged else sets)
     runs, order = np.empty(room, np.int32), np.empty(room, np.int32)
-    numbers = np.empty(sets, np.int64)
+    buckets = np.empty(sets * CHUNK, np.int64)
     begin, end = np.empty(room, np.int32), np.empty(room, np.int32)
     code_low, code_high = np.empty(room, np.uint16), np.empty(room, np.uint16)
     passed, passed_lanes = np.empty(_MOST_PASSED, np.int32), np.empty(_MOST_PASSED, np.uint8)
@@ -138,10 +144,21 @@ def find_best(
                     columns_high, n_columns, column, column_local, event, coded, cut_offsets, cuts,
                     code_start, code_table, column_codes_high,
                 )  # fmt: skip
-        n_present = code_event(
-            n_columns, column_local, column_codes, i % CHUNK, sparse, attribute, key, event,
-            local, cut_offsets, cuts, codes, present, last_event, value, low, length,
-        )  # fmt: skip
+            elif not has_sparse:
+                find_buckets_of_columns(
+                    coded - event, n_columns, column_local, column_codes, set_attribute,
+                    set_stride, table_start, slot_start, slot_shift, table, slot_combination,
+                    bucket_lane, heads, buckets,
+                )  # fmt: skip
+        at = i % CHUNK
+        n_present = n_columns
+        for j in range(n_columns):
+            codes[column_local[j]] = column_codes[j * CHUNK + at]
+        if has_sparse:
+            n_present = code_sparse_values(
+                n_columns, sparse, attribute, key, event, local, cut_offsets, cuts, codes, present,
+                last_event, value, low, length,
+            )  # fmt: skip
         if has_own:
             for j in range(own[i], own[i + 1]):
                 weights[own_attribute[j]] = own_weight[j]
@@ -152,11 +169,13 @@ def find_best(
                 greatest = max(greatest, weights[schema_number[present[j]]])
             greatest *= _SLACK
         if ranged:
-            code_event(
-                n_columns, column_local, column_codes_high, i % CHUNK, sparse, attribute,
-                key_high, event, local, cut_offsets, cuts, codes_high, present, last_event_high,
-                value, low, length,
-            )  # fmt: skip
+            for j in range(n_columns):
+                codes_high[column_local[j]] = column_codes_high[j * CHUNK + at]
+            if has_sparse:
+                code_sparse_values(
+                    n_columns, sparse, attribute, key_high, event, local, cut_offsets, cuts,
+                    codes_high, present, last_event_high, value, low, length,
+                )  # fmt: skip
         present[n_present] = attributes
         n_runs = list_runs(
             n_present, present, codes_high, pair_start, pair_shelf, run_offsets, runs
@@ -168,15 +187,23 @@ def find_best(
         if ranged:
             n_runs = find_buckets_of_ranges(
                 n_runs, all_runs, codes, codes_high, set_attribute, set_stride, table_start,
-                slot_start, slot_shift, table, slot_combination, bucket_lane, heads, runs, begin,
+                slot_start, slot_shift, table, slot_combination, bucket_lane, runs, begin,
                 end, code_low, code_high,
             )  # fmt: skip
         else:
-            n_runs = find_buckets(
-                n_runs, all_runs, codes, set_attribute, set_stride, table_start, slot_start,
-                slot_shift, table, slot_combination, bucket_lane, heads, numbers, runs, begin,
-                end, code_low, code_high,
-            )  # fmt: skip
+            if has_sparse and sets > 0:
+                at = 0
+                find_buckets(
+                    codes, set_attribute, set_stride, table_start, slot_start, slot_shift, table,
+                    slot_combination, buckets,
+                )  # fmt: skip
+            for j in range(sets):
+                bucket = buckets[j * CHUNK + at]
+                if bucket >= 0:
+                    n_runs = add_bucket(
+                        n_runs, bucket, all_runs + j, bucket_lane, runs, begin, end, code_low,
+                        code_high,
+                    )  # fmt: skip
         for p in range(n_runs):
             order[p] = p
         for parent in range(n_runs // 2 - 1, -1, -1):

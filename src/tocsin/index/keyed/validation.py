@@ -135,9 +135,7 @@ def _check_sets(g: Layout, attributes: int, in_runs: int, blocks: int) -> np.nda
             np.array_equal(named, np.arange(used, used + len(named))),
             "each bucket must be in one place of one table, set by set",
         )
-        require(
-            used < buckets and lanes[used] % LANES == 0, "a key set must start with a block"
-        )
+        require(used < buckets and lanes[used] % LANES == 0, "a key set must start with a block")
         first_lanes.append(int(lanes[used]))
         used += len(named)
         if g.slot_start[k] < 0:
