@@ -17,6 +17,7 @@ from tocsin.jit import (
     Int64s,
     UInt8s,
     UInt16s,
+    bare_step,
     freeze_fields,
     kernel,
     step,
@@ -60,7 +61,7 @@ class PointPredicates(NamedTuple):
     cuts: Int64s
 
 
-@step
+@bare_step
 def hash_slot(combination, shift):
     """Return the first slot to look at."""
     return np.int64((np.uint64(combination) * np.uint64(_HASH)) >> np.uint64(shift))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tocsin.index.keyed.layout import CODES
-from tocsin.jit import Int32s, Int64Out, Int64s, UInt8Out, UInt16Out, kernel, step
+from tocsin.jit import Int32s, Int64Out, Int64s, UInt8Out, UInt16Out, bare_step, kernel
 from tocsin.model.conjunctions import Conjunctions, expand_ranges
 from tocsin.model.encoding import HIGHEST, NULL
 from tocsin.model.facts import AROUND, EXACT, NOTHING, Facts, facts_of
@@ -33,7 +33,9 @@ class CodedPredicates(NamedTuple):
     small_set: np.ndarray  # [rows] whether it is a small set, and each point has its own code
     points: np.ndarray  # [rows] whether it is a set of at most 32 points, each with its own code
     ways: np.ndarray  # [rows] how many codes satisfy it, as part of a key set; 0: it can be none
-    selectivity: np.ndarray  # [rows] estimated share of events that satisfy it; infinite: no key
+    bound_share: np.ndarray  # [rows] estimated share of events within its bounds
+    share: np.ndarray  # [rows] the same, of a set of points: of events that have one of them
+    selectivity: np.ndarray  # [rows] the share under a single key; infinite: it can be none
     presence: np.ndarray  # [attributes] estimated share of events that have the attribute
     cut_offsets: np.ndarray  # [attributes + 1]
     cuts: np.ndarray
@@ -77,12 +79,15 @@ def code_predicates(c: Conjunctions, local: np.ndarray) -> CodedPredicates:
     ways = np.where(is_set | ~bounded, 0, high.astype(np.int64) - low + 1)
     ways[points] = set_size[points]
 
-    # Events are estimated to be spread evenly over the codes of an attribute.
     tests = np.bincount(attribute, minlength=attributes)
     presence = np.minimum(1.0, _EVENTS_TO_RULES * tests / max(c.size, 1))
-    codes_satisfied = high - low + 1.0
-    codes_satisfied[small_set] = set_size[small_set]
-    selectivity = (presence / (np.diff(cut_offsets) + 1))[attribute] * codes_satisfied
+    bound_share, share = estimate_shares(c, attribute, low, high, points, cut_offsets, cuts)
+    absent = np.where(low == 0, 1 - presence[attribute], 0.0)
+    bound_share, share = (
+        np.where(bounded, np.minimum(presence[attribute] * each + absent, 1.0), 1.0)
+        for each in (bound_share, share)
+    )
+    selectivity = np.where(small_set, share, bound_share)
     selectivity[(low == 0) | ~bounded] = np.inf
     return CodedPredicates(
         attribute=attribute,
@@ -93,11 +98,53 @@ def code_predicates(c: Conjunctions, local: np.ndarray) -> CodedPredicates:
         small_set=small_set,
         points=points,
         ways=ways,
+        bound_share=bound_share,
+        share=share,
         selectivity=selectivity,
         presence=presence,
         cut_offsets=cut_offsets,
         cuts=cuts,
     )
+
+
+def estimate_shares(
+    c: Conjunctions,
+    attribute: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    points: np.ndarray,
+    cut_offsets: np.ndarray,
+    cuts: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Estimate the share of events in the bounds of each row, and of those with one of its points.
+
+    Half of the events are taken to be spread evenly over the codes of an attribute, and half as
+    rules mention codes: people write rules about what is frequent.
+    """
+    rows = np.flatnonzero(points)
+    row_of_point = np.repeat(rows, (c.high - c.low)[rows])
+    code: np.ndarray = np.empty(len(row_of_point), np.int64)
+    given = c.points[expand_ranges(c.low[rows], c.high[rows])]
+    code_points(attribute[row_of_point], given, cut_offsets, cuts, code)
+    first = cut_offsets[:-1] + np.arange(len(cut_offsets) - 1)  # there is a code more than cuts
+    codes = np.diff(cut_offsets) + 1
+    size = int(codes.sum())
+    single = np.flatnonzero(low == high)
+    mentioned = np.bincount(first[attribute[row_of_point]] + code, minlength=size)
+    mentioned += np.bincount(first[attribute[single]] + low[single], minlength=size)
+    owner = np.repeat(np.arange(len(codes)), codes)
+    mentions = np.bincount(owner, mentioned, minlength=len(codes))
+    share = 1.0 / codes[owner]
+    has = mentions[owner] > 0
+    share[has] += mentioned[has] / mentions[owner[has]]
+    share[has] /= 2
+    upto = np.concatenate([[0.0], np.cumsum(share)])
+    begin = first[attribute]
+    bound_share = upto[begin + high + 1] - upto[begin + low]
+    point_share = bound_share.copy()
+    of_point = share[first[attribute[row_of_point]] + code]
+    point_share[rows] = np.bincount(row_of_point, of_point, minlength=len(attribute))[rows]
+    return bound_share, point_share
 
 
 def find_cuts(
@@ -200,7 +247,7 @@ def gather_ends(
         cursor[a] = at
 
 
-@step
+@bare_step
 def count_cuts(cuts, begin, end, key):
     """Return how many cuts of an attribute, `begin` to `end`, are not above a key: its code."""
     low, length = np.uint64(begin), np.uint64(end - begin)

@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.index.costs import Sample
-from tocsin.index.keyed.coding import CodedPredicates, code_predicates, number_attributes
+from tocsin.index.keyed.coding import code_predicates, number_attributes
 from tocsin.index.keyed.entries import choose_keys, find_key_rows, find_proven
-from tocsin.index.keyed.key_sets import choose_key_sets
+from tocsin.index.keyed.key_sets import choose_key_sets, reduce_rows
 from tocsin.index.keyed.lanes import LANES
 
 _CLASSES = 2  # width classes of an attribute that has several, about; chosen
@@ -34,13 +34,15 @@ def estimate_work(sample: Sample) -> Work:
     key, by_selectivity = choose_keys(c.offsets, coded)
     keys = find_key_rows(c.offsets, coded, key, sets)
     proven = find_proven(c.offsets, coded, keys)
-    bounds, points = _row_shares(sample, coded)
+    bounds, points = coded.bound_share, coded.share
+    if sample.events is not None:
+        bounds, points = sample.bound_shares, sample.row_shares
 
     in_key = np.where(keys.is_key, np.where(keys.multiplied, points, bounds), 1.0)
-    visited = factor * _products(in_key, c.offsets)
+    visited = factor * reduce_rows(np.multiply, in_key, c.offsets)
     tested = coded.testable & ~keys.is_key
     others = np.where(tested, bounds, 1.0)
-    candidates = visited * _products(others, c.offsets)
+    candidates = visited * reduce_rows(np.multiply, others, c.offsets)
 
     # A probe finds a last block that is not full.
     in_sets = np.bincount(sets.number + 1, visited, minlength=len(sets.attributes) + 1)
@@ -58,8 +60,7 @@ def estimate_work(sample: Sample) -> Work:
     # Rows are tested where a lane has passed the head.
     second = _second_shares(c.offsets, by_selectivity, tested, bounds)
     passed = visited * second
-    rows = np.maximum(np.add.reduceat(np.append(tested, 0), c.offsets[:-1]) - 1, 0)
-    rows[np.diff(c.offsets) == 0] = 0
+    rows = np.maximum(reduce_rows(np.add, tested, c.offsets) - 1, 0)
     blocks += float((passed * rows).sum()) / max(1.0, min(LANES / 2, float(passed.sum()) / 4))
     return Work(
         values=float(presence.sum()),
@@ -69,28 +70,6 @@ def estimate_work(sample: Sample) -> Work:
         candidates=float(candidates.sum()),
         unproven=float(candidates[~proven].sum()),
     )
-
-
-def _row_shares(sample: Sample, coded: CodedPredicates) -> tuple[np.ndarray, np.ndarray]:
-    """Return the share of events within the bounds of each row, and that of those satisfying it.
-
-    Without events, they are assumed to be spread evenly over the codes of an attribute, of which
-    there are many where there are many bounds.
-    """
-    if sample.events is not None:
-        return sample.bound_shares, sample.row_shares
-    presence, codes = coded.presence[coded.attribute], coded.codes[coded.attribute]
-    absent = np.where(coded.low == 0, 1 - presence, 0.0)
-    bounds = presence * (coded.high.astype(np.int64) - coded.low + 1) / codes + absent
-    points = presence * coded.ways / codes + absent
-    return np.minimum(bounds, 1.0), np.minimum(np.where(coded.points, points, bounds), 1.0)
-
-
-def _products(values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Return the product of the rows of each conjunction."""
-    products = np.multiply.reduceat(np.append(values, 1.0), offsets[:-1])
-    products[np.diff(offsets) == 0] = 1.0
-    return products
 
 
 def _second_shares(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.index.keyed.coding import count_cuts
-from tocsin.jit import step
+from tocsin.jit import bare_step
 
 CHUNK = 256  # events whose columns are coded at once; chosen: the codes stay in cache
 
 
-@step
+@bare_step
 def find_columns(column_attribute, local, column, column_local):
     """Write the columns that some rule tests, and their local numbers; return how many."""
     n = 0
@@ -22,7 +22,7 @@ def find_columns(column_attribute, local, column, column_local):
     return n
 
 
-@step
+@bare_step
 def code_columns(
     columns, n_columns, column, column_local, first, stop, cut_offsets, cuts, code_start,
     code_table, out,
@@ -51,7 +51,7 @@ def code_columns(
                 out[at + event] = np.uint16(place - begin)
 
 
-@step
+@bare_step
 def code_sparse_values(
     n_columns, offsets, attribute, key, event, local, cut_offsets, cuts, codes, present,
     last_event, value, low, length,

@@ -58,9 +58,11 @@ class Keyed(ArrayIndex):
         has = about(work.values, "of the attributes tested")
         reason = f"an event has {has}, and looks at {looked} under its values"
         nanoseconds = (
-            unit_costs.CODE * work.values
+            unit_costs.FIND
+            + unit_costs.CODE * work.values
             + unit_costs.PROBE * work.probes
             + unit_costs.BLOCK * work.blocks
+            + unit_costs.TEST * work.candidates
             + unit_costs.ACCEPT * work.unproven
         )
         return Cost(nanoseconds, reason, work.candidates)

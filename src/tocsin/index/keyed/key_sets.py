@@ -24,6 +24,7 @@ PROBE_COST = 10.0  # nanoseconds to look up a key set; chosen
 # Nanoseconds that another entry costs events that do not look at it. Chosen: 200 for a million,
 # which take 25 MB from the caches.
 _MEMORY_COST = 0.0002
+_ACCEPT_COST = 20.0  # nanoseconds to evaluate a candidate that is not proven
 _MOST_MULTIPLIED = 0.25  # of an attribute's codes; chosen: more is hardly selective
 SET_SIZE = 3  # attributes of a key set, at most
 _MOST_SETS = 16
@@ -45,22 +46,39 @@ class Points(NamedTuple):
     """The point predicates of n conjunctions on some attributes."""
 
     attributes: np.ndarray  # [m]
-    share: np.ndarray  # [n, m] of the events
+    share: np.ndarray  # [n, m] of the events that satisfy it
+    bound_share: np.ndarray  # [n, m] of those within its bounds
+    is_set: np.ndarray  # [n, m] whether it is not equivalent to its bounds
     ways: np.ndarray  # [n, m] codes; more than the bound if there is no such predicate
+    within: np.ndarray  # [n] share of the events within all bounds of the conjunction
+    sets: np.ndarray  # [n] number of predicates that are not equivalent to their bounds
     bound: int  # entries of a conjunction
+
+    def take(self, numbers: np.ndarray) -> Points:
+        """Return the point predicates of some conjunctions."""
+        fields = self._asdict()
+        kept = {name: fields[name] for name in ("attributes", "bound")}
+        return Points(**{n: f if n in kept else f[numbers] for n, f in fields.items()})
 
     def costs(self, columns: Sequence[int]) -> np.ndarray:
         """Return what conjunctions under a set cost, in entries that an event looks at.
 
         It is infinite if there can be none.
         """
-        share, ways = self.share[:, columns[0]].copy(), self.ways[:, columns[0]].copy()
-        for column in columns[1:]:
+        n = len(self.within)
+        share, ways, bounds = (np.ones(n, np.float32) for _ in range(3))
+        left = self.sets.copy()
+        for column in columns:
             share *= self.share[:, column]
             ways *= self.ways[:, column]
-        share += _MEMORY_COST / ENTRY_COST * (ways - 1)
-        share[ways > self.bound] = np.inf
-        return share
+            bounds *= self.bound_share[:, column]
+            left -= self.is_set[:, column]
+        # Of the events that find an entry, some satisfy all bounds besides.
+        unproven = np.where(left > 0, share * self.within / bounds, 0)
+        costs = share + _ACCEPT_COST / ENTRY_COST * unproven
+        costs += _MEMORY_COST / ENTRY_COST * (ways - 1)
+        costs[ways > self.bound] = np.inf
+        return costs
 
 
 def choose_key_sets(offsets: np.ndarray, coded: CodedPredicates, factor: float = 1.0) -> KeySets:
@@ -92,28 +110,29 @@ def choose_key_sets(offsets: np.ndarray, coded: CodedPredicates, factor: float =
 
 def single_key_costs(offsets: np.ndarray, coded: CodedPredicates) -> np.ndarray:
     """Return what each conjunction costs under a single key, in entries."""
-    visited = np.ones(len(offsets) - 1)
     tested = np.diff(offsets) > 0
+    visited = np.ones(len(offsets) - 1)
     if tested.any():
         selectivity = np.minimum(coded.selectivity, 1.0)
         visited[tested] = np.minimum.reduceat(selectivity, offsets[:-1][tested])
-    return visited
+    # One set may be the key itself, but others are left to accept.
+    unproven = np.where(reduce_rows(np.add, coded.points, offsets) > 1, 1.0, 0.0)
+    unproven *= reduce_rows(np.multiply, coded.bound_share, offsets)
+    return visited + _ACCEPT_COST / ENTRY_COST * unproven
 
 
-def _row_shares(coded: CodedPredicates, rows: np.ndarray) -> np.ndarray:
-    """Return the share of events that satisfy point predicates; null is a code too."""
-    attribute = coded.attribute[rows]
-    presence = coded.presence[attribute]
-    share = presence * coded.ways[rows] / coded.codes[attribute]
-    share[coded.low[rows] == 0] += 1 - presence[coded.low[rows] == 0]
-    return np.minimum(share, 1.0)
+def reduce_rows(function: np.ufunc, values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Return the sum or product of the rows of each conjunction."""
+    reduced = function.reduceat(np.append(values, values[:1]), offsets[:-1], dtype=np.float64)
+    reduced[np.diff(offsets) == 0] = function.identity
+    return np.asarray(reduced)
 
 
 def _useful_attributes(coded: CodedPredicates, usable: np.ndarray) -> np.ndarray:
     """Return the attributes with the most selective point predicates, all in all."""
     rows = np.flatnonzero(usable)
     excluded = np.bincount(
-        coded.attribute[rows], 1 - _row_shares(coded, rows), minlength=len(coded.presence)
+        coded.attribute[rows], 1 - coded.share[rows], minlength=len(coded.presence)
     )
     best = np.argsort(-excluded, kind="stable")[:_MOST_ATTRIBUTES]
     return best[excluded[best] > 0]
@@ -131,12 +150,24 @@ def _gather_points(
     column[attributes] = np.arange(m)
     rows = np.flatnonzero(usable & (column[coded.attribute] >= 0))
     owner = np.searchsorted(offsets, rows, "right") - 1
-    share: np.ndarray = np.ones((n, m), np.float32)
-    ways: np.ndarray = np.full((n, m), bound + 1, np.float32)
     at = column[coded.attribute[rows]]
-    share[owner, at] = _row_shares(coded, rows)
-    ways[owner, at] = coded.ways[rows]
-    return Points(attributes, share, ways, bound)
+
+    def spread(values: np.ndarray, default: float) -> np.ndarray:
+        table: np.ndarray = np.full((n, m), default, np.float32)
+        table[owner, at] = values[rows]
+        return table
+
+    within = reduce_rows(np.multiply, coded.bound_share, offsets)
+    return Points(
+        attributes=attributes,
+        share=spread(coded.share, 1.0),
+        bound_share=spread(np.maximum(coded.bound_share, 1e-9), 1.0),
+        is_set=spread(coded.points, 0.0),
+        ways=spread(coded.ways, bound + 1.0),
+        within=within.astype(np.float32),
+        sets=reduce_rows(np.add, coded.points, offsets).astype(np.float32),
+        bound=bound,
+    )
 
 
 def _choose(points: Points, least: np.ndarray, factor: float) -> list[tuple[int, ...]]:
@@ -144,7 +175,7 @@ def _choose(points: Points, least: np.ndarray, factor: float) -> list[tuple[int,
     n = len(least)
     if n > _SAMPLE:
         drawn = np.random.default_rng(0).integers(0, n, _SAMPLE)
-        points = points._replace(share=points.share[drawn], ways=points.ways[drawn])
+        points = points.take(drawn)
         least, factor = least[drawn], factor * n / _SAMPLE
     columns = range(len(points.attributes))
     sets: list[tuple[int, ...]] = []

@@ -7,13 +7,13 @@ import numpy as np
 from tocsin.index.keyed.buckets import hash_slot
 from tocsin.index.keyed.event_codes import CHUNK
 from tocsin.index.keyed.lanes import HEAD, LANES
-from tocsin.jit import prefetch, step
+from tocsin.jit import bare_step, prefetch
 
 AHEAD = 8  # blocks that are prefetched; chosen
 CACHE_LINE = 32  # 16-bit words: 64 bytes
 
 
-@step
+@bare_step
 def list_runs(n_present, present, codes_high, pair_start, pair_shelf, run_offsets, runs):
     """Write the runs in which an event may find something; return how many.
 
@@ -38,7 +38,7 @@ def list_runs(n_present, present, codes_high, pair_start, pair_shelf, run_offset
     return n
 
 
-@step
+@bare_step
 def find_run_blocks(
     n_runs, runs, codes, codes_high, key_attribute, span_start, span_shift, spans, heads, ahead,
     begin, end, key_low, key_high,
@@ -62,7 +62,7 @@ def find_run_blocks(
             prefetch(heads, word)
 
 
-@step
+@bare_step
 def find_bucket(k, combination, table_start, slot_start, slot_shift, table, slot_combination):
     """Return the bucket of a combination in a key set, -1 if there is none."""
     start = np.int64(table_start[k])
@@ -75,7 +75,7 @@ def find_bucket(k, combination, table_start, slot_start, slot_shift, table, slot
     return np.int64(table[start + slot])
 
 
-@step
+@bare_step
 def add_bucket(n, bucket, run, bucket_lane, runs, begin, end, key_low, key_high):
     """Write the blocks of a bucket as those of the n-th run; return n + 1."""
     runs[n] = run
@@ -85,7 +85,7 @@ def add_bucket(n, bucket, run, bucket_lane, runs, begin, end, key_low, key_high)
     return n + 1
 
 
-@step
+@bare_step
 def find_buckets(
     codes, set_attribute, set_stride, table_start, slot_start, slot_shift, table,
     slot_combination, buckets,
@@ -110,7 +110,7 @@ def find_buckets(
         )
 
 
-@step
+@bare_step
 def find_buckets_of_columns(
     events, n_columns, column_local, column_codes, set_attribute, set_stride, table_start,
     slot_start, slot_shift, table, slot_combination, bucket_lane, heads, buckets,
@@ -121,7 +121,8 @@ def find_buckets_of_columns(
     """
     for k in range(slot_start.shape[0]):
         first, last = k * CHUNK, k * CHUNK + events
-        buckets[first:last] = 0
+        for i in range(first, last):
+            buckets[i] = 0
         for j in range(3 * k, 3 * k + 3):
             for c in range(n_columns):
                 if column_local[c] == set_attribute[j]:
@@ -152,7 +153,7 @@ def find_buckets_of_columns(
                 prefetch(heads, word + CACHE_LINE)
 
 
-@step
+@bare_step
 def find_buckets_of_ranges(
     n, first_set, codes, codes_high, set_attribute, set_stride, table_start, slot_start,
     slot_shift, table, slot_combination, bucket_lane, runs, begin, end, key_low, key_high,
