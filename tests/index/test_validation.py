@@ -271,7 +271,11 @@ WRONG = [
     ("shelves", put("pair_shelf", lambda a: np.argmax(a["pair_shelf"]), 0), "'pair_shelf' must be"),
     ("direct sets", resized("code_start", 1), "'code_start' must have"),
     ("direct sets", put("code_start", first_table, 10**6), "'code_start' must be"),
-    ("direct sets", put("code_start", first_table, lambda a: len(a["code_table"]) - 1), "a code for"),
+    (
+        "direct sets",
+        put("code_start", first_table, lambda a: len(a["code_table"]) - 1),
+        "a code for",
+    ),
     ("direct sets", put("code_start", without_cuts, 0), "must have no table|a code for each key"),
     ("direct sets", put("code_table", slice(None), 2**16 - 1), "'code_table' must be"),
     ("direct sets", put("set_attribute", 2, 10**6), "'set_attribute' must be"),

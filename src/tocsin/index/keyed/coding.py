@@ -13,7 +13,7 @@ import numpy as np
 from tocsin.index.keyed.layout import CODES
 from tocsin.jit import Int32s, Int64Out, Int64s, UInt8Out, UInt16Out, bare_step, kernel
 from tocsin.model.conjunctions import Conjunctions, expand_ranges
-from tocsin.model.encoding import HIGHEST, NULL
+from tocsin.model.encoding import HIGHEST, LOWEST, NULL
 from tocsin.model.facts import AROUND, EXACT, NOTHING, Facts, facts_of
 
 _SMALL_SET = 8  # points, chosen: a set of up to so many has a key, and an entry, for each
@@ -212,22 +212,31 @@ def tabulate_codes(coded: CodedPredicates) -> tuple[np.ndarray, np.ndarray]:
     """Return where the table of an attribute's codes starts, -1 if it has none, and the tables.
 
     An attribute whose cuts lie close together, such as categories or months, has a table, which
-    is faster than a bisection.
+    is faster than a bisection. A cut between null and all values is not in it.
     """
     offsets, cuts = coded.cut_offsets, coded.cuts
     start: np.ndarray = np.full(len(offsets) - 1, -1, np.int64)
-    has_cuts = np.flatnonzero(np.diff(offsets))
-    extent = cuts[offsets[has_cuts + 1] - 1].astype(np.float64) - cuts[offsets[has_cuts]]
+    first = first_cuts(offsets, cuts)
+    has_cuts = np.flatnonzero(first < offsets[1:])
+    extent = cuts[offsets[has_cuts + 1] - 1].astype(np.float64) - cuts[first[has_cuts]]
     is_small = extent <= _SPARSE * np.diff(offsets)[has_cuts] + _SPARSE_ANYWAY
     tables = [np.empty(0, np.uint16)]
     size = 0
     for a in has_cuts[is_small].tolist():
         own = cuts[offsets[a] : offsets[a + 1]]
         # One below the first cut stands for all keys below.
-        tables.append(np.searchsorted(own, np.arange(own[0] - 1, own[-1] + 1), "right"))
+        keys = np.arange(cuts[first[a]] - 1, own[-1] + 1)
+        tables.append(np.searchsorted(own, keys, "right"))
         start[a] = size
         size += len(tables[-1])
     return start, np.concatenate(tables)
+
+
+def first_cuts(offsets: np.ndarray, cuts: np.ndarray) -> np.ndarray:
+    """Return the place of each attribute's first cut that is not between null and all values."""
+    begin = offsets[:-1]
+    is_null_cut = (begin < offsets[1:]) & (np.append(cuts, NULL)[begin] == LOWEST)
+    return np.asarray(begin + is_null_cut)
 
 
 @kernel

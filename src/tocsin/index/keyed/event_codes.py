@@ -6,6 +6,7 @@ import numpy as np
 
 from tocsin.index.keyed.coding import count_cuts
 from tocsin.jit import bare_step
+from tocsin.model.encoding import LOWEST, NULL
 
 CHUNK = 256  # events whose columns are coded at once; chosen: the codes stay in cache
 
@@ -35,10 +36,12 @@ def code_columns(
             for event in range(first, stop):
                 out[at + event] = 0
         elif code_start[a] >= 0:
-            low, high, table = cuts[begin] - 1, cuts[end - 1], np.int64(code_start[a])
+            low = cuts[begin + np.int64(cuts[begin] == LOWEST)] - 1
+            high, table = cuts[end - 1], np.int64(code_start[a])
             for event in range(first, stop):
-                key = min(max(columns[c, event], low), high)
-                out[at + event] = code_table[table + (key - low)]
+                key = columns[c, event]
+                code = code_table[table + (min(max(key, low), high) - low)]
+                out[at + event] = code if key != NULL else np.uint16(0)
         else:
             # Without branches: a bisection takes the same steps for all keys.
             for event in range(first, stop):

@@ -123,7 +123,8 @@ def single_key_costs(offsets: np.ndarray, coded: CodedPredicates) -> np.ndarray:
 
 def reduce_rows(function: np.ufunc, values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """Return the sum or product of the rows of each conjunction."""
-    reduced = function.reduceat(np.append(values, values[:1]), offsets[:-1], dtype=np.float64)
+    padded = np.append(values, function.identity)
+    reduced = function.reduceat(padded, offsets[:-1], dtype=np.float64)
     reduced[np.diff(offsets) == 0] = function.identity
     return np.asarray(reduced)
 

@@ -23,7 +23,7 @@ class Layout(NamedTuple):
     cut_offsets: Int64s  # [a + 1] cuts of an attribute are cut_offsets[i] to cut_offsets[i + 1]
     cuts: Int64s  # keys, ascending within an attribute
     code_start: Int32s  # [a] where the table of an attribute's codes starts; -1: it has none
-    code_table: UInt16s  # codes of the keys from one below the first cut to the last cut
+    code_table: UInt16s  # codes of the keys from one below the first cut (not LOWEST) to the last
     pair_start: Int32s  # [a] where an attribute's shelves start in pair_shelf, -1 if it has none
     pair_shelf: Int32s  # [a for each of these] shelf of the attribute and a second one, -1: none
     run_offsets: Int32s  # [s + 1] runs of a shelf; shelves of one attribute, of none, of two

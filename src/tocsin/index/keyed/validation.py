@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from tocsin.index.keyed.coding import first_cuts
 from tocsin.index.keyed.key_sets import SET_SIZE
 from tocsin.index.keyed.lanes import HEAD, LANES, ROW
 from tocsin.index.keyed.layout import CODES, Layout
@@ -81,13 +82,13 @@ def _check_code_tables(g: Layout) -> None:
     check_lengths(g, attributes, "code_start")
     check_within("code_start", g.code_start, -1, len(g.code_table) + 1)
     with_table = np.flatnonzero(g.code_start >= 0)
-    begin, end = g.cut_offsets[with_table], g.cut_offsets[with_table + 1]
+    begin, end = first_cuts(g.cut_offsets, g.cuts)[with_table], g.cut_offsets[with_table + 1]
     require(bool((begin < end).all()), "an attribute without cuts must have no table of codes")
     first, last = g.cuts[begin], g.cuts[np.maximum(end, 1) - 1]
     extent = last.astype(np.float64) - first + 2
     ends = g.code_start[with_table] + extent
     require(
-        bool((first > NULL).all())
+        bool((g.cuts > NULL).all())
         and bool((extent >= 2).all())
         and bool((ends <= len(g.code_table)).all()),
         "a table must have a code for each key from one below the first cut to the last",
