@@ -67,8 +67,14 @@ class Peer:
 class DuckDB:
     """Queries whose pairs are counted together, over tables that were loaded before."""
 
-    def __init__(self, rules: int, sources: Sequence[str], prepare: Sequence[str] = (), **tables):
-        self._rules, self._sources = rules, sources
+    def __init__(
+        self,
+        size: int,
+        sources: Sequence[str],
+        tables: dict[str, pa.Table],
+        prepare: Sequence[str] = (),
+    ):
+        self._size, self._sources = size, sources
         self._connection = duckdb.connect(config={"threads": 1})
         for name, table in tables.items():
             self._connection.register("given", table)
@@ -83,7 +89,7 @@ class DuckDB:
         return int(total)
 
     def by_rule(self) -> np.ndarray:
-        counts = np.zeros(self._rules, np.int64)
+        counts = np.zeros(self._size, np.int64)
         for source in self._sources:
             query = f"SELECT r.rule, count(*) AS n {source} GROUP BY r.rule"
             found = self._connection.execute(query).fetchnumpy()
@@ -114,7 +120,7 @@ def duckdb_as_written(family: Family, events: pa.Table) -> Peer:
     columns = rule_columns(family.rules, family.schema)
     rules = pa.table({"rule": np.arange(len(family.rules))} | columns)
     source = f"FROM events e, rules r WHERE {' AND '.join(write_tests(columns, ()))}"
-    queries = DuckDB(len(rules), [source], events=events, rules=rules)
+    queries = DuckDB(len(rules), [source], {"events": events, "rules": rules})
     return Peer("DuckDB, list_contains", queries.count, queries.by_rule)
 
 
@@ -134,7 +140,7 @@ def duckdb_structured(family: Family, events: pa.Table) -> Peer:
             for key in keys:
                 source = f"(SELECT * EXCLUDE ({key}_in), unnest({key}_in) AS {key} FROM {source})"
             prepare.append(f"CREATE TABLE {name} AS SELECT * FROM {source}")
-    queries = DuckDB(len(family.rules), sources, prepare, **tables)
+    queries = DuckDB(len(family.rules), sources, tables, prepare)
     return Peer("DuckDB, hash joins", queries.count, queries.by_rule)
 
 

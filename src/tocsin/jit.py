@@ -133,7 +133,8 @@ def bare_step(function: Callable[..., Any]) -> Any:
     Numba counts those of all array arguments when a step is called, which costs 2 nanoseconds for
     each: more than many steps take.
     """
-    return numba.njit(_nrt=False, **_OPTIONS)(function)
+    options: dict[str, Any] = {"_nrt": False, **_OPTIONS}
+    return numba.njit(**options)(function)
 
 
 def instruction(function: Callable[..., Any]) -> Any:

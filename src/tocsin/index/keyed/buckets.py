@@ -158,7 +158,7 @@ def find_rows(
     offsets, attribute, ways = c.offsets, p.attribute, p.ways
     entries = 0
     for i in range(members.shape[0]):
-        product = np.int64(1)
+        product = 1
         for j in range(SET_SIZE):
             rows[SET_SIZE * i + j] = -1
             for row in range(offsets[members[i]], offsets[members[i] + 1]):

@@ -220,7 +220,7 @@ def tabulate_codes(coded: CodedPredicates) -> tuple[np.ndarray, np.ndarray]:
     has_cuts = np.flatnonzero(first < offsets[1:])
     extent = cuts[offsets[has_cuts + 1] - 1].astype(np.float64) - cuts[first[has_cuts]]
     is_small = extent <= _SPARSE * np.diff(offsets)[has_cuts] + _SPARSE_ANYWAY
-    tables = [np.empty(0, np.uint16)]
+    tables = [np.empty(0, np.int64)]
     size = 0
     for a in has_cuts[is_small].tolist():
         own = cuts[offsets[a] : offsets[a + 1]]
