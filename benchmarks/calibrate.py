@@ -36,6 +36,7 @@ from tocsin.index.constructs.intervals.index import Intervals
 from tocsin.index.constructs.rectangles.index import Rectangles
 from tocsin.index.costs import Sample
 from tocsin.index.exhaustive.index import Exhaustive
+from tocsin.index.keyed.index import Keyed
 from tocsin.index.protocol import Index
 from tocsin.jit import freeze_fields
 from tocsin.model.conjunctions import Conjunctions, select
@@ -55,6 +56,9 @@ UNITS = {
     "RUN": "to find one run of constructs",
     "ACCEPT": "to evaluate one candidate that an index has not proven",
     "PART": "to put the matches of one part of a segment beside those of the others",
+    "CODE": "keyed: to code one value",
+    "PROBE": "keyed: to look up one run or key set",
+    "BLOCK": "keyed: to test a block of eight entries",
 }
 
 HEAD = '''"""Unit costs in nanoseconds, on one core: what estimates of an event's cost are made of.
@@ -197,6 +201,7 @@ def plan_measurements(rules: int, events: int) -> dict[str, Measurement]:
     small, large = (
         time_search(Rectangles, boxes(rules, events, side, side, cells=300)) for side in (0.01, 0.1)
     )
+    one_run = time_search(Keyed, boxes(rules, events, 1e-4))
     return {
         "LOOK": Measurement(apart),
         "LOOK_TWICE": Measurement(time_search(Exhaustive, boxes(rules, few, 0.1, 0.1)), apart),
@@ -206,6 +211,9 @@ def plan_measurements(rules: int, events: int) -> dict[str, Measurement]:
         "RUN": Measurement(large, small),
         "ACCEPT": Measurement(time_search(Intervals, boxes(rules, events, 1e-3, 0.5))),
         "PART": Measurement(time_parts(PARTS, events), time_parts(1, events)),
+        "CODE": Measurement(time_search(Keyed, boxes(rules, events, 1e-4, *[0.9] * 6)), one_run),
+        "PROBE": Measurement(one_run),
+        "BLOCK": Measurement(time_search(Keyed, boxes(rules, events, 0.02)), one_run),
     }
 
 

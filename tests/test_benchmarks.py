@@ -38,6 +38,12 @@ def test_boolean_matching():
         assert name in output
 
 
+def test_real_rules():
+    output = output_of("real_rules")
+    for name in ("alerts", "signatures", "mixture", "list_contains", "regret", "A million rules"):
+        assert name in output
+
+
 def test_threads():
     output = output_of("threads")
     for task in ("W2", "W5", "B, 3,000 events x 1,000 rules: top 5"):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests import generate, naive
 from tests.conformance import checks
-from tocsin.index.keyed import shelves
+from tocsin.index.keyed import buckets, key_sets, shelves
 from tocsin.index.registry import INDEXES
 
 # In the order in which they stand there: the first has the plainest words for what is wrong.
@@ -118,6 +118,21 @@ def test_keyed_with_shelves_of_two_attributes(workload, check, crowds, tmp_path,
     work = crowds[workload]
     index = INDEXES["keyed"].build(work.conjunctions, work.schema.floats())
     assert (index.layout.pair_shelf >= 0).sum() > 2
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("workload", ["mixed", "wide"])
+@pytest.mark.parametrize("hashed", [False, True])
+def test_keyed_with_key_sets(workload, check, hashed, crowds, tmp_path, monkeypatch):
+    """Workloads of this size would have few."""
+    monkeypatch.setattr(key_sets, "PROBE_COST", 0.0)
+    if hashed:
+        monkeypatch.setattr(buckets, "_MIN_DIRECT", 0)
+        monkeypatch.setattr(buckets, "_DIRECT", 0)
+    test_conformance("keyed", workload, check, crowds, tmp_path)
+    work = crowds[workload]
+    index = INDEXES["keyed"].build(work.conjunctions, work.schema.floats())
+    assert len(index.layout.slot_start) > 1
 
 
 def test_the_workloads_are_not_vacuous(workloads):

@@ -193,6 +193,35 @@ def test_tuning_fails_as_a_whole():
     ]
 
 
+def test_auto_chooses_again_with_events():
+    """Rules that look selective on x, where all events are; only events can tell."""
+    rng = np.random.default_rng(2)
+    rules = tocsin.Rules({"x": "number", "y": "number", "z": "number"})
+    low = rng.random((3000, 3))
+    rules.add_many(
+        [
+            {"id": i, "where": f"x BETWEEN {a} AND {a + 0.01} AND y > {b} AND z < {c}"}
+            for i, (a, b, c) in enumerate((low * [0.001, 1, 1]).tolist())
+        ]
+        + [{"id": -1, "where": "x BETWEEN 0.9 AND 1.0"}]
+    )
+    rules.merge()
+    events = [{"x": 0.005, "y": y, "z": z} for y, z in rng.random((300, 2)).tolist()]
+    before, expected = rules.plan(events), list(rules.match(events).sorted())
+    (part,) = before.parts
+    assert part.met == rules.match(events).counters.candidates / 300
+    assert part.met > 1.5 * part.expected > 0
+    assert f"an event met {part.met:,.1f} candidates" in str(before)
+    rules.tune(events)
+    assert "for 300 sample events" in str(rules.plan())
+    assert rules.plan().parts[0].why != part.why
+    assert list(rules.match(events).sorted()) == expected
+    untouched = str(rules.plan())
+    rules.tune([])
+    assert str(rules.plan()) == untouched
+    assert rules.plan().parts[0].met is None
+
+
 def test_an_index_that_does_not_learn():
     with pytest.raises(tocsin.RuleError, match=r"held by ntree, which does not learn.*bestar does"):
         made("ntree", {}).tune(EVENTS)

@@ -25,7 +25,7 @@ import pyarrow as pa
 import tocsin
 from tocsin.engine import buffers, matching
 from tocsin.engine.segment_files import _ALIGNMENT
-from tocsin.index.keyed import shelves
+from tocsin.index.keyed import key_sets, shelves
 from tocsin.index.registry import INDEXES
 from tocsin.jit import freeze_fields
 from tocsin.model.conjunctions import Conjunctions
@@ -135,6 +135,7 @@ STORES = {
         {"longest": 4, "decomposition": "overlapped"},
     ),
     "keyed shelves": ("keyed", several_shapes, {}),
+    "keyed sets": ("keyed", several_shapes, {}),
     "counting boxes": ("counting", boxes, {}),
     "bestar boxes": ("bestar", boxes, {}),
     "auto parts": ("auto", several_shapes, {}),
@@ -151,6 +152,9 @@ def make_store(path, name):
             for constant, value in (("_SHELF_COST", -1.0), ("_MIN_PAIR_ENTRIES", 1)):
                 stack.callback(setattr, shelves, constant, getattr(shelves, constant))
                 setattr(shelves, constant, value)
+        if name == "keyed sets":
+            stack.callback(setattr, key_sets, "PROBE_COST", key_sets.PROBE_COST)
+            key_sets.PROBE_COST = 0.0
         rules = tocsin.Rules(SCHEMA, index, options)
         rules.add_many(shape(rng, lambda i: f"rule {i}" if texts else i * 7 % 2000))
         if shape is mixed:

@@ -8,6 +8,7 @@ import pytest
 from tests.conformance import boxes as shapes
 from tests.conformance.checks import Workload
 from tests.conformance.test_every_index import WORKLOADS
+from tests.index.test_key_sets import WIDTH, random_rules
 from tocsin.errors import StoreError
 from tocsin.index.bestar.layout import (
     ATTRIBUTE,
@@ -21,7 +22,7 @@ from tocsin.index.bestar.layout import (
     SIZE,
 )
 from tocsin.index.cells import layout as cells
-from tocsin.index.keyed import shelves
+from tocsin.index.keyed import buckets, key_sets, shelves
 from tocsin.index.keyed.lanes import HEAD, LANES
 from tocsin.index.registry import INDEXES
 from tocsin.jit import freeze_fields
@@ -53,6 +54,13 @@ def built(work):
         patch.setattr(shelves, "_MIN_PAIR_ENTRIES", 1)
         crowd = Workload(*WORKLOADS["wide"])
         made["shelves"] = INDEXES["keyed"].build(crowd.conjunctions, crowd.schema.floats())
+        patch.setattr(key_sets, "PROBE_COST", 0.0)
+        _, points = random_rules(np.random.default_rng(4), 400)
+        made["direct sets"] = INDEXES["keyed"].build(points, np.zeros(WIDTH, np.uint8))
+        patch.setattr(buckets, "_MIN_DIRECT", 0)
+        patch.setattr(buckets, "_DIRECT", 0)
+        made["hashed sets"] = INDEXES["keyed"].build(points, np.zeros(WIDTH, np.uint8))
+        assert len(made["direct sets"].layout.slot_start) > 1
     for index in made.values():
         index.validate(10)
     return made
@@ -117,6 +125,21 @@ def twice_in_a_cell(arrays):
 def one_conjunction(arrays):
     """Let all entries with a key be of one conjunction."""
     arrays["candidate"][:] = 0
+
+
+def first_table(arrays):
+    """Return the first attribute with a table of codes."""
+    return np.argmax(arrays["code_start"] >= 0)
+
+
+def without_cuts(arrays):
+    """Leave an attribute without cuts, and return it."""
+    arrays["cut_offsets"][1:-1] = arrays["cut_offsets"][-1]
+    return -1
+
+
+def no_free_slot(arrays):
+    arrays["table"][arrays["table"] < 0] = 0
 
 
 def one_range_for_all_runs(arrays):
@@ -246,6 +269,33 @@ WRONG = [
     ("shelves", put("pair_start", lambda a: np.argmax(a["pair_start"]), 1), "a part of its own"),
     ("shelves", twice_a_shelf, "a shelf of their own"),
     ("shelves", put("pair_shelf", lambda a: np.argmax(a["pair_shelf"]), 0), "'pair_shelf' must be"),
+    ("direct sets", resized("code_start", 1), "'code_start' must have"),
+    ("direct sets", put("code_start", first_table, 10**6), "'code_start' must be"),
+    (
+        "direct sets",
+        put("code_start", first_table, lambda a: len(a["code_table"]) - 1),
+        "a code for",
+    ),
+    ("direct sets", put("code_start", without_cuts, 0), "must have no table|a code for each key"),
+    ("direct sets", put("code_table", slice(None), 2**16 - 1), "'code_table' must be"),
+    ("direct sets", put("set_attribute", 2, 10**6), "'set_attribute' must be"),
+    ("direct sets", put("set_stride", 2, 2), "products of the numbers of codes"),
+    ("direct sets", put("set_stride", 0, 0), "products of the numbers of codes"),
+    ("direct sets", put("table_start", 1, 1), "a place for each|in one place of one table"),
+    ("direct sets", put("table", slice(None), 10**6), "'table' must be"),
+    ("direct sets", put("table", lambda a: a["table"] == 1, 0), "in one place of one table"),
+    ("direct sets", put("table", lambda a: a["table"] == 1, -1), "in one place of one table"),
+    ("direct sets", put("slot_start", 0, -2), "a place for each combination"),
+    ("direct sets", put("slot_start", 0, 0), "a power of two slots"),
+    ("direct sets", put("bucket_lane", 1, 10**6), "'bucket_lane' must ascend"),
+    ("direct sets", put("bucket_lane", 0, 1), "'bucket_lane' must ascend"),
+    ("direct sets", put("bucket_lane", 1, 0), "the number of its bucket|'bucket_lane' must"),
+    ("direct sets", one_conjunction, "none of them twice"),
+    ("direct sets", resized("run_bound", -1), "'run_bound' must have"),
+    ("hashed sets", put("slot_shift", 0, 3), "a power of two slots"),
+    ("hashed sets", put("slot_start", 0, 1), "a power of two slots"),
+    ("hashed sets", no_free_slot, "'table' must be|in one place|one of them empty"),
+    ("hashed sets", resized("slot_combination", -1), "'slot_combination' must have"),
     ("bestar", put("bucket", bucket(parents, LEFT), 0), "'bucket' must be"),
     ("bestar", put("bucket", bucket(parents, LEFT), 10**6), "'bucket' must be"),
     ("bestar", put("bucket", bucket(parents, LEFT), lambda a: a["pnode"][ROOT]), "in one place"),
@@ -288,7 +338,7 @@ def test_arrays_must_be_there_and_of_their_type(built, name):
                 type(index).from_arrays(index.conjunctions, others | {field: wrong})
 
 
-@pytest.mark.parametrize("name", INDEXES)
+@pytest.mark.parametrize("name", [*INDEXES, "direct sets", "hashed sets"])
 def test_arrays_of_any_length_raise_nothing_else(built, name):
     index = built[name]
     arrays = index.arrays()

@@ -37,6 +37,7 @@ from tocsin.engine.segment import (
 )
 from tocsin.engine.version import Version, can_be_id, find_many, plain_id, unknown_rule_error
 from tocsin.errors import RuleError, UnknownRuleError
+from tocsin.index.costs import EventSample
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.protocol import LearningIndex
 from tocsin.index.registry import INDEXES, check_index
@@ -316,11 +317,16 @@ class Draft:
             self._segments, self._unshared, self.categories = {"base": base}, set(), categories
         self._last_version = None  # releases the segments that only it holds
 
-    def _build_parts(self, conjunctions: Conjunctions) -> list[IndexedPart]:
-        return build_parts(self.index, self.options, conjunctions, self.attributes.floats())
+    def _build_parts(
+        self, conjunctions: Conjunctions, events: EventSample | None = None
+    ) -> list[IndexedPart]:
+        return build_parts(self.index, self.options, conjunctions, self.attributes.floats(), events)
 
     def tune(self, events: Any) -> None:
-        """Merge all rules into one base, and tune its indexes to events."""
+        """Merge all rules into one base, and tune its indexes to events.
+
+        For "auto" the indexes are chosen again, by what these events satisfy.
+        """
         self.merge()  # first: it may recode categories
         base = self._segments.get("base")
         if base is None:
@@ -328,6 +334,11 @@ class Draft:
         rows = {attribute: row for row, attribute in enumerate(base.attributes)}
         read = Events.read(events, self.attributes, rows, self.categories)
         batch = EventBatch.whole(read.keys(0, len(read)), len(self.attributes))
+        if self.index == "auto":
+            if len(read):
+                conjunctions = base.live_conjunctions()
+                self._replace_parts(self._build_parts(conjunctions, EventSample(batch.keys)))
+            return
         parts = [
             IndexedPart(cast(LearningIndex, part.index).tuned(batch), part.why, part.options)
             if part.index.learns
@@ -339,9 +350,14 @@ class Draft:
             learning = " or ".join(name for name, each in INDEXES.items() if each.learns)
             raise RuleError(
                 f"these rules are held by {used}, which does not learn from events; "
-                f"{learning} does: Rules(schema, index={learning!r})"
+                f"{learning} does: Rules(schema, index={learning!r}); or let 'auto' choose again"
             )
-        segment = Segment(base.segment.metadata, parts, base.segment.ids)
+        self._replace_parts(parts)
+
+    def _replace_parts(self, parts: list[IndexedPart]) -> None:
+        """Replace the indexes of the base, which has all rules."""
+        base = self._segments["base"].segment
+        segment = Segment(base.metadata, parts, base.ids)
         self._segments = {"base": LiveSegment("base", segment, none_removed(segment))}
         self._last_version = None
 

@@ -147,6 +147,14 @@ class Run:
         buffer_pool.give_back(list(buffers.values()))
         return counts
 
+    def count_candidates(self) -> list[int]:
+        """Return how many candidates the events meet in each part."""
+        buffers = self._buffers()
+        for _ in self._rounds(buffers):
+            pass
+        buffer_pool.give_back(buffers)
+        return [buffer.candidates for buffer in buffers]
+
     def top(self, k: int, weights: EventWeights) -> Matches:
         """Return each event's k best rules, best first."""
         n, width = len(self.events), self.width

@@ -15,7 +15,7 @@ import numpy as np
 
 from tocsin.engine.segment import IndexedPart
 from tocsin.index import unit_costs
-from tocsin.index.costs import Cost, Sample, counted
+from tocsin.index.costs import Cost, EventSample, Sample, counted
 from tocsin.index.protocol import Index
 from tocsin.index.registry import INDEXES
 from tocsin.model.conjunctions import Conjunctions, select
@@ -45,21 +45,31 @@ class Choice:
 
 
 def build_parts(
-    name: str, options: Mapping[str, Any], conjunctions: Conjunctions, floats: np.ndarray
+    name: str,
+    options: Mapping[str, Any],
+    conjunctions: Conjunctions,
+    floats: np.ndarray,
+    events: EventSample | None = None,
 ) -> list[IndexedPart]:
-    """Build the named index, or the cheapest ones for "auto"; each part has its reason."""
+    """Build the named index, or the cheapest ones for "auto"; each part has its reason.
+
+    With `events`, costs are estimated from what these satisfy, otherwise from the rules alone.
+    """
     if name != "auto":
         index = INDEXES[name].build(conjunctions, floats, **options)
         return [IndexedPart(index, "it was asked for", options)]
-    sample = Sample.draw(conjunctions, floats)
+    sample = Sample.draw(conjunctions, floats, events)
     single = cheapest(sample)
     axes = _split(sample, single.cost.nanoseconds)
+    measured = f" for {counted(events.size, 'sample event')}" if events is not None else ""
     if len(axes) < 2:
-        return [single.build(conjunctions, floats)]
-    remark = f"; one index for all rules would take {_format_cost(single.cost.nanoseconds)}"
-    part = _assign_parts(Sample(conjunctions, floats), axes)
+        return [single.build(conjunctions, floats, measured)]
+    remark = (
+        f"{measured}; one index for all rules would take {_format_cost(single.cost.nanoseconds)}"
+    )
+    part = _assign_parts(Sample(conjunctions, floats, events=events), axes)
     groups = [select(conjunctions, part == i) for i in np.unique(part)]
-    return [cheapest(Sample.draw(g, floats)).build(g, floats, remark) for g in groups]
+    return [cheapest(Sample.draw(g, floats, events)).build(g, floats, remark) for g in groups]
 
 
 def cheapest(sample: Sample) -> Choice:

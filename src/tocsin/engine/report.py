@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tocsin.engine.segment import LiveSegment
-from tocsin.index.costs import counted
+from tocsin.engine.segment import IndexedPart, LiveSegment
+from tocsin.index.costs import Sample, counted
 from tocsin.model.attributes import Attributes
 
 
@@ -24,6 +24,8 @@ class Part:
     nbytes: int
     why: str
     options: Mapping[str, Any]  # of the index, if set explicitly
+    expected: float | None = None  # candidates an event, estimated from the rules
+    met: float | None = None  # candidates an event, of events that the plan was given
 
     def __str__(self) -> str:
         rules = counted(self.rules, "rule")
@@ -38,7 +40,15 @@ class Part:
         return (
             f"{self.role}: {index} holds {rules} "
             f"({counted(self.conjunctions, 'conjunction')}) in {self.nbytes:,} bytes: {self.why}"
+            + self._met_in_words()
         )
+
+    def _met_in_words(self) -> str:
+        """Return what events met beside what was expected, if there were events."""
+        if self.met is None:
+            return ""
+        expected = "" if self.expected is None else f", {self.expected:,.1f} were expected"
+        return f"; an event met {self.met:,.1f} candidates{expected}"
 
 
 @dataclass(frozen=True)
@@ -53,14 +63,26 @@ class Plan:
     __repr__ = __str__
 
 
-def report(segments: Sequence[LiveSegment], attributes: Attributes) -> Plan:
-    """Return the plan of a version's segments."""
-    parts = []
+def report(
+    segments: Sequence[LiveSegment],
+    attributes: Attributes,
+    candidates: Sequence[int] = (),
+    events: int = 0,
+) -> Plan:
+    """Return the plan of a version's segments.
+
+    If `events` were matched, `candidates` is how many they met in each part.
+    """
+    parts: list[Part] = []
     for live in segments:
         has_several = len(live.parts) > 1
         for (part, _), counts in zip(live.parts, live.counts(), strict=True):
             rules, removed, nbytes = counts
             common = part.common_attributes() if has_several else []
+            expected = met = None
+            if events:
+                expected = _expected_candidates(part, attributes)
+                met = candidates[len(parts)] / events
             parts.append(
                 Part(
                     live.role,
@@ -72,9 +94,19 @@ def report(segments: Sequence[LiveSegment], attributes: Attributes) -> Plan:
                     nbytes,
                     _reason(live.role, part.why),
                     part.options,
+                    expected,
+                    met,
                 )
             )
     return Plan(tuple(parts))
+
+
+def _expected_candidates(part: IndexedPart, attributes: Attributes) -> float | None:
+    """Return how many candidates an event should meet, as far as the rules alone tell."""
+    if not part.index.priced:
+        return None
+    cost = type(part.index).cost(Sample.draw(part.conjunctions, attributes.floats()))
+    return cost.candidates if cost is not None else None
 
 
 def _reason(role: str, why: str) -> str:

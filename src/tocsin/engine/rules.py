@@ -185,8 +185,10 @@ class Rules:
     def tune(self, events: Any) -> None:
         """Tune the index to events like those expected; a few thousand are enough.
 
-        Tuning is a change like any other. It merges the rules, and lasts until the next merge.
-        Raise if no index of these rules learns from events; `bestar` does.
+        With index `auto` indexes are chosen again, by what these events satisfy instead of
+        estimates from the rules alone. Tuning is a change like any other. It merges the rules, and
+        lasts until the next merge. Raise if the index was chosen by name and does not learn from
+        events; `bestar` does.
         """
         with self._changing(), self._draft.all_or_nothing():
             self._draft.tune(events)
@@ -218,9 +220,13 @@ class Rules:
     def __getitem__(self, id: Any) -> Rule:
         return self.snapshot()[id]
 
-    def plan(self) -> Plan:
-        """Return which index holds which rules, and why; it prints one sentence per part."""
-        return self.snapshot().plan()
+    def plan(self, events: Any = None) -> Plan:
+        """Return which index holds which rules, and why; it prints one sentence per part.
+
+        With `events`, it also shows how many candidates they met beside how many were expected. If
+        these differ much, `tune` may choose a better index.
+        """
+        return self.snapshot().plan(events)
 
     @property
     def id_type(self) -> pa.DataType | None:

@@ -122,9 +122,12 @@ class Version:
         """Return the names of the columns that some rule tests, by itself or within a term."""
         return self.attributes.columns_of(self._rows)
 
-    def plan(self) -> Plan:
-        """Return which index holds which rules, and why; it prints one sentence per part."""
-        return report(self.segments, self.attributes)
+    def plan(self, events: Any = None) -> Plan:
+        """Return which index holds which rules, and why; see `Rules.plan`."""
+        if events is None:
+            return report(self.segments, self.attributes)
+        run = self._run(events)
+        return report(self.segments, self.attributes, run.count_candidates(), len(run.events))
 
     @property
     def nbytes(self) -> int:

@@ -13,10 +13,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.index.plane import Boxes, build_boxes, measure_sides, pad_axes, rank_by_selectivity
-from tocsin.model.conjunctions import Conjunctions, select
+from tocsin.index.plane import (
+    Boxes,
+    build_boxes,
+    estimate_shares,
+    pad_axes,
+    rank_by_selectivity,
+)
+from tocsin.model.conjunctions import Conjunctions, expand_ranges, select
 from tocsin.model.encoding import HIGHEST, NULL
-from tocsin.model.facts import Facts, facts_of
+from tocsin.model.facts import EXACT, NOTHING, Facts, facts_of
+from tocsin.model.keys import Keys, key_column
+from tocsin.model.predicates import SET
 
 # Approximate number of conjunctions in a sample. Chosen: a property of one in a hundred is then
 # estimated within a quarter.
@@ -28,6 +36,7 @@ class Cost(NamedTuple):
 
     nanoseconds: float
     reason: str  # what an event meets or visits, as a clause: "an event ..."
+    candidates: float  # that an event is proposed
 
 
 class Shares(NamedTuple):
@@ -37,27 +46,52 @@ class Shares(NamedTuple):
     tested: np.ndarray  # [n] whether there is an interval
 
 
+class EventSample:
+    """Events from which shares are measured, instead of estimated from the rules."""
+
+    def __init__(self, keys: Keys):
+        self.size = keys.size
+        self._keys = keys
+        self._sorted: dict[int, np.ndarray] = {}
+
+    def shares(self, attribute: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Return the share of the events whose key is in each interval."""
+        if attribute not in self._sorted:
+            self._sorted[attribute] = np.sort(key_column(self._keys, attribute))
+        keys = self._sorted[attribute]
+        within = np.searchsorted(keys, high, "right") - np.searchsorted(keys, low, "left")
+        share: np.ndarray = within / max(len(keys), 1)
+        return share
+
+
 class Sample:
     """Sampled conjunctions; each represents `factor` similar ones."""
 
-    def __init__(self, conjunctions: Conjunctions, floats: np.ndarray, factor: float = 1.0):
+    def __init__(
+        self,
+        conjunctions: Conjunctions,
+        floats: np.ndarray,
+        factor: float = 1.0,
+        events: EventSample | None = None,
+    ):
         self.conjunctions = conjunctions
         self.floats = floats  # per attribute: whether its keys are floats' bits
         self.factor = factor
+        self.events = events
         self._shares: dict[int, Shares] = {}
 
     @classmethod
-    def draw(cls, c: Conjunctions, floats: np.ndarray) -> Sample:
+    def draw(cls, c: Conjunctions, floats: np.ndarray, events: EventSample | None = None) -> Sample:
         """Draw a sample; few conjunctions are all included."""
         if c.size <= _SIZE:
-            return cls(c, floats)
+            return cls(c, floats, events=events)
         # Random, since rules are often sorted.
         drawn = select(c, np.random.default_rng(0).random(c.size) < _SIZE / c.size)
-        return cls(drawn, floats, c.size / max(drawn.size, 1))
+        return cls(drawn, floats, c.size / max(drawn.size, 1), events)
 
     def filter(self, keep: np.ndarray) -> Sample:
         """Return the sample with only the conjunctions for which `keep` is true."""
-        return Sample(select(self.conjunctions, keep), self.floats, self.factor)
+        return Sample(select(self.conjunctions, keep), self.floats, self.factor, self.events)
 
     @property
     def represented(self) -> int:
@@ -90,7 +124,12 @@ class Sample:
     @cached_property
     def sides(self) -> tuple[np.ndarray, np.ndarray]:
         """The sides of each box along x and y, as shares of the domain."""
-        return measure_sides(self.boxes, 0).share, measure_sides(self.boxes, 1).share
+        n = self.conjunctions.size
+        x, y = pad_axes(self.attributes[:2], self.floats)[0].tolist()
+        return (
+            self._estimate(x, self.boxes.low[:n], self.boxes.high[:n]),
+            self._estimate(y, self.boxes.low[n:], self.boxes.high[n:]),
+        )
 
     @cached_property
     def areas(self) -> np.ndarray:
@@ -112,8 +151,73 @@ class Sample:
         if attribute not in self._shares:
             boxes, n = self._boxes_over([attribute]), self.conjunctions.size
             tested = (boxes.low[:n] != NULL) | (boxes.high[:n] != HIGHEST)
-            self._shares[attribute] = Shares(measure_sides(boxes, 0).share, tested)
+            share = self._estimate(attribute, boxes.low[:n], boxes.high[:n])
+            self._shares[attribute] = Shares(share, tested)
         return self._shares[attribute]
+
+    def _estimate(self, attribute: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Return the share of events in each of the intervals on an attribute, -1 for none."""
+        if attribute < 0:
+            return np.ones(len(low))
+        if self.events is not None:
+            return self.events.shares(attribute, low, high)
+        return estimate_shares(low, high, bool(self.floats[attribute]))
+
+    @cached_property
+    def bound_shares(self) -> np.ndarray:
+        """The share of events within the bounds of each row; 1 if it has none."""
+        c, facts = self.conjunctions, self.facts
+        share = np.ones(len(c.attribute))
+        rows = np.flatnonzero(facts.worth != NOTHING)
+        rows = rows[np.argsort(c.attribute[rows], kind="stable")]
+        attributes, first = np.unique(c.attribute[rows], return_index=True)
+        for attribute, group in zip(attributes.tolist(), np.split(rows, first[1:])):
+            share[group] = self._estimate(attribute, facts.low[group], facts.high[group])
+        return share
+
+    @cached_property
+    def row_shares(self) -> np.ndarray:
+        """The share of the sample's events that satisfy each row."""
+        assert self.events is not None
+        c, share = self.conjunctions, self.bound_shares.copy()
+        rows = np.flatnonzero(c.kind == SET)
+        sizes = c.high[rows] - c.low[rows]
+        points, owner = c.points[expand_ranges(c.low[rows], c.high[rows])], np.repeat(rows, sizes)
+        attribute = c.attribute[owner]
+        of_point = np.zeros(len(points))
+        for each in np.unique(attribute).tolist():
+            own = attribute == each
+            of_point[own] = self.events.shares(each, points[own], points[own])
+        share[rows] = np.bincount(owner, of_point, minlength=len(share))[rows]
+        return share
+
+    @cached_property
+    def candidates(self) -> np.ndarray:
+        """The share of events within all bounds of each conjunction."""
+        offsets = self.conjunctions.offsets
+        product = np.multiply.reduceat(np.append(self.bound_shares, 1.0), offsets[:-1])
+        product[np.diff(offsets) == 0] = 1.0
+        return product
+
+    @cached_property
+    def inexact(self) -> np.ndarray:
+        """Whether each conjunction has a predicate that is not equivalent to its bounds."""
+        offsets = self.conjunctions.offsets
+        return np.diff(np.cumsum(np.append(0, self.facts.worth != EXACT))[offsets]) > 0
+
+    def presence(self, estimated: np.ndarray, c: Conjunctions, local: np.ndarray) -> np.ndarray:
+        """Return the share of events that have each attribute, by local number.
+
+        Without events it is as `estimated`.
+        """
+        if self.events is None:
+            return estimated
+        measured = estimated.copy()
+        _, first = np.unique(local, return_index=True)
+        for row in first.tolist():
+            low, high = np.array([NULL + 1]), np.array([HIGHEST])
+            measured[local[row]] = self.events.shares(int(c.attribute[row]), low, high)[0]
+        return measured
 
     def _boxes_over(self, attributes: list[int]) -> Boxes:
         axes, is_float = pad_axes(attributes, self.floats)

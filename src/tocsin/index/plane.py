@@ -23,6 +23,9 @@ EXACT_INTEGERS = 2.0**53  # integers below are exact as floats
 # 200 bounds, one at each end.
 _QUANTILES = [0.005, 0.995]
 _MIN_BOUNDS = 200
+# How often bounds are mentioned, on average, if they are all the values there are; chosen. Both
+# ends of a point count.
+_REPEATED, _POINT_REPEATED = 8, 4
 
 
 # ------------------------------------------------------------ axes
@@ -54,7 +57,7 @@ def rank_by_selectivity(
     selectivity: list[tuple[float, int]] = []
     for attribute, group in zip(attributes.tolist(), np.split(rows, first[1:])):
         low, high = facts.low[group], facts.high[group]
-        share = measure_shares(low, high, bool(floats[attribute])).share
+        share = estimate_shares(low, high, bool(floats[attribute]))
         selectivity.append((float((1 - share).sum()), attribute))
     return [attribute for _, attribute in sorted(selectivity, reverse=True)]
 
@@ -135,6 +138,23 @@ def measure_shares(low: np.ndarray, high: np.ndarray, is_float: bool) -> Sides:
     side -= np.clip(to_values(low, is_float), begin, end)
     one = 0.0 if is_float else 1.0  # an interval of integers includes both ends
     return Sides(begin, end, (side + one) / (end - begin + one))
+
+
+def estimate_shares(low: np.ndarray, high: np.ndarray, is_float: bool) -> np.ndarray:
+    """Estimate the share of events in intervals from the intervals themselves.
+
+    It is the share of the domain. But where rules mention the same few integers again and again,
+    as they do with categories, whose codes lie scattered, events are assumed to have these.
+    """
+    if not is_float and len(low):
+        bounds = np.concatenate([low[low > LOWEST], high[(high < HIGHEST) & (high > NULL)]])
+        mentioned = np.unique(bounds)
+        is_point = float((low == high).mean()) >= 0.5
+        repeated = len(bounds) / max(len(mentioned), 1)
+        if len(mentioned) > 1 and repeated >= (_POINT_REPEATED if is_point else _REPEATED):
+            inside = np.searchsorted(mentioned, high, "right") - np.searchsorted(mentioned, low)
+            return np.asarray(np.clip(inside, 1, None) / len(mentioned))
+    return measure_shares(low, high, is_float).share
 
 
 def find_domain(low: np.ndarray, high: np.ndarray, is_float: bool) -> tuple[float, float]:

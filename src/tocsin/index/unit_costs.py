@@ -13,3 +13,6 @@ COPY = 0.15  # to copy one id out of a list
 RUN = 5.0  # to find one run of constructs
 ACCEPT = 20.0  # to evaluate one candidate that an index has not proven
 PART = 20.0  # to put the matches of one part of a segment beside those of the others
+CODE = 8.0  # keyed: to code one value
+PROBE = 15.0  # keyed: to look up one run or key set
+BLOCK = 8.0  # keyed: to test a block of eight entries

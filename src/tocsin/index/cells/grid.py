@@ -78,7 +78,8 @@ class Grid(CellIndex):
             + unit_costs.ACCEPT * sample.total(sample.areas[sample.unproven])
         )
         met = sample.in_words(sample.met)
-        return Cost(nanoseconds, f"an event meets {met} on the two attributes of the grid")
+        reason = f"an event meets {met} on the two attributes of the grid"
+        return Cost(nanoseconds, reason, sample.met)
 
 
 class GridBuilder(CellBuilder):

@@ -65,9 +65,12 @@ class Exhaustive(ArrayIndex):
         n = sample.represented
         reason = f"an event looks at {counted(n, 'conjunction')}"
         nanoseconds = unit_costs.LOOK * n
+        candidates = sample.total(sample.candidates)
         if nanoseconds > unit_costs.FIND:  # else nothing is cheaper, and boxes are not needed
             nanoseconds += unit_costs.LOOK_TWICE * min(CHUNK * sample.met, n)
-        return Cost(nanoseconds, reason)
+            unproven = sample.total(sample.candidates[sample.inexact])
+            nanoseconds += unit_costs.ACCEPT * unproven
+        return Cost(nanoseconds, reason, candidates)
 
     def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
         """Propose what the blocks do not rule out; see `Index.candidates`."""

@@ -1,4 +1,4 @@
-"""Keyed: conjunctions under one predicate each, for rules that test a few of many attributes.
+"""Keyed: conjunctions under one predicate each, or under a few points, as most rules have them.
 
 The BE*-tree (`bestar`) in flat form. It keeps the tree's two ideas. An expression is stored under
 *one* of its predicates, so an event looks only at what is stored under the attributes that it has;
@@ -26,9 +26,20 @@ most selective predicate, have a shelf of two attributes; only events that have 
 (The tree's next level.) It is found in a table of attributes by attributes, which has a part only
 for attributes with at least as many such entries as there are attributes.
 
+*Key sets.* Rules of people are mostly equality and short lists over columns with few values. A
+predicate that few codes satisfy is a *point predicate*: `=`, IN, IS NULL, a flag, also a narrow
+range; never NOT IN. A conjunction may be filed under a *key set*, one to three attributes on which
+it has point predicates, instead of under one predicate: with an entry for each combination of their
+codes, at most 64, and fewer if there are many rules. An event has one combination in each set. Its
+number, the codes as digits of mixed radix, is looked up in a table (of all combinations while these
+are few, otherwise a hash table), which gives a *bucket* of entries. There are at most 16 sets,
+chosen greedily by what they save (`key_sets`), so rules of thousands of signatures cost an event a
+few probes. The entries of a bucket are sorted by their second predicate.
+
 *Ranges.* The range of an event is two codes, of its low and of its high end; a predicate passes if
-the two ranges meet. A range may find several values of one set, so its candidates are sorted, and
-each is written once.
+the two ranges meet. In a key set, all combinations in the ranges are looked up, or, if the table
+has fewer, all of these. A range may find several entries of a conjunction, so its candidates are
+sorted, and each is written once.
 
 In memory: entries lie in *blocks* of eight, predicate beside predicate, so that one predicate of
 all eight is tested at once and without a branch (`lanes`). The head of a block has the keys and the
@@ -36,12 +47,15 @@ second predicates, 80 bytes. The other predicates, the most selective first, lie
 48 bytes for eight, and as many rows as the longest of the eight needs. Besides there are 12 bytes
 an entry for its number and the sum of its weights. The entries of a shelf and width class are a
 *run*; a table gives by code the *span* of blocks in the run that may have it: at most 4 spans of 8
-bytes for a block.
+bytes for a block. Buckets lie one after the other, without gaps. A lane of theirs has 16 bits of
+the bucket's number as its key, which tells it from its neighbours.
 
-An event costs a bisection for each value that it has, all in step; two reads for each run under its
-attributes; about 6 nanoseconds for each block in their spans; and 5 for each further row of the
-blocks in which a lane is left. What is read far apart (spans, heads, rows) is prefetched: over ten
-million rules an event reads memory a few hundred times where no cache has it.
+Columns of events are coded for 256 events at once: by a table where the values that rules mention
+lie close together, such as categories, and otherwise by a bisection. Sparse values cost a bisection
+each, all of an event in step. Then an event costs two reads for each run under its attributes and
+for each key set; about 6 nanoseconds for each block in their spans; and 5 for each further row of
+the blocks in which a lane is left. What is read far apart (spans, tables, heads, rows) is
+prefetched: over ten million rules an event reads memory a few hundred times where no cache has it.
 
 *Top-k* (section VI): entries carry the sum of their weights as a bound, blocks and runs the
 greatest of these. An event takes its runs in the order of their bounds (a heap), stops when the
@@ -53,6 +67,7 @@ When it is slow: wide ranges that all overlap and share their attributes; a span
 the blocks. For boxes over two attributes use `grid`.
 
 The files: `layout` (the arrays); `lanes` (eight at once); `building`, which calls `coding` (cuts
-and codes), `entries` (keys), `shelves` (shelves and runs) and `blocks` (lanes and spans) in this
-order; `matching`; `topk`; `validation` (what is checked in a store); and `index`, the class.
+and codes), `key_sets`, `entries` (keys), `shelves` (shelves and runs), `buckets` (of key sets) and
+`blocks` (lanes and spans) in this order; `event_codes`, `spans` (where an event looks), `matching`
+and `topk`; `estimate` (of costs); `validation` (what is checked in a store); `index`, the class.
 """

@@ -9,7 +9,6 @@ import numpy as np
 from tocsin.index.keyed.entries import Entries, OtherPredicates
 from tocsin.index.keyed.lanes import HEAD, LANES, ROW
 from tocsin.index.keyed.layout import ABOVE_ALL
-from tocsin.index.keyed.shelves import Runs
 from tocsin.index.posting_lists import check_entries
 from tocsin.jit import Int32Out, Int64s, UInt8s, UInt16Out, freeze_fields, kernel
 
@@ -17,7 +16,7 @@ _SPANS = 4  # for each block of a run, at most: 32 bytes beside the 80 of a head
 
 
 class Blocks(NamedTuple):
-    """b blocks of entries that are sorted into r runs; no block has entries of two runs."""
+    """b blocks of entries in r runs; no block has entries of two. A key set is a run here."""
 
     lane: np.ndarray  # [e] of each entry, counted over all blocks
     start: np.ndarray  # [b] the first entry of each block
@@ -32,12 +31,12 @@ class SpanTable(NamedTuple):
     size: Int64s  # [r] how many spans there are
 
 
-def cut_into_blocks(runs: Runs) -> Blocks:
-    """Return the lane of each entry."""
-    sizes = np.diff(runs.start)
+def cut_into_blocks(starts: np.ndarray) -> Blocks:
+    """Return the lane of each entry; `starts` are the first entries of runs, and the end of all."""
+    sizes = np.diff(starts)
     block_offsets = np.concatenate([[0], np.cumsum(-(-sizes // LANES))])
-    moved = LANES * block_offsets[:-1] - runs.start[:-1]
-    lane = np.arange(runs.start[-1]) + np.repeat(moved, sizes)
+    moved = LANES * block_offsets[:-1] - starts[:-1]
+    lane = np.arange(starts[-1]) + np.repeat(moved, sizes)
     start = np.flatnonzero(np.diff(lane // LANES, prepend=-1))
     return Blocks(lane=lane, start=start, block_offsets=block_offsets)
 
@@ -94,14 +93,14 @@ def write_lanes(
             into[place + LANES], into[place + 2 * LANES] = other_low[other], other_high[other]
 
 
-def find_spans(
-    entries: Entries, runs: Runs, blocks: Blocks, codes: np.ndarray
-) -> tuple[SpanTable, np.ndarray]:
+def find_spans(entries: Entries, blocks: Blocks, codes: np.ndarray) -> tuple[SpanTable, np.ndarray]:
     """Return where the spans of each run are, and the spans; `codes` is how many each run has.
+
+    The runs are the first ones; key sets, which follow, have tables instead.
 
     A span is for one code, or for so many that a run has at most four spans for a block.
     """
-    most = _SPANS * np.diff(blocks.block_offsets)
+    most = _SPANS * np.diff(blocks.block_offsets[: len(codes) + 1])
     shift = np.zeros(len(codes), np.int64)
     for _ in range(16):
         shift += (codes - 1 >> shift) + 1 > most

@@ -6,17 +6,19 @@ where it ceases to, so whether a predicate holds depends on the code alone.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tocsin.index.keyed.layout import CODES
-from tocsin.jit import Int32s, Int64Out, Int64s, UInt8Out, UInt16Out, kernel, step
+from tocsin.jit import Int32s, Int64Out, Int64s, UInt8Out, UInt16Out, bare_step, kernel
 from tocsin.model.conjunctions import Conjunctions, expand_ranges
-from tocsin.model.encoding import HIGHEST, NULL
+from tocsin.model.encoding import HIGHEST, LOWEST, NULL
 from tocsin.model.facts import AROUND, EXACT, NOTHING, Facts, facts_of
 
 _SMALL_SET = 8  # points, chosen: a set of up to so many has a key, and an entry, for each
+_POINTS = 32  # of a set that may be part of a key set, at most; chosen
+_SPARSE, _SPARSE_ANYWAY = 4, 64  # keys in a table of codes for each cut, and besides; chosen
 _EVENTS_TO_RULES = 2.0  # assumed: an event has twice the share of attributes that a rule tests
 
 
@@ -29,7 +31,11 @@ class CodedPredicates(NamedTuple):
     exact: np.ndarray  # [rows] whether a key satisfies it just if its code is from low to high
     testable: np.ndarray  # [rows] whether lanes can test it: no complement, a 16-bit attribute
     small_set: np.ndarray  # [rows] whether it is a small set, and each point has its own code
-    selectivity: np.ndarray  # [rows] estimated share of events that satisfy it; infinite: no key
+    points: np.ndarray  # [rows] whether it is a set of at most 32 points, each with its own code
+    ways: np.ndarray  # [rows] how many codes satisfy it, as part of a key set; 0: it can be none
+    bound_share: np.ndarray  # [rows] estimated share of events within its bounds
+    share: np.ndarray  # [rows] the same, of a set of points: of events that have one of them
+    selectivity: np.ndarray  # [rows] the share under a single key; infinite: it can be none
     presence: np.ndarray  # [attributes] estimated share of events that have the attribute
     cut_offsets: np.ndarray  # [attributes + 1]
     cuts: np.ndarray
@@ -38,19 +44,6 @@ class CodedPredicates(NamedTuple):
     def codes(self) -> np.ndarray:
         """How many codes each attribute has, and 1 for entries without a key."""
         return np.append(np.diff(self.cut_offsets) + 1, 1)
-
-
-def estimate_work(c: Conjunctions, width: int) -> tuple[float, float]:
-    """Return how many of the tested attributes an event has, and how many entries it looks at.
-
-    Both are estimated from the rules alone, as keys are chosen.
-    """
-    coded = code_predicates(c, number_attributes(c, width))
-    entries = np.ones(c.size)
-    tested = np.diff(c.offsets) > 0
-    selectivity = np.minimum(coded.selectivity, 1.0)
-    entries[tested] = np.minimum.reduceat(selectivity, c.offsets[:-1][tested])
-    return float(coded.presence.sum()), float(entries.sum())
 
 
 def number_attributes(c: Conjunctions, width: int) -> np.ndarray:
@@ -70,8 +63,9 @@ def code_predicates(c: Conjunctions, local: np.ndarray) -> CodedPredicates:
     attribute, attributes = local[c.attribute], int(local.max(initial=-1)) + 1
     facts = facts_of(c)
     set_size = c.high - c.low
-    small_set = (facts.worth == AROUND) & (set_size <= _SMALL_SET)
-    cut_offsets, cuts = find_cuts(c, attribute, attributes, facts, small_set)
+    is_set = facts.worth == AROUND
+    points, small_set = is_set & (set_size <= _POINTS), is_set & (set_size <= _SMALL_SET)
+    cut_offsets, cuts, separate = find_cuts(c, attribute, attributes, facts, points, small_set)
 
     low, high = np.empty(len(attribute), np.uint16), np.empty(len(attribute), np.uint16)
     exact = np.empty(len(attribute), bool)
@@ -80,14 +74,20 @@ def code_predicates(c: Conjunctions, local: np.ndarray) -> CodedPredicates:
     )
     exact &= facts.worth == EXACT
     small_set &= np.diff(cut_offsets)[attribute] < CODES  # otherwise cuts may have been left out
+    points &= separate[attribute]
     bounded = facts.worth != NOTHING
+    ways = np.where(is_set | ~bounded, 0, high.astype(np.int64) - low + 1)
+    ways[points] = set_size[points]
 
-    # Events are estimated to be spread evenly over the codes of an attribute.
     tests = np.bincount(attribute, minlength=attributes)
     presence = np.minimum(1.0, _EVENTS_TO_RULES * tests / max(c.size, 1))
-    codes_satisfied = high - low + 1.0
-    codes_satisfied[small_set] = set_size[small_set]
-    selectivity = (presence / (np.diff(cut_offsets) + 1))[attribute] * codes_satisfied
+    bound_share, share = estimate_shares(c, attribute, low, high, points, cut_offsets, cuts)
+    absent = np.where(low == 0, 1 - presence[attribute], 0.0)
+    bound_share, share = (
+        np.where(bounded, np.minimum(presence[attribute] * each + absent, 1.0), 1.0)
+        for each in (bound_share, share)
+    )
+    selectivity = np.where(small_set, share, bound_share)
     selectivity[(low == 0) | ~bounded] = np.inf
     return CodedPredicates(
         attribute=attribute,
@@ -96,6 +96,10 @@ def code_predicates(c: Conjunctions, local: np.ndarray) -> CodedPredicates:
         exact=exact,
         testable=bounded & (attribute < CODES),
         small_set=small_set,
+        points=points,
+        ways=ways,
+        bound_share=bound_share,
+        share=share,
         selectivity=selectivity,
         presence=presence,
         cut_offsets=cut_offsets,
@@ -103,31 +107,136 @@ def code_predicates(c: Conjunctions, local: np.ndarray) -> CodedPredicates:
     )
 
 
-def find_cuts(
-    c: Conjunctions, attribute: np.ndarray, attributes: int, facts: Facts, small_set: np.ndarray
+def estimate_shares(
+    c: Conjunctions,
+    attribute: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    points: np.ndarray,
+    cut_offsets: np.ndarray,
+    cuts: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
+    """Estimate the share of events in the bounds of each row, and of those with one of its points.
+
+    Half of the events are taken to be spread evenly over the codes of an attribute, and half as
+    rules mention codes: people write rules about what is frequent.
+    """
+    rows = np.flatnonzero(points)
+    row_of_point = np.repeat(rows, (c.high - c.low)[rows])
+    code: np.ndarray = np.empty(len(row_of_point), np.int64)
+    given = c.points[expand_ranges(c.low[rows], c.high[rows])]
+    code_points(attribute[row_of_point], given, cut_offsets, cuts, code)
+    first = cut_offsets[:-1] + np.arange(len(cut_offsets) - 1)  # there is a code more than cuts
+    codes = np.diff(cut_offsets) + 1
+    size = int(codes.sum())
+    single = np.flatnonzero(low == high)
+    mentioned = np.bincount(first[attribute[row_of_point]] + code, minlength=size)
+    mentioned += np.bincount(first[attribute[single]] + low[single], minlength=size)
+    owner = np.repeat(np.arange(len(codes)), codes)
+    mentions = np.bincount(owner, mentioned, minlength=len(codes))
+    share = 1.0 / codes[owner]
+    has = mentions[owner] > 0
+    share[has] += mentioned[has] / mentions[owner[has]]
+    share[has] /= 2
+    upto = np.concatenate([[0.0], np.cumsum(share)])
+    begin = first[attribute]
+    bound_share = upto[begin + high + 1] - upto[begin + low]
+    point_share = bound_share.copy()
+    of_point = share[first[attribute[row_of_point]] + code]
+    point_share[rows] = np.bincount(row_of_point, of_point, minlength=len(attribute))[rows]
+    return bound_share, point_share
+
+
+def find_cuts(
+    c: Conjunctions,
+    attribute: np.ndarray,
+    attributes: int,
+    facts: Facts,
+    points: np.ndarray,
+    small_set: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the cuts of all attributes: offsets, and keys that ascend within an attribute.
 
-    The points of small sets are cuts too, so that each can be a key. Of more cuts than codes
-    every so many are kept.
+    The points of sets are cuts too, so that each can be a key: of all sets of `points`, or, where
+    these are more than there are codes, of small ones. Of more cuts than codes every so many are
+    kept. The third array tells by attribute whether all sets of `points` have their cuts.
     """
-    points = c.points[expand_ranges(c.low[small_set], c.high[small_set])]
-    point_attribute = np.repeat(attribute[small_set], (c.high - c.low)[small_set])
+    cut_offsets: np.ndarray = np.zeros(attributes + 1, np.int64)
+    separate = np.ones(attributes, bool)
+    cuts = [np.empty(0, np.int64)]
+    ends, starts, stops = _gather_all_ends(c, attribute, attributes, facts, points)
+    fewer: Any = None
+    for a in range(attributes):
+        own = _distinct(ends[starts[a] : stops[a]])
+        if len(own) > CODES:
+            separate[a] = False
+            fewer = fewer or _gather_all_ends(c, attribute, attributes, facts, small_set)
+            own = _distinct(fewer[0][fewer[1][a] : fewer[2][a]])
+        if len(own) > CODES:
+            own = own[np.linspace(0, len(own) - 1, CODES).astype(np.int64)]
+        cuts.append(own)
+        cut_offsets[a + 1] = cut_offsets[a] + len(own)
+    return cut_offsets, np.concatenate(cuts), separate
+
+
+def _distinct(keys: np.ndarray) -> np.ndarray:
+    """Return the different keys, ascending."""
+    if len(keys):
+        low, high = int(keys.min()), int(keys.max())
+        if high - low < len(keys):  # faster than sorting, which most points of sets would take
+            present: np.ndarray = np.zeros(high - low + 1, bool)
+            present[keys - low] = True
+            return np.flatnonzero(present) + low
+    return np.unique(keys)
+
+
+def _gather_all_ends(
+    c: Conjunctions, attribute: np.ndarray, attributes: int, facts: Facts, sets: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the ends of predicates and of the points of sets, and each attribute's first and last.
+
+    They are in no order.
+    """
+    points = c.points[expand_ranges(c.low[sets], c.high[sets])]
+    point_attribute = np.repeat(attribute[sets], (c.high - c.low)[sets])
     predicates = np.bincount(attribute, minlength=attributes)
     predicates += np.bincount(point_attribute, minlength=attributes)
     starts = 2 * (np.cumsum(predicates) - predicates)  # each has at most two ends
     ends, cursor = np.empty(2 * int(predicates.sum()), np.int64), starts.copy()
     gather_ends(attribute, facts.low, facts.high, cursor, ends)
     gather_ends(point_attribute, points, points, cursor, ends)
-    cut_offsets: np.ndarray = np.zeros(attributes + 1, np.int64)
-    cuts = [np.empty(0, np.int64)]
-    for a in range(attributes):
-        own = np.unique(ends[starts[a] : cursor[a]])
-        if len(own) > CODES:
-            own = own[np.linspace(0, len(own) - 1, CODES).astype(np.int64)]
-        cuts.append(own)
-        cut_offsets[a + 1] = cut_offsets[a] + len(own)
-    return cut_offsets, np.concatenate(cuts)
+    return ends, starts, cursor
+
+
+def tabulate_codes(coded: CodedPredicates) -> tuple[np.ndarray, np.ndarray]:
+    """Return where the table of an attribute's codes starts, -1 if it has none, and the tables.
+
+    An attribute whose cuts lie close together, such as categories or months, has a table, which
+    is faster than a bisection. A cut between null and all values is not in it.
+    """
+    offsets, cuts = coded.cut_offsets, coded.cuts
+    start: np.ndarray = np.full(len(offsets) - 1, -1, np.int64)
+    first = first_cuts(offsets, cuts)
+    has_cuts = np.flatnonzero(first < offsets[1:])
+    extent = cuts[offsets[has_cuts + 1] - 1].astype(np.float64) - cuts[first[has_cuts]]
+    is_small = extent <= _SPARSE * np.diff(offsets)[has_cuts] + _SPARSE_ANYWAY
+    tables = [np.empty(0, np.int64)]
+    size = 0
+    for a in has_cuts[is_small].tolist():
+        own = cuts[offsets[a] : offsets[a + 1]]
+        # One below the first cut stands for all keys below.
+        keys = np.arange(cuts[first[a]] - 1, own[-1] + 1)
+        tables.append(np.searchsorted(own, keys, "right"))
+        start[a] = size
+        size += len(tables[-1])
+    return start, np.concatenate(tables)
+
+
+def first_cuts(offsets: np.ndarray, cuts: np.ndarray) -> np.ndarray:
+    """Return the place of each attribute's first cut that is not between null and all values."""
+    begin = offsets[:-1]
+    is_null_cut = (begin < offsets[1:]) & (np.append(cuts, NULL)[begin] == LOWEST)
+    return np.asarray(begin + is_null_cut)
 
 
 @kernel
@@ -147,7 +256,7 @@ def gather_ends(
         cursor[a] = at
 
 
-@step
+@bare_step
 def count_cuts(cuts, begin, end, key):
     """Return how many cuts of an attribute, `begin` to `end`, are not above a key: its code."""
     low, length = np.uint64(begin), np.uint64(end - begin)

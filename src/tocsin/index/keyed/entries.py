@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tocsin.index.keyed.coding import CodedPredicates, code_points
+from tocsin.index.keyed.key_sets import KeySets
 from tocsin.jit import Float64s, Int32s, Int64Out, Int64s, UInt16s, freeze_fields, kernel
 from tocsin.model.conjunctions import Conjunctions, expand_ranges
 
@@ -72,11 +73,13 @@ def sort_by_selectivity(
             rows[at] = chosen
 
 
-def make_entries(c: Conjunctions, coded: CodedPredicates, key: np.ndarray) -> Entries:
-    """Return the entries of all conjunctions, given the rows of their keys."""
-    small_set = _values_at(coded.small_set, key, False)
+def make_entries(
+    c: Conjunctions, coded: CodedPredicates, key: np.ndarray, single: np.ndarray
+) -> Entries:
+    """Return the entries of conjunctions with a `single` key or none, given the rows of keys."""
+    small_set = _values_at(coded.small_set, key, False) & single
     sets = key[small_set]
-    copies = np.ones(c.size, np.int64)
+    copies = single.astype(np.int64)
     copies[small_set] = c.high[sets] - c.low[sets]
     conjunction = np.repeat(np.arange(c.size), copies)
     no_attribute = np.int32(len(coded.presence))
@@ -91,27 +94,46 @@ def make_entries(c: Conjunctions, coded: CodedPredicates, key: np.ndarray) -> En
     return freeze_fields(Entries, conjunction=conjunction, attribute=attribute, low=low, high=high)
 
 
-def find_proven(offsets: np.ndarray, coded: CodedPredicates, key: np.ndarray) -> np.ndarray:
-    """Return for each conjunction whether codes prove it, so that nothing is left to accept."""
-    rows_proven = coded.exact & coded.testable
-    keys = key[key >= 0]
-    rows_proven[keys] = coded.exact[keys] | coded.small_set[keys]  # an entry is one of the points
+class KeyRows(NamedTuple):
+    """Which of r predicates are keys, alone or in a key set."""
+
+    is_key: np.ndarray  # [r]
+    multiplied: np.ndarray  # [r] whether each point of the set has an entry of its own
+
+
+def find_key_rows(
+    offsets: np.ndarray, coded: CodedPredicates, key: np.ndarray, sets: KeySets
+) -> KeyRows:
+    """Return which rows are keys; `key` has the row of each single key."""
     owner = np.repeat(np.arange(len(key)), np.diff(offsets))
-    proven = np.ones(len(key), bool)
+    in_set = np.zeros((len(sets.attributes) + 1, len(coded.presence)), bool)
+    for number, attributes in enumerate(sets.attributes):
+        in_set[number, list(attributes)] = True
+    is_key = in_set[sets.number[owner], coded.attribute] & (coded.ways > 0)
+    multiplied = is_key & coded.points
+    single = key[(key >= 0) & (sets.number < 0)]
+    is_key[single] = True
+    multiplied[single] = coded.small_set[single]
+    return KeyRows(is_key, multiplied)
+
+
+def find_proven(offsets: np.ndarray, coded: CodedPredicates, keys: KeyRows) -> np.ndarray:
+    """Return for each conjunction whether codes prove it, so that nothing is left to accept."""
+    rows_proven = coded.exact & (coded.testable | keys.is_key) | keys.multiplied
+    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    proven = np.ones(len(offsets) - 1, bool)
     proven[owner[~rows_proven]] = False
     return proven
 
 
 def gather_others(
-    offsets: np.ndarray, coded: CodedPredicates, key: np.ndarray, rows: np.ndarray
+    offsets: np.ndarray, coded: CodedPredicates, keys: KeyRows, rows: np.ndarray
 ) -> OtherPredicates:
-    """Return what lanes test besides the keys; `rows` are sorted by selectivity, keys first."""
-    has_key = key >= 0
-    owner = np.repeat(np.arange(len(key)), np.diff(offsets) - has_key)
-    others = rows[expand_ranges(offsets[:-1] + has_key, offsets[1:])]
-    testable = coded.testable[others]
-    others, owner = others[testable], owner[testable]
-    counts = np.bincount(owner, minlength=len(key))
+    """Return what lanes test besides the keys; `rows` are sorted by selectivity."""
+    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    tested = (coded.testable & ~keys.is_key)[rows]
+    others, owner = rows[tested], owner[tested]
+    counts = np.bincount(owner, minlength=len(offsets) - 1)
     return freeze_fields(
         OtherPredicates,
         offsets=np.concatenate([[0], np.cumsum(counts)]),

@@ -11,7 +11,7 @@ from tocsin.index.array_index import ArrayIndex
 from tocsin.index.costs import Cost, Sample, about
 from tocsin.index.finish import BestRules, EventWeights
 from tocsin.index.keyed.building import build_layout
-from tocsin.index.keyed.coding import estimate_work
+from tocsin.index.keyed.estimate import estimate_work
 from tocsin.index.keyed.layout import Layout
 from tocsin.index.keyed.matching import propose
 from tocsin.index.keyed.topk import find_best
@@ -22,19 +22,22 @@ from tocsin.model.keys import EventBatch
 
 
 class Keyed(ArrayIndex):
-    """Conjunctions under their most selective predicate."""
+    """Conjunctions under their most selective predicate, or under a few point predicates."""
 
     name: ClassVar[str] = "keyed"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     layout_class = Layout
     supports_ranges = True
     prunes = True
     priced = True
     summary = Summary(
-        holds="each conjunction under its most selective predicate, in blocks of eight",
-        cost="60 ns a value that it has, and 6 ns for eight conjunctions under these",
-        suits="rules that test a few of many attributes; the k best of them; events with ranges",
+        holds="each conjunction under its most selective predicate, or under the combinations of "
+        "up to three point predicates, in blocks of eight",
+        cost=f"{unit_costs.CODE:g} ns a column (60 ns a sparse value), {unit_costs.PROBE:g} ns a "
+        f"key set, and {unit_costs.BLOCK:g} ns for eight conjunctions under its values",
+        suits="equality, short lists and a range or two; rules that test a few of many attributes; "
+        "the k best of them; events with ranges",
         slow_when="ranges on the same attributes are wide and overlap",
     )
 
@@ -50,12 +53,19 @@ class Keyed(ArrayIndex):
     @classmethod
     def cost(cls, sample: Sample) -> Cost:
         """Estimate what an event would cost; see `Index.cost`."""
-        present, looked = estimate_work(sample.conjunctions, len(sample.floats))
-        looked *= sample.factor
-        find, test = unit_costs.FIND, unit_costs.TEST
-        has = about(present, "of the attributes tested")
-        reason = f"an event has {has}, and looks at {sample.in_words(looked)} under its values"
-        return Cost(find + 2 * find * present + test * looked, reason)
+        work = estimate_work(sample)
+        looked = sample.in_words(work.looked)
+        has = about(work.values, "of the attributes tested")
+        reason = f"an event has {has}, and looks at {looked} under its values"
+        nanoseconds = (
+            unit_costs.FIND
+            + unit_costs.CODE * work.values
+            + unit_costs.PROBE * work.probes
+            + unit_costs.BLOCK * work.blocks
+            + unit_costs.TEST * work.candidates
+            + unit_costs.ACCEPT * work.unproven
+        )
+        return Cost(nanoseconds, reason, work.candidates)
 
     def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
         """Propose conjunctions whose coded predicates all hold; see `Index.candidates`."""

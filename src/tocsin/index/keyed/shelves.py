@@ -8,11 +8,11 @@ import numpy as np
 
 from tocsin.index.keyed.coding import CodedPredicates
 from tocsin.index.keyed.entries import Entries, OtherPredicates
+from tocsin.index.keyed.key_sets import ENTRY_COST
 from tocsin.index.posting_lists import check_entries
 from tocsin.jit import freeze_fields
 
 # What an event pays, in nanoseconds. Only their ratios matter.
-_ENTRY_COST = 0.8  # to look at an entry: 6 for a block of eight, see the package
 _RUN_COST = 30.0  # for another run, besides its entries; chosen
 # For another shelf. Chosen higher than its runs cost: that an event has both attributes and still
 # finds nothing is more frequent than if attributes were independent.
@@ -52,7 +52,7 @@ def assign_shelves(entries: Entries, coded: CodedPredicates, required: np.ndarra
     size = np.bincount(pair)
     share = (entries.high - entries.low + 1.0) / coded.codes[entries.attribute]
     visited = np.bincount(pair, share[pairable])  # by an event with the first attribute
-    saved, spent = _ENTRY_COST * visited * (1 - presence), _SHELF_COST * presence
+    saved, spent = ENTRY_COST * visited * (1 - presence), _SHELF_COST * presence
     worthwhile = (size >= _MIN_PAIR_ENTRIES) & (saved > spent)
     # An attribute with pairs has a place for every other one: it must have as many entries.
     paired = np.bincount(first[worthwhile], size[worthwhile], minlength=attributes)
@@ -129,7 +129,7 @@ def join_classes(group: np.ndarray, width: np.ndarray, codes: np.ndarray) -> np.
         held += sizes[:, narrow]
         wide = np.where(sizes[:, narrow + 1] > 0, widest[:, narrow + 1], widest[:, narrow])
         in_vain = held * (wide - widest[:, narrow]) / codes
-        join = _ENTRY_COST * in_vain < _RUN_COST
+        join = ENTRY_COST * in_vain < _RUN_COST
         into[:, : narrow + 1][join[:, None] & (into[:, : narrow + 1] == narrow)] = narrow + 1
         widest[:, narrow + 1] = np.where(join, wide, widest[:, narrow + 1])
         held[~join] = 0

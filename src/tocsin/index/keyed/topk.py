@@ -6,9 +6,24 @@ import numpy as np
 
 from tocsin.index.accept import holds_within
 from tocsin.index.finish import BestRules, EventWeights, is_removed, keep, score
+from tocsin.index.keyed.event_codes import (
+    CHUNK,
+    code_columns,
+    code_sparse_values,
+    find_columns,
+)
 from tocsin.index.keyed.lanes import HEAD, LANES, ROW, lowest_lane, meeting_lanes, satisfied_lanes
 from tocsin.index.keyed.layout import Layout
-from tocsin.index.keyed.matching import AHEAD, CACHE_LINE, code_event, list_runs
+from tocsin.index.keyed.spans import (
+    AHEAD,
+    CACHE_LINE,
+    add_bucket,
+    find_buckets,
+    find_buckets_of_columns,
+    find_buckets_of_ranges,
+    find_run_blocks,
+    list_runs,
+)
 from tocsin.jit import UInt8s, kernel, prefetch, step
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import EventBatch, blank, load, unload
@@ -29,18 +44,18 @@ def least_sum(score, greatest):
 
 
 @step
-def sift_down(runs, size, at, run_bound):
-    """Move a run down the heap, until none below has a greater bound."""
-    moved = runs[at]
+def sift_down(order, size, at, runs, run_bound):
+    """Move a place in `runs` down the heap, until none below has a run of a greater bound."""
+    moved = order[at]
     while 2 * at + 1 < size:
         child = 2 * at + 1
-        if child + 1 < size and run_bound[runs[child + 1]] > run_bound[runs[child]]:
+        if child + 1 < size and run_bound[runs[order[child + 1]]] > run_bound[runs[order[child]]]:
             child += 1
-        if run_bound[runs[child]] <= run_bound[moved]:
+        if run_bound[runs[order[child]]] <= run_bound[runs[moved]]:
             break
-        runs[at] = runs[child]
+        order[at] = order[child]
         at = child
-    runs[at] = moved
+    order[at] = moved
 
 
 @kernel
@@ -58,9 +73,13 @@ def find_best(
     predicate by predicate.
     """
     local, cut_offsets, cuts = g.local, g.cut_offsets, g.cuts
+    code_start, code_table = g.code_start, g.code_table
     pair_start, pair_shelf, run_offsets = g.pair_start, g.pair_shelf, g.run_offsets
     key_attribute, span_start = g.key_attribute, g.span_start
     span_shift, spans = g.span_shift, g.spans
+    set_attribute, set_stride, table_start = g.set_attribute, g.set_stride, g.table_start
+    slot_start, slot_shift, table = g.slot_start, g.slot_shift, g.table
+    slot_combination, bucket_lane = g.slot_combination, g.bucket_lane
     heads, row_offsets, rows, candidate = g.heads, g.row_offsets, g.rows, g.candidate
     run_bound, block_bound, entry_bound = g.run_bound, g.block_bound, g.entry_bound
     keys, first = batch.keys, batch.first
@@ -68,6 +87,7 @@ def find_best(
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
     attribute, key = keys.attribute, keys.key
     columns_high, key_high = keys.columns_high, keys.key_high
+    has_sparse = sparse.shape[0] > 0
     ranged = columns_high.shape[0] + key_high.shape[0] > 0
     predicates, tested, kind, points = c.offsets, c.attribute, c.kind, c.points
     tested_low, tested_high, weight, rule_of = c.low, c.high, c.weight, c.rule
@@ -75,7 +95,12 @@ def find_best(
         event_weights.offsets, event_weights.attribute, event_weights.weight
     )  # fmt: skip
     common = event_weights.common
-    attributes = pair_start.shape[0]
+    attributes, all_runs, sets = pair_start.shape[0], key_attribute.shape[0], slot_start.shape[0]
+    column = np.empty(column_attribute.shape[0], np.int64)
+    column_local = np.empty(column_attribute.shape[0], np.int32)
+    n_columns = find_columns(column_attribute, local, column, column_local)
+    column_codes = np.empty(n_columns * CHUNK, np.uint16)
+    column_codes_high = np.empty(n_columns * CHUNK if ranged else 0, np.uint16)
     schema_number = np.full(attributes + 1, -1, np.int32)
     for a in range(local.shape[0]):
         if local[a] >= 0:
@@ -83,13 +108,19 @@ def find_best(
     codes = np.zeros(attributes + 1, np.uint16)
     codes_high = np.zeros(attributes + 1, np.uint16) if ranged else codes
     present = np.empty(attributes + 1, np.int32)
+    present[:n_columns] = column_local[:n_columns]
     last_event = np.full(attributes + 1, -1, np.int64)
     last_event_high = np.full(attributes + 1 if ranged else 0, -1, np.int64)
     value, low, length = (
         np.empty(attributes + 1, np.int64), np.empty(attributes + 1, np.int64),
         np.empty(attributes + 1, np.int64),
     )  # fmt: skip
-    runs = np.empty(key_attribute.shape[0], np.int32)
+    # What an event looks at: runs and the blocks in them. A range may have any bucket.
+    room = all_runs + (bucket_lane.shape[0] if ranged else sets)
+    runs, order = np.empty(room, np.int32), np.empty(room, np.int32)
+    buckets = np.empty(sets * CHUNK, np.int64)
+    begin, end = np.empty(room, np.int32), np.empty(room, np.int32)
+    code_low, code_high = np.empty(room, np.uint16), np.empty(room, np.uint16)
     passed, passed_lanes = np.empty(_MOST_PASSED, np.int32), np.empty(_MOST_PASSED, np.uint8)
     weights = common.copy()
     values = blank(batch.width)
@@ -102,10 +133,32 @@ def find_best(
     candidates = evaluated = 0
     for i in range(batch.stop - first):
         event = first + i
-        n_present = code_event(
-            columns, column_attribute, sparse, attribute, key, event, local, cut_offsets, cuts,
-            codes, present, last_event, value, low, length,
-        )  # fmt: skip
+        if i % CHUNK == 0:
+            coded = min(event + CHUNK, batch.stop)
+            code_columns(
+                columns, n_columns, column, column_local, event, coded, cut_offsets, cuts,
+                code_start, code_table, column_codes,
+            )  # fmt: skip
+            if ranged:
+                code_columns(
+                    columns_high, n_columns, column, column_local, event, coded, cut_offsets, cuts,
+                    code_start, code_table, column_codes_high,
+                )  # fmt: skip
+            elif not has_sparse:
+                find_buckets_of_columns(
+                    coded - event, n_columns, column_local, column_codes, set_attribute,
+                    set_stride, table_start, slot_start, slot_shift, table, slot_combination,
+                    bucket_lane, heads, buckets,
+                )  # fmt: skip
+        at = i % CHUNK
+        n_present = n_columns
+        for j in range(n_columns):
+            codes[column_local[j]] = column_codes[j * CHUNK + at]
+        if has_sparse:
+            n_present = code_sparse_values(
+                n_columns, sparse, attribute, key, event, local, cut_offsets, cuts, codes, present,
+                last_event, value, low, length,
+            )  # fmt: skip
         if has_own:
             for j in range(own[i], own[i + 1]):
                 weights[own_attribute[j]] = own_weight[j]
@@ -116,31 +169,50 @@ def find_best(
                 greatest = max(greatest, weights[schema_number[present[j]]])
             greatest *= _SLACK
         if ranged:
-            code_event(
-                columns_high, column_attribute, sparse, attribute, key_high, event, local,
-                cut_offsets, cuts, codes_high, present, last_event_high, value, low, length,
-            )  # fmt: skip
+            for j in range(n_columns):
+                codes_high[column_local[j]] = column_codes_high[j * CHUNK + at]
+            if has_sparse:
+                code_sparse_values(
+                    n_columns, sparse, attribute, key_high, event, local, cut_offsets, cuts,
+                    codes_high, present, last_event_high, value, low, length,
+                )  # fmt: skip
         present[n_present] = attributes
         n_runs = list_runs(
             n_present, present, codes_high, pair_start, pair_shelf, run_offsets, runs
         )  # fmt: skip
+        find_run_blocks(
+            n_runs, runs, codes, codes_high, key_attribute, span_start, span_shift, spans, heads,
+            1, begin, end, code_low, code_high,
+        )  # fmt: skip
+        if ranged:
+            n_runs = find_buckets_of_ranges(
+                n_runs, all_runs, codes, codes_high, set_attribute, set_stride, table_start,
+                slot_start, slot_shift, table, slot_combination, bucket_lane, runs, begin,
+                end, code_low, code_high,
+            )  # fmt: skip
+        else:
+            if has_sparse and sets > 0:
+                at = 0
+                find_buckets(
+                    codes, set_attribute, set_stride, table_start, slot_start, slot_shift, table,
+                    slot_combination, buckets,
+                )  # fmt: skip
+            for j in range(sets):
+                bucket = buckets[j * CHUNK + at]
+                if bucket >= 0:
+                    n_runs = add_bucket(
+                        n_runs, bucket, all_runs + j, bucket_lane, runs, begin, end, code_low,
+                        code_high,
+                    )  # fmt: skip
         for p in range(n_runs):
-            r = runs[p]
-            code = codes[key_attribute[r]]
-            prefetch(spans, span_start[r] + 2 * np.int64(code >> span_shift[r]))
-        for p in range(n_runs):
-            r = runs[p]
-            code = codes[key_attribute[r]]
-            first_block = np.int64(spans[span_start[r] + 2 * np.int64(code >> span_shift[r])])
-            prefetch(heads, first_block * HEAD)
-            prefetch(heads, first_block * HEAD + CACHE_LINE)
+            order[p] = p
         for parent in range(n_runs // 2 - 1, -1, -1):
-            sift_down(runs, n_runs, parent, run_bound)
+            sift_down(order, n_runs, parent, runs, run_bound)
         base, size = i * k, sizes[i]
         # What falls below is strictly worse than the k-th best so far.
         least = least_sum(scores[base + k - 1], greatest) if size == k else -1.0
         loaded = False
-        code = code_high = np.uint16(0)
+        from_code = to_code = np.uint16(0)
         next_block = end_block = np.int64(0)  # of the run at hand
         while True:
             # First a few blocks with a lane whose key and second predicate hold, and whose bound
@@ -148,20 +220,18 @@ def find_best(
             n_passed = np.uint64(0)
             while n_passed < _MOST_PASSED:
                 if next_block >= end_block:
-                    if n_runs == 0 or run_bound[runs[0]] < least:
+                    if n_runs == 0 or run_bound[runs[order[0]]] < least:
                         break
-                    r = runs[0]
+                    r = order[0]
                     n_runs -= 1
-                    runs[0] = runs[n_runs]
-                    sift_down(runs, n_runs, 0, run_bound)
-                    code, code_high = codes[key_attribute[r]], codes_high[key_attribute[r]]
-                    span = span_start[r] + 2 * np.int64(code >> span_shift[r])
-                    span_high = span_start[r] + 2 * np.int64(code_high >> span_shift[r])
-                    next_block, end_block = np.int64(spans[span]), np.int64(spans[span_high + 1])
+                    order[0] = order[n_runs]
+                    sift_down(order, n_runs, 0, runs, run_bound)
+                    from_code, to_code = code_low[r], code_high[r]
+                    next_block, end_block = np.int64(begin[r]), np.int64(end[r])
                 upto = min(end_block, next_block + np.int64(_MOST_PASSED - n_passed))
                 for block in range(np.uint64(next_block), np.uint64(max(next_block, upto))):
                     head = block * np.uint64(HEAD)
-                    lanes = meeting_lanes(heads, head, code, code_high)
+                    lanes = meeting_lanes(heads, head, from_code, to_code)
                     lanes &= satisfied_lanes(
                         heads, head + np.uint64(2 * LANES), codes, codes_high, ranged
                     )
@@ -239,6 +309,6 @@ def find_best(
         if has_own:
             for j in range(own[i], own[i + 1]):
                 weights[own_attribute[j]] = common[own_attribute[j]]
-        for p in range(n_present):
+        for p in range(n_columns, n_present):  # columns are overwritten
             codes[present[p]] = codes_high[present[p]] = 0
     return candidates, evaluated

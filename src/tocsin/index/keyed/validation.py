@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from tocsin.index.keyed.coding import first_cuts
+from tocsin.index.keyed.key_sets import SET_SIZE
 from tocsin.index.keyed.lanes import HEAD, LANES, ROW
 from tocsin.index.keyed.layout import CODES, Layout
+from tocsin.model.encoding import NULL
 from tocsin.model.validation import (
     check_lengths,
     check_numbers,
@@ -19,11 +22,12 @@ def check_layout(g: Layout, size: int, width: int) -> None:
     """Raise unless the layout is sound, of `size` conjunctions over a schema of `width` attributes.
 
     An event visits each shelf once, so each run once, and the blocks of a run once, since runs
-    share no block. In a block it finds each entry at most once. So only a conjunction with several
-    entries may be found twice: these must exclude each other.
+    share no block; likewise at most one bucket of a key set. In a block it finds each entry at most
+    once. So only a conjunction with several entries may be found twice: these must exclude each
+    other.
     """
     attributes, runs, blocks = len(g.pair_start), len(g.key_attribute), len(g.block_bound)
-    shelves = len(g.run_offsets) - 1
+    shelves, sets = len(g.run_offsets) - 1, len(g.slot_start)
     require(len(g.local) <= width, f"'local' must be of at most {width:,} attributes")
     tested = np.sort(g.local[g.local >= 0])
     require(
@@ -32,9 +36,11 @@ def check_layout(g: Layout, size: int, width: int) -> None:
     )
     check_offsets("cut_offsets", g.cut_offsets, attributes, len(g.cuts))
     check_within("cut_offsets", np.diff(g.cut_offsets), 0, CODES + 1)
+    _check_code_tables(g)
     _check_shelves(g, attributes, shelves)
     check_offsets("run_offsets", g.run_offsets, shelves, runs)
-    check_lengths(g, runs, "span_start", "span_shift", "run_bound")
+    check_lengths(g, runs, "span_start", "span_shift")
+    check_lengths(g, runs + sets, "run_bound")
     check_within("key_attribute", g.key_attribute, 0, attributes + 1)
     check_within("span_shift", g.span_shift, 0, 17)
     check_lengths(g, HEAD * blocks, "heads")
@@ -47,9 +53,110 @@ def check_layout(g: Layout, size: int, width: int) -> None:
     check_within("heads", heads[:, 2].reshape(-1), 0, attributes + 1)
     check_within("rows", rows[:, 0].reshape(-1), 0, attributes + 1)
     ends = _check_spans(g, blocks)
+    in_runs = int(ends[-1]) if len(ends) else 0  # blocks; those of key sets follow
+    set_lanes = _check_sets(g, attributes, in_runs, blocks)
     run = np.searchsorted(ends, np.arange(blocks), "right")
     block_attribute = np.append(g.key_attribute, attributes)[run]
-    _check_entries(g, heads[:, 0], heads[:, 1], block_attribute, size)
+    # The entries of a key set are as if they were under an attribute of its own, and their keys
+    # the numbers of buckets.
+    owner = np.repeat(block_attribute, LANES).astype(np.int64)
+    low, high = (heads[:, i].reshape(-1).astype(np.int64) for i in (0, 1))
+    filled = (low <= CODES) | (low <= high)  # a lane without an entry has a key above all codes
+    first_lane = LANES * in_runs
+    lanes = np.arange(first_lane, LANES * blocks)
+    bucket = np.searchsorted(g.bucket_lane, lanes, "right") - 1
+    filled_bucket = np.where(filled[lanes], bucket & 0xFFFF, low[lanes])
+    require(
+        np.array_equal(low[lanes], filled_bucket)
+        and bool((low[lanes] == high[lanes])[filled[lanes]].all()),
+        "the key of an entry in a key set must be the number of its bucket",
+    )
+    owner[lanes] = attributes + 1 + np.searchsorted(set_lanes, lanes, "right")
+    low[lanes] = high[lanes] = bucket
+    _check_entries(g, np.flatnonzero(filled), low, high, owner, size)
+
+
+def _check_code_tables(g: Layout) -> None:
+    """Raise unless tables have the code of each key from one below the first cut to the last."""
+    attributes = len(g.pair_start)
+    check_lengths(g, attributes, "code_start")
+    check_within("code_start", g.code_start, -1, len(g.code_table) + 1)
+    with_table = np.flatnonzero(g.code_start >= 0)
+    begin, end = first_cuts(g.cut_offsets, g.cuts)[with_table], g.cut_offsets[with_table + 1]
+    require(bool((begin < end).all()), "an attribute without cuts must have no table of codes")
+    first, last = g.cuts[begin], g.cuts[np.maximum(end, 1) - 1]
+    extent = last.astype(np.float64) - first + 2
+    ends = g.code_start[with_table] + extent
+    require(
+        bool((g.cuts > NULL).all())
+        and bool((extent >= 2).all())
+        and bool((ends <= len(g.code_table)).all()),
+        "a table must have a code for each key from one below the first cut to the last",
+    )
+    for a, size in zip(with_table.tolist(), extent.astype(np.int64).tolist()):
+        own = g.code_table[g.code_start[a] : g.code_start[a] + size]
+        check_within("code_table", own, 0, int(g.cut_offsets[a + 1] - g.cut_offsets[a]) + 1)
+
+
+def _check_sets(g: Layout, attributes: int, in_runs: int, blocks: int) -> np.ndarray:
+    """Raise unless tables name buckets, each once; return the first lane of each set but the first.
+
+    A table must have a place for each combination of codes, and a hash table an empty slot, where
+    the search for a combination that it lacks ends.
+    """
+    sets, buckets = len(g.slot_start), len(g.bucket_lane) - 1
+    check_lengths(g, SET_SIZE * sets, "set_attribute", "set_stride")
+    check_lengths(g, sets, "slot_shift")
+    check_within("set_attribute", g.set_attribute, 0, attributes + 1)
+    check_offsets("table_start", g.table_start, sets, len(g.table))
+    check_within("table", g.table, -1, buckets)
+    lanes = g.bucket_lane
+    require(
+        buckets >= 0
+        and lanes[0] == LANES * (in_runs if buckets else blocks)
+        and lanes[-1] == LANES * blocks
+        and bool((lanes[1:] >= lanes[:-1]).all()),
+        "'bucket_lane' must ascend over the lanes of all key sets",
+    )
+    codes = np.append(np.diff(g.cut_offsets) + 1, 1)
+    attribute = g.set_attribute.reshape(-1, SET_SIZE)
+    stride = g.set_stride.reshape(-1, SET_SIZE)
+    first_lanes = []
+    used = slots = 0
+    for k in range(sets):
+        own_codes = codes[attribute[k]]
+        strides = [int(own_codes[1] * own_codes[2]), int(own_codes[2]), 1]
+        require(
+            stride[k].tolist() == strides and len(set(attribute[k]) - {attributes}) > 0,
+            "strides of a key set must be products of the numbers of codes",
+        )
+        own = g.table[g.table_start[k] : g.table_start[k + 1]]
+        named = np.sort(own[own >= 0])
+        require(
+            np.array_equal(named, np.arange(used, used + len(named))),
+            "each bucket must be in one place of one table, set by set",
+        )
+        require(used < buckets and lanes[used] % LANES == 0, "a key set must start with a block")
+        first_lanes.append(int(lanes[used]))
+        used += len(named)
+        if g.slot_start[k] < 0:
+            possible = strides[0] * int(own_codes[0])
+            require(
+                g.slot_start[k] == -1 and len(own) == possible,
+                "a direct table must have a place for each combination",
+            )
+        else:
+            require(
+                g.slot_start[k] == slots
+                and 1 <= 64 - int(g.slot_shift[k]) <= 31
+                and len(own) == 1 << (64 - int(g.slot_shift[k]))
+                and len(named) < len(own),
+                "a hash table must have a power of two slots, and one of them empty",
+            )
+            slots += len(own)
+    require(used == buckets, "each bucket must be in one place of one table, set by set")
+    check_lengths(g, slots, "slot_combination")
+    return np.array(first_lanes[1:], np.int64)
 
 
 def _check_shelves(g: Layout, attributes: int, shelves: int) -> None:
@@ -87,28 +194,28 @@ def _check_spans(g: Layout, blocks: int) -> np.ndarray:
 
 
 def _check_entries(
-    g: Layout, low: np.ndarray, high: np.ndarray, block_attribute: np.ndarray, size: int
+    g: Layout, lane: np.ndarray, low: np.ndarray, high: np.ndarray, owner: np.ndarray, size: int
 ) -> None:
-    """Raise unless an event finds at most one entry of a conjunction; keys are by block and lane.
+    """Raise unless an event finds at most one entry of a conjunction.
 
-    Several entries are the points of a set: under one attribute, with keys that do not overlap.
+    `lane` are those with an entry; `low`, `high` and `owner` (attribute or key set) are by lane.
+    Several entries are under one attribute or key set, with keys that do not overlap.
     """
-    # A lane without an entry has a key above all codes.
-    lane = np.flatnonzero(low.reshape(-1) <= CODES)
     candidate = g.candidate[lane].astype(np.int64)
     number = np.maximum(candidate, ~candidate)
     several = np.bincount(number, minlength=size)[number] > 1
     if not several.any():
         return
     lane, number = lane[several], number[several]
-    begin, end = (bounds.reshape(-1)[lane].astype(np.int64) for bounds in (low, high))
-    order = np.argsort(number << 16 | begin)
+    begin, end = low[lane], high[lane]
+    order = np.lexsort((begin, number))
     lane, number, begin, end = (each[order] for each in (lane, number, begin, end))
-    value, attribute = g.candidate[lane], block_attribute[lane // LANES]
+    value, owner = g.candidate[lane], owner[lane]
     same_conjunction = number[1:] == number[:-1]
-    apart = (value[1:] == value[:-1]) & (attribute[1:] == attribute[:-1])
+    apart = (value[1:] == value[:-1]) & (owner[1:] == owner[:-1])
     apart &= (begin[1:] > end[:-1]) & (begin[:-1] <= end[:-1])
     require(
         bool((apart | ~same_conjunction).all()),
-        "the entries of a conjunction must be points of one attribute, none of them twice",
+        "the entries of a conjunction must be points of one attribute or key set, none of them "
+        "twice",
     )

@@ -67,7 +67,7 @@ class Intervals(ArrayIndex):
             + unit_costs.ACCEPT * sample.total(share[sample.unproven | ~alone])
         )
         meets = sample.in_words(met)
-        return Cost(nanoseconds, f"an event meets {meets} on their most selective attribute")
+        return Cost(nanoseconds, f"an event meets {meets} on their most selective attribute", met)
 
     def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
         """Propose the intervals that contain an event's value; see `Index.candidates`."""

@@ -66,9 +66,15 @@ class Rectangles(ArrayIndex):
         cover = count_runs_if_whole(sample.boxes)
         if cover is None:
             return None
-        nanoseconds = unit_costs.FIND + unit_costs.RUN * cover + unit_costs.COPY * sample.met
+        nanoseconds = (
+            unit_costs.FIND
+            + unit_costs.RUN * cover
+            + unit_costs.COPY * sample.met
+            + unit_costs.ACCEPT * sample.total(sample.areas[sample.unproven])
+        )
         met = sample.in_words(sample.met)
-        return Cost(nanoseconds, f"an event meets {met}, whose bounds are whole numbers")
+        reason = f"an event meets {met}, whose bounds are whole numbers"
+        return Cost(nanoseconds, reason, sample.met)
 
     def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
         """Propose the lists of the constructs around an event; see `Index.candidates`."""

@@ -1,0 +1,203 @@
+"""Key sets: the few combinations of attributes under whose codes conjunctions are filed.
+
+A predicate that few codes satisfy is a *point predicate*, whatever its form: `=`, a short IN, IS
+NULL, a flag, a narrow range. A conjunction can be filed under any set of attributes on which it has
+point predicates, with an entry for each combination of their codes.
+
+Sets are chosen greedily, as in facility location: each step adds the set that saves most if every
+conjunction is filed where it costs least so far. Another set costs every event a probe, so rules of
+thousands of different signatures share a few sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from tocsin.index.keyed.coding import CodedPredicates
+
+ENTRY_COST = 0.8  # nanoseconds to look at an entry: 6 for a block of eight, see the package
+PROBE_COST = 10.0  # nanoseconds to look up a key set; chosen
+# Nanoseconds that another entry costs events that do not look at it. Chosen: 200 for a million,
+# which take 25 MB from the caches.
+_MEMORY_COST = 0.0002
+_ACCEPT_COST = 20.0  # nanoseconds to evaluate a candidate that is not proven
+_MOST_MULTIPLIED = 0.25  # of an attribute's codes; chosen: more is hardly selective
+SET_SIZE = 3  # attributes of a key set, at most
+_MOST_SETS = 16
+_MOST_ATTRIBUTES = 12  # that sets are made of; chosen: 298 sets are tried
+_SAMPLE = 2048  # conjunctions that sets are chosen by; chosen
+# Entries of a conjunction, between a few and as many as an event pays nothing for. In between it is
+# so many that all take about 30 MB.
+_FEW, _MANY, _ALL = 4, 64, 1 << 20
+
+
+class KeySets(NamedTuple):
+    """k sets of attributes, and n conjunctions."""
+
+    attributes: list[tuple[int, ...]]  # [k] local numbers
+    number: np.ndarray  # [n] the set that a conjunction is filed under, -1: none
+
+
+class Points(NamedTuple):
+    """The point predicates of n conjunctions on some attributes."""
+
+    attributes: np.ndarray  # [m]
+    share: np.ndarray  # [n, m] of the events that satisfy it
+    bound_share: np.ndarray  # [n, m] of those within its bounds
+    is_set: np.ndarray  # [n, m] whether it is not equivalent to its bounds
+    ways: np.ndarray  # [n, m] codes; more than the bound if there is no such predicate
+    within: np.ndarray  # [n] share of the events within all bounds of the conjunction
+    sets: np.ndarray  # [n] number of predicates that are not equivalent to their bounds
+    bound: int  # entries of a conjunction
+
+    def take(self, numbers: np.ndarray) -> Points:
+        """Return the point predicates of some conjunctions."""
+        fields = self._asdict()
+        kept = {name: fields[name] for name in ("attributes", "bound")}
+        return Points(**{n: f if n in kept else f[numbers] for n, f in fields.items()})
+
+    def costs(self, columns: Sequence[int]) -> np.ndarray:
+        """Return what conjunctions under a set cost, in entries that an event looks at.
+
+        It is infinite if there can be none.
+        """
+        n = len(self.within)
+        share, ways, bounds = (np.ones(n, np.float32) for _ in range(3))
+        left = self.sets.copy()
+        for column in columns:
+            share *= self.share[:, column]
+            ways *= self.ways[:, column]
+            bounds *= self.bound_share[:, column]
+            left -= self.is_set[:, column]
+        # Of the events that find an entry, some satisfy all bounds besides.
+        unproven = np.where(left > 0, share * self.within / bounds, 0)
+        costs = share + _ACCEPT_COST / ENTRY_COST * unproven
+        costs += _MEMORY_COST / ENTRY_COST * (ways - 1)
+        costs[ways > self.bound] = np.inf
+        return costs
+
+
+def choose_key_sets(offsets: np.ndarray, coded: CodedPredicates, factor: float = 1.0) -> KeySets:
+    """Choose key sets for conjunctions that each represent `factor` similar ones."""
+    n = len(offsets) - 1
+    least = single_key_costs(offsets, coded)
+    number: np.ndarray = np.full(n, -1)
+    bound = int(np.clip(_ALL / max(n * factor, 1), _FEW, _MANY))
+    most = np.maximum(_MOST_MULTIPLIED * coded.codes[coded.attribute], 1)
+    usable = (coded.ways > 0) & (coded.ways <= np.minimum(most, bound))
+    attributes = _useful_attributes(coded, usable)
+    if not len(attributes):
+        return KeySets([], number)
+    points = _gather_points(offsets, coded, usable, attributes, bound)
+    chosen = _choose(points, least, factor)
+    sets: list[tuple[int, ...]] = []
+    best = least
+    for columns in chosen:
+        costs = points.costs(columns)
+        number[costs < best] = len(sets)
+        best = np.minimum(best, costs)
+        sets.append(tuple(attributes[list(columns)].tolist()))
+    # Later sets may have taken over all that an earlier one had.
+    used = np.flatnonzero(np.bincount(number[number >= 0], minlength=len(sets)))
+    renumbered = np.full(len(sets) + 1, -1)
+    renumbered[used] = np.arange(len(used))
+    return KeySets([sets[i] for i in used], renumbered[number])
+
+
+def single_key_costs(offsets: np.ndarray, coded: CodedPredicates) -> np.ndarray:
+    """Return what each conjunction costs under a single key, in entries."""
+    tested = np.diff(offsets) > 0
+    visited = np.ones(len(offsets) - 1)
+    if tested.any():
+        selectivity = np.minimum(coded.selectivity, 1.0)
+        visited[tested] = np.minimum.reduceat(selectivity, offsets[:-1][tested])
+    # One set may be the key itself, but others are left to accept.
+    unproven = np.where(reduce_rows(np.add, coded.points, offsets) > 1, 1.0, 0.0)
+    unproven *= reduce_rows(np.multiply, coded.bound_share, offsets)
+    return visited + _ACCEPT_COST / ENTRY_COST * unproven
+
+
+def reduce_rows(function: np.ufunc, values: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Return the sum or product of the rows of each conjunction."""
+    padded = np.append(values, function.identity)
+    reduced = function.reduceat(padded, offsets[:-1], dtype=np.float64)
+    reduced[np.diff(offsets) == 0] = function.identity
+    return np.asarray(reduced)
+
+
+def _useful_attributes(coded: CodedPredicates, usable: np.ndarray) -> np.ndarray:
+    """Return the attributes with the most selective point predicates, all in all."""
+    rows = np.flatnonzero(usable)
+    excluded = np.bincount(
+        coded.attribute[rows], 1 - coded.share[rows], minlength=len(coded.presence)
+    )
+    best = np.argsort(-excluded, kind="stable")[:_MOST_ATTRIBUTES]
+    return best[excluded[best] > 0]
+
+
+def _gather_points(
+    offsets: np.ndarray,
+    coded: CodedPredicates,
+    usable: np.ndarray,
+    attributes: np.ndarray,
+    bound: int,
+) -> Points:
+    n, m = len(offsets) - 1, len(attributes)
+    column = np.full(len(coded.presence), -1)
+    column[attributes] = np.arange(m)
+    rows = np.flatnonzero(usable & (column[coded.attribute] >= 0))
+    owner = np.searchsorted(offsets, rows, "right") - 1
+    at = column[coded.attribute[rows]]
+
+    def spread(values: np.ndarray, default: float) -> np.ndarray:
+        table: np.ndarray = np.full((n, m), default, np.float32)
+        table[owner, at] = values[rows]
+        return table
+
+    within = reduce_rows(np.multiply, coded.bound_share, offsets)
+    return Points(
+        attributes=attributes,
+        share=spread(coded.share, 1.0),
+        bound_share=spread(np.maximum(coded.bound_share, 1e-9), 1.0),
+        is_set=spread(coded.points, 0.0),
+        ways=spread(coded.ways, bound + 1.0),
+        within=within.astype(np.float32),
+        sets=reduce_rows(np.add, coded.points, offsets).astype(np.float32),
+        bound=bound,
+    )
+
+
+def _choose(points: Points, least: np.ndarray, factor: float) -> list[tuple[int, ...]]:
+    """Return the chosen sets, as columns of `points`."""
+    n = len(least)
+    if n > _SAMPLE:
+        drawn = np.random.default_rng(0).integers(0, n, _SAMPLE)
+        points = points.take(drawn)
+        least, factor = least[drawn], factor * n / _SAMPLE
+    columns = range(len(points.attributes))
+    sets: list[tuple[int, ...]] = []
+    all_costs = []
+    for size in range(1, SET_SIZE + 1):
+        for each in combinations(columns, size):
+            own = points.costs(each)
+            if (own < least).any():
+                sets.append(each)
+                all_costs.append(own)
+    chosen: list[tuple[int, ...]] = []
+    if not sets:
+        return chosen
+    costs = np.array(all_costs, np.float32)
+    least = least.astype(np.float32)
+    while len(chosen) < _MOST_SETS:
+        totals = np.minimum(costs, least).sum(axis=1, dtype=np.float64)
+        best = int(totals.argmin())
+        saved = factor * ENTRY_COST * (float(least.sum(dtype=np.float64)) - totals[best])
+        if saved <= PROBE_COST:
+            break
+        least = np.minimum(least, costs[best])
+        chosen.append(sets[best])
+    return chosen
