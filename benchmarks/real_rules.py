@@ -63,9 +63,15 @@ class Document:
             "destinations, two months, a day, an hour and a delay. Events are keys.",
         )  # fmt: skip
 
+        self.terms = Section(
+            "Ten computed attributes", "what", "Tocsin", "target", "met",
+            note="Ten rules test a term each (benchmarks/real_terms.py): hour, month, arithmetic,"
+            "\ntexts, a comparison of columns. Others test the same values as ready columns.",
+        )  # fmt: skip
+
     @property
     def sections(self) -> list[Section]:
-        return [s for s in (self.peers, self.regret, self.million) if s.rows]
+        return [s for s in (self.peers, self.regret, self.million, self.terms) if s.rows]
 
     def write(self, path: Path) -> None:
         from benchmarks.real_workloads import FAMILIES, make_family
@@ -181,6 +187,31 @@ def measure_million(document: Document) -> None:
     add("index without conjunctions", part.index.nbytes / count, 150, "bytes a rule")
 
 
+def measure_terms(document: Document) -> None:
+    from benchmarks.real_terms import TERMS, compute_by_hand, load_flights
+
+    log("terms")
+    events = load_flights().slice(0, EVENTS[document.size])
+    columns = compute_by_hand(events)
+    over_terms, over_columns = tocsin.Rules(events.schema), tocsin.Rules(columns.schema)
+    for i, (term, (test, _)) in enumerate(TERMS.items()):
+        over_terms.add(i, f"({term}) {test}")
+        over_columns.add(i, f"t{i} {test}")
+    found = [counts_by_rule(rules, each, len(TERMS)).tolist() for rules, each in
+             ((over_terms, events), (over_columns, columns))]  # fmt: skip
+    check("terms", *found)
+    computed = count_runner("terms", over_terms, events)
+    ready = count_runner("columns", over_columns, columns)
+    by_hand = Runner("by hand", lambda: time_call(lambda: compute_by_hand(events)))
+    run_in_turns([computed, ready, by_hand])
+    each = [runner.seconds / len(events) * 1e9 for runner in (computed, ready, by_hand)]
+    value = document.terms.add_value
+    value("count, rules over terms", f"{each[0]:,.0f} ns an event")
+    value("count, rules over ready columns", f"{each[1]:,.0f} ns an event")
+    value("the columns by hand, with Arrow compute", f"{each[2]:,.0f} ns an event")
+    document.terms.add_limit("terms against Arrow compute", (each[0] - each[1]) / each[2], 1.1, "x")
+
+
 def build_auto(rules: Any, width: int) -> Any:
     from tocsin.engine.planner import build_parts
 
@@ -195,7 +226,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=SHRINK, default="full")
     parser.add_argument("--out", type=Path, help="also write the tables as Markdown")
-    known = [*FAMILIES, "million"]
+    known = [*FAMILIES, "million", "terms"]
     parser.add_argument("--only", help=f"comma-separated: {', '.join(known)}; others are kept")
     arguments = parser.parse_args()
     only = arguments.only.split(",") if arguments.only else known
@@ -212,6 +243,8 @@ def main() -> None:
                 document.write(arguments.out)  # after each family, in case a later one fails
     if "million" in only:
         measure_million(document)
+    if "terms" in only:
+        measure_terms(document)
     show(f"Rules as people write them, size {arguments.size}", document.sections)
     if arguments.out:
         document.write(arguments.out)

@@ -434,3 +434,17 @@ def test_replace_keeps_weights_and_payload(store):
     assert '{"team": "red"}' in run_ok("rules", "show", store, "low")
     run_ok("rules", "replace", store, "low", "x < 2", "--payload", "{}")
     assert "payload" not in run_ok("rules", "show", store, "low")
+
+
+def test_a_schema_with_structs_and_decimals(tmp_path):
+    schema = "c=string,loc=struct<lat: double, tags: map<string, int>>,price=decimal(12,2),s=double"
+    file = tmp_path / "rules.csv"
+    file.write_text(
+        "id,where\na,s * 3.6 > 100 AND loc.lat > 40\nb,loc.tags['x'] = 3\nc,price < 9.5\n"
+    )
+    assert "3 rules: 0 errors" in run("rules", "check", file, "--schema", schema).output
+    event = '{"s": 20.0, "loc": {"lat": 40.5, "tags": {"x": 3}}, "price": 9.49}'
+    options = ["--rules", file, "--schema", schema, "--event", event]
+    assert "rule 'a' does not match" in run("explain", "a", *options).output
+    for id_ in ("b", "c"):
+        assert f"rule '{id_}' matches" in run("explain", id_, *options).output

@@ -40,7 +40,7 @@ def explain(
     """Show why a rule matches an event or not, predicate by predicate."""
     rules = open_rules(source, schema, version)
     for name in event:
-        if name not in rules.schema:
+        if name.lower() not in rules.schema.sources():
             hint = suggest(name, rules.schema)
             click.echo(f"attribute {name!r} is not in the schema{hint}", err=True)
     values = {name: parse_value(name, value, rules.schema) for name, value in event.items()}

@@ -116,6 +116,18 @@ def _list_files(folder: Path) -> list[Path]:
 # ------------------------------------------------------------ schemas
 
 
+def _split_schema(text: str) -> list[str]:
+    """Split a text at its commas, but not at those of decimal(12,2) or struct<a: int, b: int>."""
+    parts, depth = [""], 0
+    for char in text:
+        depth += (char in "(<") - (char in ")>")
+        if char == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += char
+    return parts
+
+
 def read_schema(text: str) -> Schema:
     """Return the schema in "x=number,tier=category", or that of the events in a file."""
     from tocsin.model.schema import Schema
@@ -129,7 +141,7 @@ def read_schema(text: str) -> Schema:
         events = open_events([path], detect_format(path), Schema({}), lambda count: None)
         return Schema(events.schema)
     schema = Schema({})
-    for part in re.split(r",(?![^(]*\))", text):  # not the comma of decimal(12,2)
+    for part in _split_schema(text):
         name, equals, kind = part.partition("=")
         if not equals:
             raise SchemaError(

@@ -38,6 +38,9 @@ class Job(NamedTuple):
         for name in self.declared:
             if name not in schema:
                 schema.add(name, self.declared.kind(name))
+        for name, type_ in self.declared.nested.values():
+            if name.lower() not in schema.nested:
+                schema.add(name, str(type_))
         rules = Rules(schema)
         add_file(rules, self.rules)
         return rules
