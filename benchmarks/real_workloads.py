@@ -92,6 +92,11 @@ class Draw:
         self.rng = np.random.default_rng(seed)
         events = load_events(table)
         self._values = {name: events.column(name).drop_null().to_numpy() for name in SCHEMA[table]}
+        self._distinct = {
+            n: np.unique(self._values[n].astype(str))
+            for n in ("carrier", "origin", "dest")
+            if n in self._values
+        }
         self._sorted = {name: np.sort(v) for name, v in self._values.items() if name not in TEXTS}
 
     def values(self, attribute: str, least: int, most: int) -> list[Any]:
@@ -107,7 +112,7 @@ class Draw:
     def distinct(self, attribute: str, least: int, most: int) -> list[Any]:
         """Return some different values, all as likely."""
         count = int(self.rng.integers(least, most + 1))
-        values = np.unique(self._values[attribute].astype(str))
+        values = self._distinct[attribute]
         return self.rng.choice(values, min(count, len(values)), replace=False).tolist()
 
     def between(self, attribute: str, least: float, most: float) -> Bounds:
