@@ -30,7 +30,7 @@ for attributes with at least as many such entries as there are attributes.
 predicate that few codes satisfy is a *point predicate*: `=`, IN, IS NULL, a flag, also a narrow
 range; never NOT IN. A conjunction may be filed under a *key set*, one to three attributes on which
 it has point predicates, instead of under one predicate: with an entry for each combination of their
-codes, at most 64, and fewer if there are many rules. An event has one combination in each set. Its
+codes, at most 96, and fewer if there are many rules. An event has one combination in each set. Its
 number, the codes as digits of mixed radix, is looked up in a table (of all combinations while these
 are few, otherwise a hash table), which gives a *bucket* of entries. There are at most 16 sets,
 chosen greedily by what they save (`key_sets`), so rules of thousands of signatures cost an event a

@@ -32,7 +32,7 @@ _MOST_ATTRIBUTES = 12  # that sets are made of; chosen: 298 sets are tried
 _SAMPLE = 2048  # conjunctions that sets are chosen by; chosen
 # Entries of a conjunction, between a few and as many as an event pays nothing for. In between it is
 # so many that all take about 30 MB.
-_FEW, _MANY, _ALL = 4, 64, 1 << 20
+_FEW, _MANY, _ALL = 4, 96, 1 << 20
 
 
 class KeySets(NamedTuple):

@@ -24,7 +24,7 @@ from tocsin.index.keyed.spans import (
     find_run_blocks,
     list_runs,
 )
-from tocsin.jit import UInt8s, kernel, prefetch, step
+from tocsin.jit import UInt8s, bare_step, kernel, prefetch, step
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import EventBatch, blank, load, unload
 
@@ -43,15 +43,15 @@ def least_sum(score, greatest):
     return score / greatest if greatest > 0.0 and score < np.inf else -1.0
 
 
-@step
-def sift_down(order, size, at, runs, run_bound):
-    """Move a place in `runs` down the heap, until none below has a run of a greater bound."""
+@bare_step
+def sift_down(order, size, at, bounds):
+    """Move the number of a run down the heap, until none below has a greater bound."""
     moved = order[at]
     while 2 * at + 1 < size:
         child = 2 * at + 1
-        if child + 1 < size and run_bound[runs[order[child + 1]]] > run_bound[runs[order[child]]]:
+        if child + 1 < size and bounds[order[child + 1]] > bounds[order[child]]:
             child += 1
-        if run_bound[runs[order[child]]] <= run_bound[runs[moved]]:
+        if bounds[order[child]] <= bounds[moved]:
             break
         order[at] = order[child]
         at = child
@@ -118,6 +118,7 @@ def find_best(
     # What an event looks at: runs and the blocks in them. A range may have any bucket.
     room = all_runs + (bucket_lane.shape[0] if ranged else sets)
     runs, order = np.empty(room, np.int32), np.empty(room, np.int32)
+    bounds = np.empty(room, np.float64)
     buckets = np.empty(sets * CHUNK, np.int64)
     begin, end = np.empty(room, np.int32), np.empty(room, np.int32)
     code_low, code_high = np.empty(room, np.uint16), np.empty(room, np.uint16)
@@ -205,9 +206,9 @@ def find_best(
                         code_high,
                     )  # fmt: skip
         for p in range(n_runs):
-            order[p] = p
+            order[p], bounds[p] = p, run_bound[runs[p]]
         for parent in range(n_runs // 2 - 1, -1, -1):
-            sift_down(order, n_runs, parent, runs, run_bound)
+            sift_down(order, n_runs, parent, bounds)
         base, size = i * k, sizes[i]
         # What falls below is strictly worse than the k-th best so far.
         least = least_sum(scores[base + k - 1], greatest) if size == k else -1.0
@@ -220,12 +221,12 @@ def find_best(
             n_passed = np.uint64(0)
             while n_passed < _MOST_PASSED:
                 if next_block >= end_block:
-                    if n_runs == 0 or run_bound[runs[order[0]]] < least:
+                    if n_runs == 0 or bounds[order[0]] < least:
                         break
                     r = order[0]
                     n_runs -= 1
                     order[0] = order[n_runs]
-                    sift_down(order, n_runs, 0, runs, run_bound)
+                    sift_down(order, n_runs, 0, bounds)
                     from_code, to_code = code_low[r], code_high[r]
                     next_block, end_block = np.int64(begin[r]), np.int64(end[r])
                 upto = min(end_block, next_block + np.int64(_MOST_PASSED - n_passed))
