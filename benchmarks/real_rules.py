@@ -61,8 +61,8 @@ class Document:
         )  # fmt: skip
         self.million = Section(
             "A million rules", "what", "Tocsin", "target", "met",
-            note="Rules are drawn by `benchmarks.real_workloads.watch`: carriers, an airport,\n"
-            "destinations, two months, a day, an hour and a delay. Events are keys.",
+            note="Rules are drawn by `benchmarks.real_million.draw_watches`: carriers, an\n"
+            "airport, destinations, two months, a day, an hour and a delay. Events are keys.",
         )  # fmt: skip
 
         self.terms = Section(
