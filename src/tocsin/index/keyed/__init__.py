@@ -34,7 +34,9 @@ codes, at most 96, and fewer if there are many rules. An event has one combinati
 number, the codes as digits of mixed radix, is looked up in a table (of all combinations while these
 are few, otherwise a hash table), which gives a *bucket* of entries. There are at most 16 sets,
 chosen greedily by what they save (`key_sets`), so rules of thousands of signatures cost an event a
-few probes. The entries of a bucket are sorted by their second predicate.
+few probes. The entries of a bucket are sorted by their second predicate. Up to two attributes that
+all of them test are the bucket's *gates*: an event outside of the interval that the entries span
+there looks no further.
 
 *Ranges.* The range of an event is two codes, of its low and of its high end; a predicate passes if
 the two ranges meet. In a key set, all combinations in the ranges are looked up, or, if the table

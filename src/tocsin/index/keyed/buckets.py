@@ -9,6 +9,7 @@ import numpy as np
 from tocsin.index.keyed.coding import CodedPredicates, count_cuts
 from tocsin.index.keyed.entries import OtherPredicates
 from tocsin.index.keyed.key_sets import SET_SIZE, KeySets
+from tocsin.index.keyed.layout import ABOVE_ALL, GATES
 from tocsin.index.posting_lists import check_entries
 from tocsin.jit import (
     Int32Out,
@@ -16,6 +17,7 @@ from tocsin.jit import (
     Int64Out,
     Int64s,
     UInt8s,
+    UInt16Out,
     UInt16s,
     bare_step,
     freeze_fields,
@@ -48,6 +50,13 @@ class Tables(NamedTuple):
     slot_shift: np.ndarray
     table: np.ndarray
     slot_combination: np.ndarray
+
+
+class Gates(NamedTuple):
+    """What an event must satisfy to find anything in a bucket; see `Layout`."""
+
+    gate_attribute: np.ndarray
+    gate: np.ndarray
 
 
 class PointPredicates(NamedTuple):
@@ -107,6 +116,53 @@ def make_buckets(
         ),
         _build_tables(attributes, strides, combination, coded),
     )
+
+
+def find_gates(buckets: Buckets, others: OtherPredicates, no_attribute: int) -> Gates:
+    """Return the intervals around the predicates of each bucket, on up to two attributes.
+
+    Most events that find a bucket satisfy none of its ranges, as where all are `delay > 75` or
+    more.
+    """
+    count = len(buckets.first)
+    attribute = np.full(GATES * count, no_attribute, np.int32)
+    gate = np.tile(np.array([0, ABOVE_ALL], np.uint16), GATES * count)
+    ends = np.append(buckets.first, len(buckets.conjunction))
+    write_gates(ends, buckets.conjunction, others, attribute, gate)
+    return Gates(attribute, gate)
+
+
+@kernel
+def write_gates(
+    ends: Int64s,
+    conjunction: Int64s,
+    others: OtherPredicates,
+    gate_attribute: Int32Out,
+    gate: UInt16Out,
+) -> None:
+    """Write the intervals around predicates on attributes that all entries of a bucket test."""
+    offsets, attribute, low, high = others.offsets, others.attribute, others.low, others.high
+    for bucket in range(ends.shape[0] - 1):
+        model = conjunction[ends[bucket]]
+        found = 0
+        for row in range(offsets[model], offsets[model + 1]):
+            if found == GATES:
+                break
+            least, greatest, common = low[row], high[row], True
+            for entry in range(ends[bucket] + 1, ends[bucket + 1]):
+                tested = False
+                for other in range(offsets[conjunction[entry]], offsets[conjunction[entry] + 1]):
+                    if attribute[other] == attribute[row]:
+                        least, greatest = min(least, low[other]), max(greatest, high[other])
+                        tested = True
+                if not tested:
+                    common = False
+                    break
+            if common:
+                at = GATES * bucket + found
+                gate_attribute[at] = attribute[row]
+                gate[2 * at], gate[2 * at + 1] = least, greatest
+                found += 1
 
 
 def _order_of_seconds(others: OtherPredicates) -> np.ndarray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.index.keyed.blocks import cut_into_blocks, fill_blocks, find_spans, greatest
-from tocsin.index.keyed.buckets import Buckets, make_buckets
+from tocsin.index.keyed.buckets import Buckets, find_gates, make_buckets
 from tocsin.index.keyed.coding import code_predicates, number_attributes, tabulate_codes
 from tocsin.index.keyed.entries import (
     Entries,
@@ -72,6 +72,7 @@ def build_layout(c: Conjunctions, width: int) -> Layout:
         bucket_lane=np.append(
             blocks.lane[runs.start[-1] + buckets.first], LANES * len(blocks.start)
         ),
+        **find_gates(buckets, others, len(coded.presence))._asdict(),
         run_bound=greatest(bound, starts[:-1]),
         heads=heads,
         row_offsets=row_offsets,

@@ -25,7 +25,7 @@ class Keyed(ArrayIndex):
     """Conjunctions under their most selective predicate, or under a few point predicates."""
 
     name: ClassVar[str] = "keyed"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     layout_class = Layout
     supports_ranges = True

@@ -10,6 +10,7 @@ from tocsin.jit import Float64s, Int32s, Int64s, UInt8s, UInt16s
 # numbered with 16 bits. One number more is left, above all codes.
 CODES = 65_534
 ABOVE_ALL = CODES + 1
+GATES = 2  # attributes on which the entries of a bucket are bounded together; chosen
 
 
 class Layout(NamedTuple):
@@ -39,6 +40,8 @@ class Layout(NamedTuple):
     table: Int32s  # by combination, or by slot: the number of the bucket, -1: none
     slot_combination: Int64s  # by slot, of all hash tables
     bucket_lane: Int32s  # [q + 1] its first lane, counted over all blocks
+    gate_attribute: Int32s  # [2 q] attributes that all entries of a bucket test; a: none
+    gate: UInt16s  # [4 q] the least and the greatest code that some entry allows, for each of them
     run_bound: Float64s  # [r + k] the greatest bound of the entries of a run, then of a key set
     heads: UInt16s  # [HEAD * b] lows and highs of the keys, and a row of second predicates
     row_offsets: Int32s  # [b + 1] where in rows the other predicates of a block are

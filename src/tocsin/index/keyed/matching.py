@@ -53,6 +53,7 @@ def propose(g: Layout, batch: EventBatch, most: int, offsets: Int64Out, out: Int
     set_attribute, set_stride, table_start = g.set_attribute, g.set_stride, g.table_start
     slot_start, slot_shift, table = g.slot_start, g.slot_shift, g.table
     slot_combination, bucket_lane = g.slot_combination, g.bucket_lane
+    gate_attribute, gate = g.gate_attribute, g.gate
     heads, row_offsets, rows, candidate = g.heads, g.row_offsets, g.rows, g.candidate
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
     attribute, key = keys.attribute, keys.key
@@ -100,7 +101,7 @@ def propose(g: Layout, batch: EventBatch, most: int, offsets: Int64Out, out: Int
                 find_buckets_of_columns(
                     coded - event, n_columns, column_local, column_codes, set_attribute,
                     set_stride, table_start, slot_start, slot_shift, table, slot_combination,
-                    bucket_lane, heads, buckets,
+                    bucket_lane, gate_attribute, gate, heads, buckets,
                 )  # fmt: skip
         # What all events do is written out here: Numba counts the references to all arguments of
         # a step, which takes 100 nanoseconds for a few steps.
@@ -147,7 +148,13 @@ def propose(g: Layout, batch: EventBatch, most: int, offsets: Int64Out, out: Int
                 )  # fmt: skip
             for k in range(sets):
                 bucket = buckets[k * CHUNK + at]
-                if bucket >= 0:
+                if bucket < 0:
+                    continue
+                one, two = codes[gate_attribute[2 * bucket]], codes[gate_attribute[2 * bucket + 1]]
+                if (
+                    gate[4 * bucket] <= one <= gate[4 * bucket + 1]
+                    and gate[4 * bucket + 2] <= two <= gate[4 * bucket + 3]
+                ):
                     begin[n_runs] = bucket_lane[bucket] // LANES
                     end[n_runs] = (bucket_lane[bucket + 1] + (LANES - 1)) // LANES
                     code_low[n_runs] = code_high[n_runs] = np.uint16(bucket & 0xFFFF)

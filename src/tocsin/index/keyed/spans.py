@@ -113,7 +113,8 @@ def find_buckets(
 @bare_step
 def find_buckets_of_columns(
     events, n_columns, column_local, column_codes, set_attribute, set_stride, table_start,
-    slot_start, slot_shift, table, slot_combination, bucket_lane, heads, buckets,
+    slot_start, slot_shift, table, slot_combination, bucket_lane, gate_attribute, gate, heads,
+    buckets,
 ):  # fmt: skip
     """Do the same for up to `CHUNK` events that have columns only, set by set.
 
@@ -146,6 +147,8 @@ def find_buckets_of_columns(
                 buckets[i] = table[start + slot]
         for i in range(first, last):
             prefetch(bucket_lane, buckets[i])
+            prefetch(gate_attribute, 2 * buckets[i])
+            prefetch(gate, 4 * buckets[i])
         for i in range(first, last):
             if buckets[i] >= 0:
                 word = np.int64(bucket_lane[buckets[i]]) // LANES * HEAD

@@ -80,6 +80,7 @@ def find_best(
     set_attribute, set_stride, table_start = g.set_attribute, g.set_stride, g.table_start
     slot_start, slot_shift, table = g.slot_start, g.slot_shift, g.table
     slot_combination, bucket_lane = g.slot_combination, g.bucket_lane
+    gate_attribute, gate = g.gate_attribute, g.gate
     heads, row_offsets, rows, candidate = g.heads, g.row_offsets, g.rows, g.candidate
     run_bound, block_bound, entry_bound = g.run_bound, g.block_bound, g.entry_bound
     keys, first = batch.keys, batch.first
@@ -149,7 +150,7 @@ def find_best(
                 find_buckets_of_columns(
                     coded - event, n_columns, column_local, column_codes, set_attribute,
                     set_stride, table_start, slot_start, slot_shift, table, slot_combination,
-                    bucket_lane, heads, buckets,
+                    bucket_lane, gate_attribute, gate, heads, buckets,
                 )  # fmt: skip
         at = i % CHUNK
         n_present = n_columns
@@ -200,7 +201,13 @@ def find_best(
                 )  # fmt: skip
             for j in range(sets):
                 bucket = buckets[j * CHUNK + at]
-                if bucket >= 0:
+                if bucket < 0:
+                    continue
+                one, two = codes[gate_attribute[2 * bucket]], codes[gate_attribute[2 * bucket + 1]]
+                if (
+                    gate[4 * bucket] <= one <= gate[4 * bucket + 1]
+                    and gate[4 * bucket + 2] <= two <= gate[4 * bucket + 3]
+                ):
                     n_runs = add_bucket(
                         n_runs, bucket, all_runs + j, bucket_lane, runs, begin, end, code_low,
                         code_high,

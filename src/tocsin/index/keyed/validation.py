@@ -7,7 +7,7 @@ import numpy as np
 from tocsin.index.keyed.coding import first_cuts
 from tocsin.index.keyed.key_sets import SET_SIZE
 from tocsin.index.keyed.lanes import HEAD, LANES, ROW
-from tocsin.index.keyed.layout import CODES, Layout
+from tocsin.index.keyed.layout import CODES, GATES, Layout
 from tocsin.model.encoding import NULL
 from tocsin.model.validation import (
     check_lengths,
@@ -110,6 +110,9 @@ def _check_sets(g: Layout, attributes: int, in_runs: int, blocks: int) -> np.nda
     check_within("set_attribute", g.set_attribute, 0, attributes + 1)
     check_offsets("table_start", g.table_start, sets, len(g.table))
     check_within("table", g.table, -1, buckets)
+    check_lengths(g, GATES * buckets, "gate_attribute")
+    check_lengths(g, 2 * GATES * buckets, "gate")
+    check_within("gate_attribute", g.gate_attribute, 0, attributes + 1)
     lanes = g.bucket_lane
     require(
         buckets >= 0
