@@ -120,9 +120,9 @@ def test_errors_in_rules_and_options(match_error):
 
 def test_errors_in_csv(match_error):
     assert "e.csv is empty" in match_error(b"")
-    assert "e.csv: cannot be read: CSV parse error: Expected 2 columns, got 1: 3" in match_error(
-        b"x,y\n1,2\n3\n"
-    )
+    message = match_error(b"x,y\n1,2\n3\n")
+    assert "e.csv: cannot be read: CSV parse error: " in message  # on one core it names the row
+    assert "Expected 2 columns, got 1: 3" in message
     assert "got 3: 3,4,5" in match_error(b"x,y\n1,2\n3,4,5\n")
     assert "invalid UTF8" in match_error(b"x,y\n1,\xff\n")
     assert "contains a line break" in match_error(b'x,y\n1,"a\nb"\n')
