@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tocsin.index.keyed.layout import CODES
+from tocsin.index.plane import sort_distinct
 from tocsin.jit import Int32s, Int64Out, Int64s, UInt8Out, UInt16Out, bare_step, kernel
 from tocsin.model.conjunctions import Conjunctions, expand_ranges
 from tocsin.model.encoding import HIGHEST, LOWEST, NULL
@@ -187,7 +188,7 @@ def _distinct(keys: np.ndarray) -> np.ndarray:
             present: np.ndarray = np.zeros(high - low + 1, bool)
             present[keys - low] = True
             return np.flatnonzero(present) + low
-    return np.unique(keys)
+    return sort_distinct(keys)
 
 
 def _gather_all_ends(
