@@ -120,6 +120,11 @@ class Attributes(Schema):
 
     # ------------------------------------------------------------ change
 
+    def add(self, name: str, kind: str) -> None:
+        """Append a column, also to the schema."""
+        self.schema.add(name, kind)
+        self.update()
+
     def update(self) -> None:
         """Append the columns that the schema has gained."""
         if self._columns < len(self.schema):

@@ -61,9 +61,7 @@ def fold_beyond_bigint(operator: str, constant: Constant, bind: Binder) -> Binde
     return fold
 
 
-def clip_to_flags(
-    bind: Binder,
-) -> Binder:
+def clip_to_flags(bind: Binder) -> Binder:
     """Return `bind` with intervals clipped to the two keys of flags: nothing is above TRUE."""
 
     def clip(s: Literals, categories: Categories) -> Predicate | None:

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from tocsin.errors import EventError
 from tocsin.model import encoding
-from tocsin.model.arrow import combine_chunks, translate_errors
+from tocsin.model.arrow import translate_errors
 from tocsin.model.attributes import is_wide
-from tocsin.model.columns import check_column_type, is_range
+from tocsin.model.columns import CategoryEncoder, check_column_type, is_range, write_keys
 from tocsin.model.decimal_columns import saturated_integers
 from tocsin.model.decimals import digits_of
 from tocsin.model.schema import Kind, Schema
@@ -33,23 +33,19 @@ class ComputedColumns:
     def __init__(self, terms: Mapping[int, Term], schema: Schema):
         self.attributes = list(terms)
         self._terms = list(terms.values())
-        self.wide = {attribute for attribute, term in terms.items() if is_wide(term)}
+        self._wide = {attribute for attribute, term in terms.items() if is_wide(term)}
         self._schema = schema
         by_name = dict(schema.sources().values()) if terms else {}
         names = dict.fromkeys(name for term in self._terms for name in term.columns)
         self.sources: dict[str, Type] = {name: by_name[name] for name in names}
         self._columns: dict[str, Column] = {}
 
-    def bind_column(self, name: str, column: pa.ChunkedArray) -> None:
-        """Read a source from a column of a table."""
-        self._check_type(name, column.type)
-        self._columns[name] = lambda start, stop: combine_chunks(column.slice(start, stop - start))
-
     def bind(self, name: str, column: Column) -> None:
         """Read a source by a function of the first row and one after the last."""
         self._columns[name] = column
 
-    def _check_type(self, name: str, type_: pa.DataType) -> None:
+    def check_type(self, name: str, type_: pa.DataType) -> None:
+        """Raise if a source cannot be read from a column of this type."""
         kind = self.sources[name].kind
         if is_range(type_) and kind is not None:
             raise self._range_error(name)
@@ -69,7 +65,7 @@ class ComputedColumns:
 
     def _read(self, name: str, start: int, stop: int) -> pa.Array:
         array = self._columns[name](start, stop)
-        self._check_type(name, array.type)
+        self.check_type(name, array.type)
         with translate_errors(EventError, f"attribute {name!r}"):
             return as_source(array, self.sources[name], self._schema.zone)
 
@@ -139,8 +135,18 @@ class ComputedColumns:
         arrays = evaluate(self._terms, read, length, self._schema.zone)
         return list(zip(self.attributes, arrays, strict=True))
 
+    def write(
+        self, attribute: int, array: pa.Array, encoder: CategoryEncoder, out: np.ndarray
+    ) -> None:
+        """Write the keys of an attribute's values."""
+        kind, name = self._schema.kind(attribute), self._schema.name(attribute)
+        if attribute in self._wide:
+            _write_saturated_keys(array, kind, out)
+        else:
+            write_keys(array, kind, self._schema, encoder, out, name)
 
-def write_saturated_keys(array: pa.Array, kind: Kind, out: np.ndarray) -> None:
+
+def _write_saturated_keys(array: pa.Array, kind: Kind, out: np.ndarray) -> None:
     """Write the keys of decimals of more digits than the kind has."""
     digits = digits_of(kind)
     assert digits is not None

@@ -174,7 +174,7 @@ class ConditionReader:
         if self._truncations != self.attributes.truncations:
             # A change was undone, and the numbers of its terms are used again.
             self._shapes.clear()
-            self._shape_count, self._truncations = 0, self.attributes.truncations
+            self._cached, self._truncations = 0, self.attributes.truncations
         skeleton, literals = scan(text)
         shapes = self._shapes.get(skeleton)
         shape = None if shapes is None else shapes.find(literals)

@@ -84,6 +84,6 @@ def map_entries(
 
 
 def last_entries(offsets: np.ndarray, items: pa.Array) -> pa.Array:
-    """Return one item per event, the last of its own, or null; see `events.map_entries`."""
+    """Return one item per event, the last of its own, or null; see `map_entries`."""
     has_entry = offsets[1:] > offsets[:-1]
     return items.take(pa.array(offsets[1:] - 1, mask=~has_entry))

@@ -39,7 +39,7 @@ from tocsin.model.columns import (
     write_keys,
     write_range_keys,
 )
-from tocsin.model.computed import ComputedColumns, write_saturated_keys
+from tocsin.model.computed import ComputedColumns
 from tocsin.model.decimals import decimal_key, digits_of
 from tocsin.model.event_tables import (
     is_pandas,
@@ -135,7 +135,8 @@ class Events:
             for name in self._computed.sources:
                 column = self._find_column(table, by_name, name, names)
                 if column is not None:
-                    self._computed.bind_column(name, column)
+                    self._computed.check_type(name, column.type)
+                    self._computed.bind(name, functools.partial(slice_column, column))
                 else:
                     self._computed.bind(name, functools.partial(self._column_of_maps, name))
         # The same for all blocks, so that the keys of an event do not depend on its block.
@@ -190,14 +191,16 @@ class Events:
             array = slice_column(column, start, stop)
             if not self._is_sparse or array.null_count < len(array):
                 rows.append((attribute, array))
-        if self._computed:
-            rows += self._computed.compute(start, stop)
-        attributes = np.array([a for a, _ in rows], np.int32)
-        columns = np.empty((len(rows), stop - start), np.int64)
-        highs = []
-        for (attribute, array), out in zip(rows, columns, strict=True):
+        computed = self._computed.compute(start, stop) if self._computed else []
+        attributes = np.array([a for a, _ in rows + computed], np.int32)
+        columns = np.empty((len(attributes), stop - start), np.int64)
+        highs: list[np.ndarray | None] = [None] * len(columns)
+        for i, (attribute, array) in enumerate(rows):
             describe = functools.partial(self._describe_value, attribute, start)
-            highs.append(self._write(array, attribute, out, describe))
+            highs[i] = self._write(array, attribute, columns[i], describe)
+        for i, (attribute, array) in enumerate(computed, len(rows)):
+            assert self._computed is not None
+            self._computed.write(attribute, array, self._encoder, columns[i])
         keys = dense_keys(columns, attributes, _complete_highs(highs, columns))
         if self._has_sparse:
             parts = [self._keys_of_map(name, column, start, stop) for name, column in self._maps]
@@ -215,9 +218,6 @@ class Events:
         index of the array, for messages.
         """
         kind, name = self._schema.kind(attribute), self._schema.name(attribute)
-        if self._computed and attribute in self._computed.wide:
-            write_saturated_keys(array, kind, out)
-            return None
         if not is_range(array.type):
             write_keys(array, kind, self._schema, self._encoder, out, name)
             return None
@@ -282,7 +282,7 @@ class Events:
         arrays = self._computed.compute_dicts(self._dicts, start, stop, self._key)
         columns = np.empty((len(arrays), stop - start), np.int64)
         for (attribute, array), out in zip(arrays, columns, strict=True):
-            self._write(array, attribute, out, str)
+            self._computed.write(attribute, array, self._encoder, out)
         return add_columns(keys, columns, np.array(self._computed.attributes, np.int32))
 
     def _given_keys_of_dicts(self, start: int, stop: int) -> Keys:

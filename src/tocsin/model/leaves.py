@@ -32,7 +32,7 @@ from tocsin.model.constants import (
 from tocsin.model.decimals import is_decimal
 from tocsin.model.encoding import NULL, number_key
 from tocsin.model.literal_lists import compile_points
-from tocsin.model.nodes import error_at, to_sql
+from tocsin.model.nodes import error_at, flatten, to_sql
 from tocsin.model.normal_form import Branch, Source, Tree
 from tocsin.model.operands import (
     Operands,
@@ -92,16 +92,8 @@ class Compiler:
             negated ^= isinstance(node, exp.Not)
             node = node.this
         if isinstance(node, exp.And | exp.Or):
-            children: list[exp.Expr] = []
-            stack: list[exp.Expr] = [node]
-            while stack:  # a AND b AND c ... is a deep left branch: do not recurse into it
-                child = stack.pop()
-                if type(child) is type(node):
-                    stack += [child.expression, child.this]
-                else:
-                    children.append(child)
             source = Source(node, negated)
-            trees = [self.normalise(child, negated) for child in children]
+            trees = [self.normalise(child, negated) for child in flatten(node)]
             if isinstance(node, exp.And) != negated:
                 return Branch("and", trees, source)
             trees = self._unite(trees, source)
@@ -439,7 +431,7 @@ class Compiler:
                 raise mismatch_error(attribute, constant, self.schema)
             key = int(value.this)
             return self._add(
-                attribute, lambda s, c: none_of([key]) if negated else Predicate(0, key, key)
+                attribute, lambda s, c: none_of([key]) if negated else Predicate(INTERVAL, key, key)
             )
         raise error_at(
             "syntax error: IS is followed by [NOT] NULL, TRUE or FALSE; use = for a value", node

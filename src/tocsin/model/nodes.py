@@ -1,10 +1,23 @@
-"""Nodes of parsed SQL in messages: their text and their position."""
+"""Nodes of parsed SQL: chains of one operator, and the text and position of a node in messages."""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
 from tocsin.errors import ConditionError, shorten
+
+
+def flatten(node: exp.Expr) -> list[exp.Expr]:
+    """Return the operands of a chain of one operator, such as a AND b AND c, in their order."""
+    operands: list[exp.Expr] = []
+    stack = [node]
+    while stack:  # a long chain is a deep left branch: do not recurse into it
+        child = stack.pop()
+        if type(child) is type(node):
+            stack += [child.expression, child.this]
+        else:
+            operands.append(child)
+    return operands
 
 
 def position(node: exp.Expr) -> int | None:

@@ -17,6 +17,7 @@ from tocsin.model.categories import Categories
 from tocsin.model.decimals import decimal_value, is_decimal
 from tocsin.model.predicates import ALWAYS, INTERVAL, IS_NULL, NOT_NULL, NOT_SET, Predicate
 from tocsin.model.schema import Kind
+from tocsin.model.terms.tree import quote_text
 
 
 def predicate_text(operand: str, kind: Kind, predicate: Predicate, categories: Categories) -> str:
@@ -89,12 +90,8 @@ def _has_literal(kind: Kind, key: int) -> bool:
 
 def _literals(kind: Kind, keys: Iterable[int], categories: Categories) -> list[str]:
     if kind == "category":
-        return [_quote(str(categories.text(key))) for key in keys]
+        return [quote_text(str(categories.text(key))) for key in keys]
     return [_literal(kind, key) for key in keys]
-
-
-def _quote(text: str) -> str:
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _literal(kind: Kind, key: int) -> str:

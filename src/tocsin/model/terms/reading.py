@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from tocsin.errors import ConditionError, shorten, suggest
-from tocsin.model.nodes import error_at, to_sql
+from tocsin.model.nodes import error_at, flatten, to_sql
 from tocsin.model.terms.building import Builder
 from tocsin.model.terms.calls import CALLS, EXTRACTED, HARMLESS, unsupported
 from tocsin.model.terms.coercion import TermError, describe
@@ -192,22 +192,10 @@ class _Reader:
         return cast
 
     def _junction(self, node: exp.Expr) -> Term:
-        nodes: list[exp.Expr] = []
-        stack: list[exp.Expr] = [node]
-        while stack:  # a AND b AND c ... is a deep left branch: do not recurse into it
-            child = stack.pop()
-            if type(child) is type(node):
-                stack += [child.expression, child.this]
-            else:
-                nodes.append(child)
-        return self._make("and" if isinstance(node, exp.And) else "or", nodes)
+        return self._make("and" if isinstance(node, exp.And) else "or", flatten(node))
 
     def _pipe(self, node: exp.Expr) -> Term:
-        nodes: list[exp.Expr] = []
-        while isinstance(node, exp.DPipe):
-            nodes.append(node.expression)
-            node = node.this
-        return self._make("concat", [node, *reversed(nodes)])
+        return self._make("concat", flatten(node))
 
     def _between(self, node: Any) -> Term:
         if node.args.get("symmetric"):
