@@ -1,4 +1,9 @@
-"""A million rules as `real_workloads.watch` draws them, drawn at once, as conjunctions."""
+"""A million rules over the flights, drawn at once, as conjunctions.
+
+Each is like an alert of `real_workloads`, but for one day and one hour: one to three carriers and
+destinations, an airport, a range of months, a day, an hour and a least delay. About one of a
+million such rules matches an event.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +37,12 @@ def draw_watches(count: int, events: int) -> tuple[Conjunctions, Keys, int]:
             sizes = rng.integers(1, _MOST_VALUES + 1, count)
             tests.append(_distinct(values, sizes))
         elif name == "month":
-            low = rng.integers(1, 12, count)
-            tests.append((low, low + 1, np.full(count, INTERVAL)))
+            ends = np.sort(rng.integers(1, 13, (count, 2)), axis=1)
+            tests.append((ends[:, 0], ends[:, 1], np.full(count, INTERVAL)))
         else:
             value = draw(name)
             tests.append((value, value, np.full(count, INTERVAL)))
-    delay = rng.integers(-5, 61, count).astype(np.float64).view(np.int64)
+    delay = rng.integers(-10, 31, count).astype(np.float64).view(np.int64)
     delay = np.where(delay >= 0, delay, NULL - delay)
     tests.append((delay, np.full(count, HIGHEST), np.full(count, INTERVAL)))
     drawn = rng.integers(0, flights, events)

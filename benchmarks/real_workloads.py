@@ -192,21 +192,6 @@ def weather(draw: Draw) -> Rule:
     return {"origin": draw.values("origin", 1, 2)} | rule
 
 
-def watch(draw: Draw) -> Rule:
-    """As `alert`, but for one day of a month and one hour; the million rules are of these."""
-    day, hour = draw.values("day", 1, 1), draw.values("hour", 1, 1)
-    low = int(draw.rng.integers(1, 12))
-    return {
-        "carrier": draw.values("carrier", 1, 3),
-        "origin": draw.values("origin", 1, 1),
-        "dest": draw.values("dest", 1, 3),
-        "month": (low, low + 1),
-        "day": day,
-        "hour": hour,
-        "dep_delay": (int(draw.rng.integers(-5, 61)), None),
-    }
-
-
 KINDS: dict[str, tuple[Callable[[Draw], Rule], str, int]] = {
     "alerts": (alert, "flights", 1_500),
     "routes": (route, "flights", 5_000),

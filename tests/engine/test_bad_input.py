@@ -79,6 +79,8 @@ CONDITIONS = {
     "order of texts": ("upper(tier) > 'A'", ["categories have no order"]),
     "column among ANY": ("n = ANY(ARRAY[1, x])", ["not supported", "ARRAY"]),
     "overflow": ("x > 2147483647 + 1", ["overflows Spark's int"]),
+    "overflow of a minus sign": ("x > -(-2147483648)", ["2147483648 overflows Spark's int"]),
+    "overflow of a bigint": ("x > -(-9223372036854775808)", ["overflows Spark's bigint"]),
     "order of categories": ("tier > 'gold'", ["categories have no order here (>)"]),
     "between categories": ("tier BETWEEN 'a' AND 'b'", ["categories have no order"]),
     "pattern": ("tier LIKE tier", ["the pattern of LIKE must be a constant"]),

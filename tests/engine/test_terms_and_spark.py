@@ -71,41 +71,65 @@ class Conditions:
         return call(f"({{}} {operator} {{}})", term, constants[0])
 
 
+def make_schema(zone):
+    schema = tocsin.Schema(dict(KINDS), timezone=zone)
+    schema.nested |= {"loc": ("loc", nested_type(STRUCT)), "tags": ("tags", nested_type(MAP))}
+    return schema
+
+
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_conditions_over_terms_are_what_spark_says(judge, chunk):  # noqa: F811
     rng = Random(SEED + chunk)
     zone = ZONES[chunk % len(ZONES)]
     events = table(rng, EVENTS)
-    schema = tocsin.Schema(dict(KINDS), timezone=zone)
-    schema.nested |= {"loc": ("loc", nested_type(STRUCT)), "tags": ("tags", nested_type(MAP))}
     conditions, texts, refused = Conditions(rng), [], 0
-    reader = tocsin.Rules(schema)
+    rules = tocsin.Rules(make_schema(zone))
     while len(texts) < CHUNK:
         both = conditions.draw(rng.choice([0, 1, 1, 2]))
         try:
-            reader.add(len(texts), both.tocsin)
+            rules.add(len(texts), both.tocsin)
         except ConditionError:
             refused += 1
             continue
         texts.append(both)
     assert refused < CHUNK / 2  # tests of constants
-    spark = ask_spark(judge, events, [f"coalesce({t.spark}, false)" for t in texts], zone)
-    expected = np.column_stack([spark[f"c{i}"].to_numpy() for i in range(CHUNK)])
-    for rules in (reader, _all_at_once(schema, texts)):
-        answers = np.zeros((EVENTS, CHUNK), bool)
-        matches = rules.match(events)
-        answers[matches.events, np.array(matches.ids())] = True
-        wrong = np.argwhere(answers != expected)
-        lines = [
-            f"{texts[c].tocsin}\n  {texts[c].spark}\n  in {zone}, event {e}: Spark says "
-            f"{expected[e, c]}\n  {rules.explain(events.slice(e, 1), int(c))}"
-            for e, c in {int(c): (int(e), int(c)) for e, c in wrong[::-1]}.values()
-        ]
-        shown = "\n".join(sorted(lines, key=len)[:6])
-        assert not lines, f"{len(lines)} conditions differ\n{shown}"
+    compare(judge, rules, texts, events, zone)
+    compare(judge, all_at_once(texts, zone), texts, events, zone)
 
 
-def _all_at_once(schema, texts):
-    rules = tocsin.Rules(schema)
+@pytest.mark.parametrize("zone", ["UTC", "America/Sao_Paulo"])
+def test_a_list_is_cast_to_one_type(judge, zone):  # noqa: F811
+    events = table(Random(SEED), EVENTS)
+    lists = [
+        "to_date(ts) IN ('2024-02-29 12:30:00', '2024-03-31')",
+        "to_date(ts) IN ('2024-02-29 12:30:00', DATE '2024-03-31')",
+        "to_date(ts) IN ('2024-02-29 12:30:00', TIMESTAMP '2024-03-31 00:00:00')",
+        "to_date(ts) NOT IN ('2024-02-29 12:30:00', TIMESTAMP '2024-03-31 00:00:00')",
+        "to_date(ts) IN ('2024-02-29', TIMESTAMP '2024-03-31 02:30:00', NULL)",
+        "ts IN ('2024-02-29 12:30:00', DATE '2024-02-29', '2024-02-29')",
+    ]
+    texts = list(map(same, lists))
+    compare(judge, all_at_once(texts, zone), texts, events, zone)
+
+
+def all_at_once(texts, zone):
+    rules = tocsin.Rules(make_schema(zone))
     rules.add_many([{"id": i, "where": text.tocsin} for i, text in enumerate(texts)])
     return rules
+
+
+def compare(judge, rules, texts, events, zone):  # noqa: F811
+    """Fail unless rules match where Spark says that their texts are true."""
+    spark = ask_spark(judge, events, [f"coalesce({t.spark}, false)" for t in texts], zone)
+    expected = np.column_stack([spark[f"c{i}"].to_numpy() for i in range(len(texts))])
+    answers = np.zeros(expected.shape, bool)
+    matches = rules.match(events)
+    answers[matches.events, np.array(matches.ids())] = True
+    wrong = np.argwhere(answers != expected)
+    lines = [
+        f"{texts[c].tocsin}\n  {texts[c].spark}\n  in {zone}, event {e}: Spark says "
+        f"{expected[e, c]}\n  {rules.explain(events.slice(e, 1), int(c))}"
+        for e, c in {int(c): (int(e), int(c)) for e, c in wrong[::-1]}.values()
+    ]
+    shown = "\n".join(sorted(lines, key=len)[:6])
+    assert not lines, f"{len(lines)} conditions differ\n{shown}"

@@ -46,6 +46,7 @@ _TYPE_NAMES = {
     "text": "the text",
     "flag": "the flag",
     "time": "the time",
+    "date": "the date",
 }
 _INTEGER_RANGES = {
     exp.DType.TINYINT: 2**7,
@@ -59,7 +60,7 @@ _TIMES = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, ex
 class Constant(NamedTuple):
     """A constant of a shape: its type, how to read it from the literals, and its node."""
 
-    type: str  # integer, decimal, double, text, flag, time, null
+    type: str  # integer, decimal, double, text, flag, time, date, null
     read: Callable[[Literals], Value]
     node: exp.Expr
     operands: tuple[Constant, ...] = ()  # of arithmetic and of a minus sign
@@ -172,7 +173,16 @@ class Constants:
         if inner.type == "decimal":
             # Unary minus rounds to 28 digits.
             return Constant("decimal", lambda s: inner.read(s).copy_negate(), node, (inner,))
-        return Constant(inner.type, lambda s: -inner.read(s), node, (inner,))
+        if inner.type == "double":
+            return Constant("double", lambda s: -inner.read(s), node, (inner,))
+
+        def integer(s: Literals) -> int:
+            value: int = inner.read(s)
+            if value in (-(2**31), -(2**63)):
+                raise _overflow_error(-value, value == -(2**31), node)
+            return -value
+
+        return Constant("integer", integer, node, (inner,))
 
     def _arithmetic(self, node: exp.Binary) -> Constant:
         left, right = self.compile(node.this), self.compile(node.expression)
@@ -197,11 +207,7 @@ class Constants:
                 is_int = all(-(2**31) <= each < 2**31 for each in (a, b))
                 limit = 2**31 if is_int else 2**63
                 if not -limit <= value < limit:
-                    raise error_at(
-                        f"the result {value} overflows Spark's {'int' if is_int else 'bigint'}; "
-                        "write the result instead",
-                        node,
-                    )
+                    raise _overflow_error(value, is_int, node)
                 return value
 
             return Constant("integer", integers, node, (left, right))
@@ -227,7 +233,7 @@ class Constants:
         def cast_error(value: Value) -> ConditionError:
             return error_at(f"{value!r} cannot be cast to {to_sql(node.to)}", node)
 
-        if to in (exp.DType.DOUBLE, exp.DType.FLOAT) and inner.type != "time":
+        if to in (exp.DType.DOUBLE, exp.DType.FLOAT) and inner.type not in ("time", "date"):
 
             def double(s: Literals) -> float:
                 literal = read(s)
@@ -273,7 +279,7 @@ class Constants:
                     raise cast_error(read(s)) from None
 
             is_date = to == exp.DType.DATE
-            return Constant("time", time, node)
+            return Constant("date" if is_date else "time", time, node)
         raise _unsupported_constant(
             f"{to_sql(node)} is not supported; write the value itself", node
         )
@@ -287,7 +293,7 @@ _TERM_TYPES = {
     "string": "text",
     "boolean": "flag",
     "timestamp": "time",
-    "date": "time",
+    "date": "date",
     "null": "null",
 }
 
@@ -372,7 +378,7 @@ def compile_cuts(
         return category
     if kind == "flag" and type_ == "flag":
         return lambda s, _: (int(read(s)), int(read(s)) + 1)
-    if kind == "time" and type_ == "time":
+    if kind == "time" and type_ in ("time", "date"):
 
         def time(s: Literals, _: Categories) -> Cuts:
             value = read(s)
@@ -434,6 +440,7 @@ def mismatch_error(attribute: int, constant: Constant, schema: Schema) -> Condit
         "double": _other_attribute(schema, name, "number", "integer"),
         "flag": _other_attribute(schema, name, "flag"),
         "time": _other_attribute(schema, name, "time"),
+        "date": _other_attribute(schema, name, "time"),
     }[constant.type]
     if constant.type == "text" and (kind in ("integer", "number") or is_decimal(kind)):
         text = str(constant.node.this).strip()
@@ -531,6 +538,14 @@ def _read_double(text: str) -> float:
     if math.isinf(value):
         raise ConditionError(f"the number {text} does not fit a double")
     return value
+
+
+def _overflow_error(value: int, is_int: bool, node: exp.Expr) -> ConditionError:
+    return error_at(
+        f"the result {value} overflows Spark's {'int' if is_int else 'bigint'}; write the result "
+        "instead",
+        node,
+    )
 
 
 def _precision(type_: exp.DataType) -> tuple[int, int]:

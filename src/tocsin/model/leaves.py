@@ -385,9 +385,14 @@ class Compiler:
             return self._flag(node, negated)
         attribute = self.operands.operand(node.this)
         constants = [self._constant(value) for value in values]
+        # Spark casts the column and the whole list to one type.
         if any(c.type == "double" for c in constants):
-            # Spark casts the column and the whole list to one type.
             constants = [_as_double(c) for c in constants]
+        if any(c.type == "time" for c in constants):
+            constants = [
+                self._constant(exp.cast(c.node, exp.DType.TIMESTAMP)) if c.type == "text" else c
+                for c in constants
+            ]
         has_null = any(c.type == "null" for c in constants)
         cuts = [compile_cuts(attribute, c, self.schema) for c in constants if c.type != "null"]
         if negated and has_null:
