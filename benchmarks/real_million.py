@@ -1,4 +1,7 @@
-"""A million rules as `real_workloads.watch` draws them, drawn at once, as conjunctions."""
+"""A million rules over flights, like `real_workloads.alert` with a day and an hour.
+
+They are drawn in NumPy and written as conjunctions, without conditions to parse.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,11 @@ from tocsin.model.keys import Keys, dense_keys
 from tocsin.model.predicates import INTERVAL, SET
 
 COLUMNS = ("carrier", "origin", "dest", "month", "day", "hour", "dep_delay")
-_MOST_VALUES = 3  # carriers and destinations of a rule
+_MOST_VALUES = 3  # of carriers, and of destinations, in a rule
 
 
 def draw_watches(count: int, events: int) -> tuple[Conjunctions, Keys, int]:
-    """Return rules, the keys of flights, and the number of attributes; the last has floats."""
+    """Return rules, the keys of flights, and the number of attributes; the last one has floats."""
     rng = np.random.default_rng(0)
     columns = _key_columns()
     rows = {name: columns[name] for name in COLUMNS}
@@ -25,7 +28,7 @@ def draw_watches(count: int, events: int) -> tuple[Conjunctions, Keys, int]:
     def draw(name: str) -> np.ndarray:
         return rows[name][rng.integers(0, flights, count)]
 
-    tests: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # values [count, m], and how many
+    tests: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []  # what `_to_conjunctions` takes
     for name in COLUMNS[:-1]:
         if name in ("carrier", "dest"):
             values = np.stack([draw(name) for _ in range(_MOST_VALUES)], 1)
@@ -65,7 +68,7 @@ def _key_columns() -> dict[str, np.ndarray]:
 
 
 def _distinct(values: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return sets of the first `sizes` values: the values sorted, and how many are different."""
+    """Return sets of the first `sizes` values: the values sorted, and which of them are new."""
     values = values.copy()
     for i in range(1, values.shape[1]):
         values[sizes <= i, i] = values[sizes <= i, 0]
@@ -86,7 +89,7 @@ def _to_conjunctions(
             low[:, i], high[:, i] = a, b
             continue
         sizes = b.sum(axis=1)
-        # One point, or adjacent ones, are an interval.
+        # A single point, or adjacent points, are stored as an interval.
         first, last = a[:, 0], a[:, -1]
         interval = last - first == sizes - 1
         low[:, i], high[:, i] = first, np.where(interval, last, sizes)
