@@ -39,9 +39,8 @@ def rule_columns(rules: Sequence[Rule], schema: dict[str, str]) -> dict[str, pa.
 def divide(family: Family) -> dict[Signature, list[int]]:
     """Group the rules by the columns of their hash join.
 
-    If there are few groups then, rules with bounds on different columns are in different groups. The
-    join uses at most three columns with lists, those with the most distinct
-    values.
+    If that gives few groups, they are divided further, by the columns with bounds. The join uses at
+    most three columns with lists, those with the most distinct values.
     """
     events = load_events(family.table)
     values = {name: len(events.column(name).unique()) for name in family.schema}

@@ -61,13 +61,13 @@ class Document:
             "`tune` is given every hundredth event.",
         )  # fmt: skip
         self.million = Section(
-            "A million rules", "what", "Tocsin", "target", "met",
+            "A million rules", "task", "Tocsin", "target", "met",
             note="`benchmarks.real_million.draw_watches` draws the rules: carriers, an airport,\n"
             "destinations, two months, a day, an hour and a delay. Events are given as keys.",
         )  # fmt: skip
 
         self.terms = Section(
-            "Ten computed attributes", "what", "Tocsin", "target", "met",
+            "Ten computed attributes", "task", "Tocsin", "target", "met",
             note="Ten rules test one term each (benchmarks/real_terms.py): hour, month,\n"
             "arithmetic, text, a comparison of columns. Ten others test the same values as stored\n"
             "columns.",
