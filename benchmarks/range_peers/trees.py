@@ -77,7 +77,7 @@ class GeoindexSearch(GeoindexJoin):
 
 
 class GeoindexRange(Peer):
-    name, package = "geoindex-rs KDTree over the points, a call a box", "geoindex_rs"
+    name, package = "geoindex-rs KDTree over the points, one call per box", "geoindex_rs"
     first_step = "the index over the points"
     bytes_per_pair = 6
     remark = "ids only, an array per box, by rule instead of by event"
@@ -176,7 +176,9 @@ class Scipy(Peer):
         sides = {tuple(np.unique(np.round(h - w, 12))) for w, h in zip(workload.low, workload.high)}
         has_few_sizes = len(sides) == 1 and len(next(iter(sides))) <= 2
         return (
-            "" if has_few_sizes else "left out: it has distances, and these rectangles many sizes"
+            ""
+            if has_few_sizes
+            else "left out: it searches by distance, and these rectangles have many sizes"
         )
 
     def to_native(self, points: Points) -> np.ndarray:

@@ -126,7 +126,7 @@ def test_every_format(files, events, tmp_path, source, event_file, suffix):
             "at"
         ]
     assert output.startswith(f"200 events, {len(expected)} matches in ")
-    assert "events a second): " in output
+    assert "events per second): " in output
     assert output.splitlines()[2].split()[0] in {"007", "late"}
     assert list(tmp_path.iterdir()) == [out], "no other files are left"
 

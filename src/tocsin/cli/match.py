@@ -183,7 +183,7 @@ def _print_summary(outcome: Outcome, out: Path) -> None:
     click.echo(
         f"{_count(outcome.events, 'event')}, {_count(outcome.matches, 'match', 'es')} "
         f"in {outcome.seconds:.1f} s "
-        f"({rate:,.{0 if rate >= 10 else 1}f} events a second): {out}"
+        f"({rate:,.{0 if rate >= 10 else 1}f} events per second): {out}"
     )
     busiest = outcome.by_rule.most_common(_BUSIEST)
     if busiest:

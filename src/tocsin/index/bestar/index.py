@@ -81,7 +81,7 @@ class BEStar(ArrayIndex):
     changes_in_place = True
     summary = Summary(
         holds="a tree of attributes, and of intervals on them: the BE*-tree as published",
-        cost="a cache miss a bucket on its path, and 1 ns a member of their leaves",
+        cost="a cache miss per bucket on its path, and 1 ns per member of their leaves",
         suits="research; rules that change in place, used without `Rules`",
         slow_when="there are many rules: use `keyed`",
     )

@@ -52,7 +52,7 @@ class Grid(CellIndex):
     priced = True
     summary = Summary(
         holds="boxes over two attributes, in the cells of a grid",
-        cost=f"{unit_costs.FIND:g} ns, and {unit_costs.TEST:g} ns a box in the lists of its cell",
+        cost=f"{unit_costs.FIND:g} ns, and {unit_costs.TEST:g} ns per box in the lists of its cell",
         suits="geofences, and other boxes over two attributes; further ones are tested afterwards",
         slow_when="boxes all overlap, or no two attributes restrict the rules much",
     )

@@ -41,7 +41,7 @@ class NTree(CellIndex):
     version: ClassVar[int] = 2
     summary = Summary(
         holds="boxes over two attributes, in a tree whose nodes have n x n children",
-        cost="a cache miss a tier, and a box in the list of its leaf as with `grid`",
+        cost="a cache miss per tier, and as much per box in its leaf as `grid`",
         suits="comparison with `grid`",
         slow_when="as `grid`, and each tier costs a step",
     )

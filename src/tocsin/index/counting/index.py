@@ -25,7 +25,7 @@ class Counting(ArrayIndex):
     layout_class = Layout
     summary = Summary(
         holds="every predicate under its attribute, and a counter for each conjunction",
-        cost="a nanosecond or more a predicate that it satisfies",
+        cost="a nanosecond or more per predicate that it satisfies",
         suits="comparison with `keyed`: two-phase matching",
         slow_when="ranges overlap; one event at a time",
     )

@@ -38,7 +38,7 @@ class Exhaustive(ArrayIndex):
     priced = True
     summary = Summary(
         holds="bounds, in blocks of conjunctions that test the same attributes",
-        cost=f"{unit_costs.LOOK:g} ns a conjunction",
+        cost=f"{unit_costs.LOOK:g} ns per conjunction",
         suits="up to a few hundred rules; as the reference for the other indexes",
         slow_when="there are many rules",
     )

@@ -1,4 +1,4 @@
-"""Blocks: the entries of a run in lanes, eight side by side, and spans that find blocks by code."""
+"""Blocks of eight entries, side by side in lanes, and spans that find blocks by code."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tocsin.index.keyed.layout import ABOVE_ALL
 from tocsin.index.posting_lists import check_entries
 from tocsin.jit import Int32Out, Int64s, UInt8s, UInt16Out, freeze_fields, kernel
 
-_SPANS = 4  # for each block of a run, at most: 32 bytes beside the 80 of a head; chosen
+_SPANS = 4  # at most, per block of a run: 32 bytes besides the 80 of a head; chosen
 
 
 class Blocks(NamedTuple):
-    """b blocks of entries in r runs; no block has entries of two. A key set is a run here."""
+    """b blocks of entries in r runs; a block has entries of one run. A key set is a run here."""
 
-    lane: np.ndarray  # [e] of each entry, counted over all blocks
+    lane: np.ndarray  # [e] the lane of each entry, counted over all blocks
     start: np.ndarray  # [b] the first entry of each block
     block_offsets: np.ndarray  # [r + 1] blocks of a run
 
@@ -42,7 +42,7 @@ def cut_into_blocks(starts: np.ndarray) -> Blocks:
 
 
 def greatest(values: np.ndarray, starts: np.ndarray) -> np.ndarray:
-    """Return the greatest value of each stretch of entries, given where stretches start."""
+    """Return the greatest value of each slice of entries, given where slices start."""
     return np.maximum.reduceat(values, starts) if len(starts) else values[:0]
 
 
@@ -51,9 +51,9 @@ def fill_blocks(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the heads of blocks, where their rows start, and the rows.
 
-    A block has as many rows as its entry with the most predicates needs. Where an entry has no
-    more predicates, its lane has one that any event satisfies. A lane without an entry has a key
-    that no event satisfies.
+    A block has as many rows as its longest entry needs. The lanes of shorter entries are filled up
+    with predicates that every event satisfies. A lane without an entry has a key that no event
+    satisfies.
     """
     in_rows = np.maximum(np.diff(others.offsets) - 1, 0)  # key and second are in the head
     longest = greatest(in_rows[entries.conjunction], blocks.start)
@@ -96,9 +96,8 @@ def write_lanes(
 def find_spans(entries: Entries, blocks: Blocks, codes: np.ndarray) -> tuple[SpanTable, np.ndarray]:
     """Return where the spans of each run are, and the spans; `codes` is how many each run has.
 
-    The runs are the first ones; key sets, which follow, have tables instead.
-
-    A span is for one code, or for so many that a run has at most four spans for a block.
+    Only runs have spans; key sets, which follow them in `blocks`, have tables instead. A span is
+    for one code, or for as many as are needed to have at most four spans per block.
     """
     most = _SPANS * np.diff(blocks.block_offsets[: len(codes) + 1])
     shift = np.zeros(len(codes), np.int64)
@@ -116,7 +115,7 @@ def find_spans(entries: Entries, blocks: Blocks, codes: np.ndarray) -> tuple[Spa
 def write_spans(
     table: SpanTable, block_offsets: Int64s, lowest: Int64s, highest: Int64s, spans: Int32Out
 ) -> None:
-    """Write for the codes of each run which blocks can have them, by the blocks' extremes."""
+    """Write which blocks may contain each code of a run, from the extremes of the blocks."""
     start, shifts, size = table.start, table.shift, table.size
     for r in range(start.shape[0]):
         begin, end = block_offsets[r], block_offsets[r + 1]

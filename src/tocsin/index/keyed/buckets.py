@@ -26,8 +26,8 @@ from tocsin.jit import (
 )
 from tocsin.model.conjunctions import Conjunctions
 
-_MIN_DIRECT = 1 << 12  # combinations up to which a table is direct; chosen: 16 KiB
-_DIRECT = 8  # combinations for each bucket in a direct table, at most: as much as a hash table
+_MIN_DIRECT = 1 << 12  # up to so many combinations, a table is direct; chosen: 16 KiB
+_DIRECT = 8  # combinations per bucket of a direct table, at most: as large as a hash table
 _HASH = 0x9E3779B97F4A7C15  # Fibonacci hashing: 2**64 by the golden ratio
 
 
@@ -41,7 +41,7 @@ class Buckets(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """How an event finds its bucket of each set; see `Layout`."""
+    """How an event finds its bucket in each key set; see `Layout`."""
 
     set_attribute: np.ndarray
     set_stride: np.ndarray
@@ -81,7 +81,7 @@ def make_buckets(
 ) -> tuple[Buckets, Tables]:
     """Return the entries of all key sets, and the tables that find their buckets.
 
-    Entries of one bucket are sorted by their second predicate: then few blocks of a large bucket
+    Entries of one bucket are sorted by their second predicate, so that few blocks of a large bucket
     have a lane that passes.
     """
     predicates = freeze_fields(
@@ -121,8 +121,8 @@ def make_buckets(
 def find_gates(buckets: Buckets, others: OtherPredicates, no_attribute: int) -> Gates:
     """Return the intervals around the predicates of each bucket, on up to two attributes.
 
-    Most events that find a bucket satisfy none of its ranges, as where all are `delay > 75` or
-    more.
+    Most events that find a bucket satisfy none of its ranges, for example if all of them are
+    `delay > 75` or more.
     """
     count = len(buckets.first)
     attribute = np.full(GATES * count, no_attribute, np.int32)
@@ -166,7 +166,7 @@ def write_gates(
 
 
 def _order_of_seconds(others: OtherPredicates) -> np.ndarray:
-    """Return a number for each conjunction by which those with similar predicates lie together."""
+    """Return a sort key for each conjunction that puts similar second predicates together."""
     tests = np.diff(others.offsets)
     has_second = tests > 0
     at = others.offsets[:-1][has_second]

@@ -47,7 +47,7 @@ def build_layout(c: Conjunctions, width: int) -> Layout:
     heads, row_offsets, rows = fill_blocks(entries, others, blocks)
     span_table, spans = find_spans(entries, blocks, coded.codes[runs.attribute])
 
-    # Empty lanes have bound 0 and candidate 0; their keys let no event pass.
+    # Empty lanes have bound 0 and candidate 0; no event satisfies their keys.
     bound = weight_sums(c)[entries.conjunction]
     entry_bound = np.zeros(LANES * len(blocks.start))
     entry_bound[blocks.lane] = bound
@@ -86,8 +86,8 @@ def build_layout(c: Conjunctions, width: int) -> Layout:
 def _append_buckets(single: Entries, buckets: Buckets, no_attribute: int) -> Entries:
     """Return the entries under single keys, then those of key sets.
 
-    The key of the latter is the number of their bucket, or 16 bits of it: blocks have no two
-    buckets whose numbers are that far apart.
+    The key of the latter is the low 16 bits of their bucket's number: the buckets in one block have
+    consecutive numbers, so this is unique there.
     """
     key = buckets.bucket & 0xFFFF
     return freeze_fields(

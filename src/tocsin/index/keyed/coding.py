@@ -1,7 +1,7 @@
 """Coding: bounds cut the key line of an attribute into pieces, and predicates become codes.
 
-The code of a key is the number of cuts up to it. Cuts are where some predicate begins to hold and
-where it ceases to, so whether a predicate holds depends on the code alone.
+The code of a key is the number of cuts up to it. Cuts are where some predicate starts or stops
+holding, so whether a predicate holds depends on the code alone.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from tocsin.model.conjunctions import Conjunctions, expand_ranges
 from tocsin.model.encoding import HIGHEST, LOWEST, NULL
 from tocsin.model.facts import AROUND, EXACT, NOTHING, Facts, facts_of
 
-_SMALL_SET = 8  # points, chosen: a set of up to so many has a key, and an entry, for each
-_POINTS = 32  # of a set that may be part of a key set, at most; chosen
+_SMALL_SET = 8  # points; chosen: each point of a set of at most this size is a key with an entry
+_POINTS = 32  # points of a set that can be part of a key set, at most; chosen
 _SPARSE, _SPARSE_ANYWAY = 4, 64  # keys in a table of codes for each cut, and besides; chosen
 _EVENTS_TO_RULES = 2.0  # assumed: an event has twice the share of attributes that a rule tests
 
@@ -29,14 +29,14 @@ class CodedPredicates(NamedTuple):
     attribute: np.ndarray  # [rows] local numbers
     low: np.ndarray  # [rows] code of the least key that satisfies it, 0 if null does
     high: np.ndarray  # [rows] code of the greatest
-    exact: np.ndarray  # [rows] whether a key satisfies it just if its code is from low to high
+    exact: np.ndarray  # [rows] whether a key satisfies it exactly if its code is from low to high
     testable: np.ndarray  # [rows] whether lanes can test it: no complement, a 16-bit attribute
     small_set: np.ndarray  # [rows] whether it is a small set, and each point has its own code
     points: np.ndarray  # [rows] whether it is a set of at most 32 points, each with its own code
-    ways: np.ndarray  # [rows] how many codes satisfy it, as part of a key set; 0: it can be none
+    ways: np.ndarray  # [rows] how many codes satisfy it; 0 if it cannot be part of a key set
     bound_share: np.ndarray  # [rows] estimated share of events within its bounds
-    share: np.ndarray  # [rows] the same, of a set of points: of events that have one of them
-    selectivity: np.ndarray  # [rows] the share under a single key; infinite: it can be none
+    share: np.ndarray  # [rows] the same, but for a set of points: of events that have one of them
+    selectivity: np.ndarray  # [rows] the share as a single key; infinite if it cannot be one
     presence: np.ndarray  # [attributes] estimated share of events that have the attribute
     cut_offsets: np.ndarray  # [attributes + 1]
     cuts: np.ndarray
@@ -119,15 +119,15 @@ def estimate_shares(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Estimate the share of events in the bounds of each row, and of those with one of its points.
 
-    Half of the events are taken to be spread evenly over the codes of an attribute, and half as
-    rules mention codes: people write rules about what is frequent.
+    Half of the events are assumed to be spread evenly over the codes of an attribute, and half like
+    the codes in the rules: people write rules about frequent values.
     """
     rows = np.flatnonzero(points)
     row_of_point = np.repeat(rows, (c.high - c.low)[rows])
     code: np.ndarray = np.empty(len(row_of_point), np.int64)
     given = c.points[expand_ranges(c.low[rows], c.high[rows])]
     code_points(attribute[row_of_point], given, cut_offsets, cuts, code)
-    first = cut_offsets[:-1] + np.arange(len(cut_offsets) - 1)  # there is a code more than cuts
+    first = cut_offsets[:-1] + np.arange(len(cut_offsets) - 1)  # there is one more code than cuts
     codes = np.diff(cut_offsets) + 1
     size = int(codes.sum())
     single = np.flatnonzero(low == high)
@@ -158,9 +158,10 @@ def find_cuts(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the cuts of all attributes: offsets, and keys that ascend within an attribute.
 
-    The points of sets are cuts too, so that each can be a key: of all sets of `points`, or, where
-    these are more than there are codes, of small ones. Of more cuts than codes every so many are
-    kept. The third array tells by attribute whether all sets of `points` have their cuts.
+    The points of sets are cuts too, so that each can be a key. All sets of `points` have cuts, or
+    only the small ones if there are not enough codes. If there are still more cuts than codes, they
+    are thinned out evenly. The third array says for each attribute whether all sets of `points`
+    have their cuts.
     """
     cut_offsets: np.ndarray = np.zeros(attributes + 1, np.int64)
     separate = np.ones(attributes, bool)
@@ -181,10 +182,10 @@ def find_cuts(
 
 
 def _distinct(keys: np.ndarray) -> np.ndarray:
-    """Return the different keys, ascending."""
+    """Return the distinct keys, ascending."""
     if len(keys):
         low, high = int(keys.min()), int(keys.max())
-        if high - low < len(keys):  # faster than sorting, which most points of sets would take
+        if high - low < len(keys):  # faster than sorting; true for most points of sets
             present: np.ndarray = np.zeros(high - low + 1, bool)
             present[keys - low] = True
             return np.flatnonzero(present) + low
@@ -212,8 +213,8 @@ def _gather_all_ends(
 def tabulate_codes(coded: CodedPredicates) -> tuple[np.ndarray, np.ndarray]:
     """Return where the table of an attribute's codes starts, -1 if it has none, and the tables.
 
-    An attribute whose cuts lie close together, such as categories or months, has a table, which
-    is faster than a bisection. A cut between null and all values is not in it.
+    An attribute whose cuts are close together, such as categories or months, has a table, which is
+    faster than a bisection. A cut between null and all values is not in the table.
     """
     offsets, cuts = coded.cut_offsets, coded.cuts
     start: np.ndarray = np.full(len(offsets) - 1, -1, np.int64)
@@ -225,7 +226,7 @@ def tabulate_codes(coded: CodedPredicates) -> tuple[np.ndarray, np.ndarray]:
     size = 0
     for a in has_cuts[is_small].tolist():
         own = cuts[offsets[a] : offsets[a + 1]]
-        # One below the first cut stands for all keys below.
+        # The key below the first cut represents all lower keys.
         keys = np.arange(cuts[first[a]] - 1, own[-1] + 1)
         tables.append(np.searchsorted(own, keys, "right"))
         start[a] = size
@@ -244,7 +245,7 @@ def first_cuts(offsets: np.ndarray, cuts: np.ndarray) -> np.ndarray:
 def gather_ends(
     attribute: Int32s, low: Int64s, high: Int64s, cursor: Int64Out, ends: Int64Out
 ) -> None:
-    """Write by attribute, at its cursor, where predicates begin to hold and where they cease to."""
+    """Write, at each attribute's cursor, where its predicates start and stop holding."""
     for row in range(attribute.shape[0]):
         a = attribute[row]
         at = cursor[a]

@@ -11,7 +11,7 @@ from tocsin.index.keyed.key_sets import KeySets
 from tocsin.jit import Float64s, Int32s, Int64Out, Int64s, UInt16s, freeze_fields, kernel
 from tocsin.model.conjunctions import Conjunctions, expand_ranges
 
-_ABOUT_EQUAL = 1.5  # chosen: predicates within this factor of the best selectivity are as good
+_ABOUT_EQUAL = 1.5  # chosen: predicates within this factor of the best selectivity count as equal
 
 
 class Entries(NamedTuple):
@@ -24,7 +24,7 @@ class Entries(NamedTuple):
 
 
 class OtherPredicates(NamedTuple):
-    """What lanes test of n conjunctions besides the keys, the most selective predicate first.
+    """What lanes test besides the keys of n conjunctions, the most selective predicate first.
 
     A set is tested by the interval around it.
     """
@@ -52,8 +52,8 @@ def sort_by_selectivity(
 ) -> None:
     """Order the rows within each conjunction, the most selective first.
 
-    Of those that are about equal the one on the rarest attribute comes first: so rules over the
-    same attributes have the same keys, and lie together.
+    Among those that are about equal, the one on the rarest attribute comes first, so that rules
+    over the same attributes have keys on the same attribute and are stored together.
     """
     for i in range(offsets.shape[0] - 1):
         for at in range(offsets[i], offsets[i + 1]):

@@ -1,4 +1,4 @@
-"""Estimate what an event costs: the same keys and key sets are chosen as when an index is built."""
+"""Estimate the cost per event, with the same choice of keys and key sets as when building."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tocsin.index.keyed.entries import choose_keys, find_key_rows, find_proven
 from tocsin.index.keyed.key_sets import choose_key_sets, reduce_rows
 from tocsin.index.keyed.lanes import LANES
 
-_CLASSES = 2  # width classes of an attribute that has several, about; chosen
+_CLASSES = 2  # approximate number of width classes of an attribute; chosen
 
 
 class Work(NamedTuple):
-    """What an event does, on average."""
+    """The work for an event, on average."""
 
-    values: float  # that it codes
+    values: float  # values that it codes
     probes: float  # runs and key sets that it looks up
     blocks: float  # heads and rows of blocks that it tests
-    looked: float  # entries in these blocks under its values
+    looked: float  # entries under its values in these blocks
     candidates: float
     unproven: float  # candidates that are left to accept
 
@@ -44,7 +44,7 @@ def estimate_work(sample: Sample) -> Work:
     others = np.where(tested, bounds, 1.0)
     candidates = visited * reduce_rows(np.multiply, others, c.offsets)
 
-    # A probe finds a last block that is not full.
+    # The last block that a probe finds is not full.
     in_sets = np.bincount(sets.number + 1, visited, minlength=len(sets.attributes) + 1)
     single = key[(key >= 0) & (sets.number < 0)]
     width = coded.high[single].astype(np.int64) - coded.low[single]
@@ -57,7 +57,7 @@ def estimate_work(sample: Sample) -> Work:
     runs = float((presence * np.where(widest > 0, _CLASSES, 1))[attributes].sum())
     probes = len(sets.attributes) + runs + float(((key < 0) & (sets.number < 0)).any())
     blocks = float(in_sets.sum()) / LANES + runs + float(np.minimum(in_sets[1:], 1).sum())
-    # Rows are tested where a lane has passed the head.
+    # Rows are tested only if a lane has passed the head.
     second = _second_shares(c.offsets, by_selectivity, tested, bounds)
     passed = visited * second
     rows = np.maximum(reduce_rows(np.add, tested, c.offsets) - 1, 0)

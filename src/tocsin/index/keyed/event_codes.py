@@ -61,10 +61,10 @@ def code_sparse_values(
 ):  # fmt: skip
     """Write the codes of an event's sparse values, and its attributes; return how many these are.
 
-    The attributes of its columns are the first `n_columns`, and their codes are there already.
+    The attributes of its columns are the first `n_columns`; their codes are already written.
     `last_event` has for each attribute the last event that had it; `value`, `low` and `length` are
-    scratch. The cuts of all values are bisected in step: one after the other, each step would wait
-    for memory. All arguments are arrays: of a named tuple Numba would count references.
+    scratch. All values are bisected in step, because one after the other, each step would wait for
+    memory. All arguments are arrays, because Numba would count the references of a named tuple.
     """
     n = n_columns
     for j in range(n_columns):
@@ -88,7 +88,7 @@ def code_sparse_values(
         longest = max(longest, length[j])
     while longest > 0:
         for j in range(n_columns, n):
-            half = (length[j] + 1) >> 1  # 0 at the end, when there is nothing to be read
+            half = (length[j] + 1) >> 1  # 0 at the end, when there is nothing left to read
             low[j] += half * np.int64(cuts[max(low[j] + half - 1, 0)] <= value[j])
             length[j] -= half
         longest -= (longest + 1) >> 1

@@ -34,15 +34,15 @@ class Keyed(ArrayIndex):
     summary = Summary(
         holds="each conjunction under its most selective predicate, or under the combinations of "
         "up to three point predicates, in blocks of eight",
-        cost=f"{unit_costs.CODE:g} ns a column (60 ns a sparse value), {unit_costs.PROBE:g} ns a "
-        f"key set, and {unit_costs.BLOCK:g} ns for eight conjunctions under its values",
+        cost=f"{unit_costs.CODE:g} ns per column (60 ns per sparse value), {unit_costs.PROBE:g} ns "
+        f"per key set, and {unit_costs.BLOCK:g} ns per eight conjunctions under its values",
         suits="equality, short lists and a range or two; rules that test a few of many attributes; "
         "the k best of them; events with ranges",
         slow_when="ranges on the same attributes are wide and overlap",
     )
 
     def proves_all(self) -> bool:
-        """Tell whether no predicate is left to accept."""
+        """Return whether no predicate is left to accept."""
         return bool((self.layout.candidate >= 0).all())
 
     @classmethod
@@ -78,5 +78,5 @@ class Keyed(ArrayIndex):
     def best(
         self, batch: EventBatch, weights: EventWeights, removed: np.ndarray, best: BestRules
     ) -> tuple[int, int]:
-        """Merge what holds into the lists of the k best; see `PruningIndex.best`."""
+        """Merge conjunctions that hold into the lists of the k best; see `PruningIndex.best`."""
         return find_best(self.layout, self.conjunctions, batch, weights, removed, best)

@@ -21,17 +21,17 @@ from tocsin.index.keyed.coding import CodedPredicates
 
 ENTRY_COST = 0.8  # nanoseconds to look at an entry: 6 for a block of eight, see the package
 PROBE_COST = 10.0  # nanoseconds to look up a key set; chosen
-# Nanoseconds that another entry costs events that do not look at it. Chosen: 200 for a million,
-# which take 25 MB from the caches.
+# Nanoseconds that an additional entry costs events that do not look at it. Chosen: 200 for a
+# million entries, which displace 25 MB from the caches.
 _MEMORY_COST = 0.0002
 _ACCEPT_COST = 20.0  # nanoseconds to evaluate a candidate that is not proven
-_MOST_MULTIPLIED = 0.25  # of an attribute's codes; chosen: more is hardly selective
+_MOST_MULTIPLIED = 0.25  # share of an attribute's codes; chosen: more is hardly selective
 SET_SIZE = 3  # attributes of a key set, at most
 _MOST_SETS = 16
-_MOST_ATTRIBUTES = 12  # that sets are made of; chosen: 298 sets are tried
-_SAMPLE = 2048  # conjunctions that sets are chosen by; chosen
-# Entries of a conjunction, between a few and as many as an event pays nothing for. In between it is
-# so many that all take about 30 MB.
+_MOST_ATTRIBUTES = 12  # attributes considered for sets; chosen: 298 sets are tried
+_SAMPLE = 2048  # conjunctions from which sets are chosen; chosen
+# Limits for the number of entries per conjunction. Between them, the number is such that all
+# entries together take about 30 MB.
 _FEW, _MANY, _ALL = 4, 96, 1 << 20
 
 
@@ -46,13 +46,13 @@ class Points(NamedTuple):
     """The point predicates of n conjunctions on some attributes."""
 
     attributes: np.ndarray  # [m]
-    share: np.ndarray  # [n, m] of the events that satisfy it
-    bound_share: np.ndarray  # [n, m] of those within its bounds
+    share: np.ndarray  # [n, m] share of the events that satisfy it
+    bound_share: np.ndarray  # [n, m] share of the events within its bounds
     is_set: np.ndarray  # [n, m] whether it is not equivalent to its bounds
-    ways: np.ndarray  # [n, m] codes; more than the bound if there is no such predicate
+    ways: np.ndarray  # [n, m] number of codes; more than `bound` if there is no such predicate
     within: np.ndarray  # [n] share of the events within all bounds of the conjunction
     sets: np.ndarray  # [n] number of predicates that are not equivalent to their bounds
-    bound: int  # entries of a conjunction
+    bound: int  # the most entries of a conjunction
 
     def take(self, numbers: np.ndarray) -> Points:
         """Return the point predicates of some conjunctions."""
@@ -63,7 +63,7 @@ class Points(NamedTuple):
     def costs(self, columns: Sequence[int]) -> np.ndarray:
         """Return what conjunctions under a set cost, in entries that an event looks at.
 
-        It is infinite if there can be none.
+        The cost is infinite if a conjunction cannot be filed there.
         """
         n = len(self.within)
         share, ways, bounds = (np.ones(n, np.float32) for _ in range(3))
@@ -73,7 +73,7 @@ class Points(NamedTuple):
             ways *= self.ways[:, column]
             bounds *= self.bound_share[:, column]
             left -= self.is_set[:, column]
-        # Of the events that find an entry, some satisfy all bounds besides.
+        # Some of the events that find an entry also satisfy all its bounds.
         unproven = np.where(left > 0, share * self.within / bounds, 0)
         costs = share + _ACCEPT_COST / ENTRY_COST * unproven
         costs += _MEMORY_COST / ENTRY_COST * (ways - 1)
@@ -101,7 +101,7 @@ def choose_key_sets(offsets: np.ndarray, coded: CodedPredicates, factor: float =
         number[costs < best] = len(sets)
         best = np.minimum(best, costs)
         sets.append(tuple(attributes[list(columns)].tolist()))
-    # Later sets may have taken over all that an earlier one had.
+    # Later sets may have taken over all conjunctions of an earlier one.
     used = np.flatnonzero(np.bincount(number[number >= 0], minlength=len(sets)))
     renumbered = np.full(len(sets) + 1, -1)
     renumbered[used] = np.arange(len(used))
@@ -115,7 +115,7 @@ def single_key_costs(offsets: np.ndarray, coded: CodedPredicates) -> np.ndarray:
     if tested.any():
         selectivity = np.minimum(coded.selectivity, 1.0)
         visited[tested] = np.minimum.reduceat(selectivity, offsets[:-1][tested])
-    # One set may be the key itself, but others are left to accept.
+    # One set may be the key itself; the others are left to accept.
     unproven = np.where(reduce_rows(np.add, coded.points, offsets) > 1, 1.0, 0.0)
     unproven *= reduce_rows(np.multiply, coded.bound_share, offsets)
     return visited + _ACCEPT_COST / ENTRY_COST * unproven
@@ -130,7 +130,7 @@ def reduce_rows(function: np.ufunc, values: np.ndarray, offsets: np.ndarray) -> 
 
 
 def _useful_attributes(coded: CodedPredicates, usable: np.ndarray) -> np.ndarray:
-    """Return the attributes with the most selective point predicates, all in all."""
+    """Return the attributes with the most selective point predicates overall."""
     rows = np.flatnonzero(usable)
     excluded = np.bincount(
         coded.attribute[rows], 1 - coded.share[rows], minlength=len(coded.presence)

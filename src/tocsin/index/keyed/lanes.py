@@ -1,14 +1,14 @@
-"""Eight entries at once: predicates lie side by side, and vector instructions compare them.
+"""Eight entries at once: predicates are side by side, and vector instructions compare them.
 
 A *row* is one predicate of each of eight entries: eight attributes, eight lows, eight highs, of 16
 bits each. A comparison returns a bit for each lane. Only the event's codes are fetched one by one,
-since each lane has an attribute of its own.
+because each lane has its own attribute.
 
 Nothing here branches, which is why it is fast: where ranges overlap, a CPU cannot predict whether
 the next predicate holds, and a misprediction costs as much as four rows of lanes. The comparisons
 are written as vectors for LLVM, which has instructions for them on any CPU; from a plain loop over
-the lanes it makes code that is slower than no lanes at all. Sixteen lanes were 10% faster where
-most of a block passes, and read twice the memory where one lane does; four were 20% slower.
+the lanes, LLVM generates code that is slower than no lanes at all. Sixteen lanes were 10% faster if
+most of a block passes, but read twice the memory if one lane does; four lanes were 20% slower.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _repeat(builder, word):
 
 
 def _compare(builder, low, high, code, code_high):
-    """Return a bit for each lane whose range, low to high, meets the event's."""
+    """Return a bit for each lane whose range, low to high, overlaps the event's."""
     meet = builder.and_(
         builder.icmp_unsigned("<=", low, code_high), builder.icmp_unsigned("<=", code, high)
     )
@@ -70,7 +70,7 @@ def _array(context, builder, signature, arguments, which):
 
 
 def _meeting_lanes(typing_context, words, at, code, code_high):
-    """Return which of eight ranges (their lows at `at`, then their highs) meet one range."""
+    """Return which of eight ranges (their lows at `at`, then their highs) overlap one range."""
 
     def emit(context, builder, signature, arguments):
         words, at = _array(context, builder, signature, arguments, 0), arguments[1]
@@ -84,8 +84,8 @@ def _meeting_lanes(typing_context, words, at, code, code_high):
 def _satisfied_lanes(typing_context, words, at, codes, codes_high, ranged):
     """Return which of the eight predicates of the row at `at` hold.
 
-    `codes` has an event's code by attribute; `codes_high`, if it is `ranged`, those in which its
-    ranges end. Most of the work is looking these up, so for values it is done once.
+    `codes` has an event's code by attribute; `codes_high`, if it is `ranged`, the codes of the ends
+    of its ranges. Looking these up is most of the work, so for plain values it is done only once.
     """
 
     def emit(context, builder, signature, arguments):

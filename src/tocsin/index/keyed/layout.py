@@ -6,18 +6,18 @@ from typing import NamedTuple
 
 from tocsin.jit import Float64s, Int32s, Int64s, UInt8s, UInt16s
 
-# The most cuts of an attribute, and the most attributes whose predicates lanes can test: both are
-# numbered with 16 bits. One number more is left, above all codes.
+# The maximum number of cuts of an attribute, and of attributes whose predicates lanes can test:
+# both are numbered with 16 bits. One more number is left, above all codes.
 CODES = 65_534
 ABOVE_ALL = CODES + 1
-GATES = 2  # attributes on which the entries of a bucket are bounded together; chosen
+GATES = 2  # attributes with a common interval for all entries of a bucket; chosen
 
 
 class Layout(NamedTuple):
     """a attributes, s shelves, r runs (a shelf's entries of one width class), k key sets, b blocks.
 
-    The entries of a key set are sorted by the combination of codes under which they are; those
-    under one combination are a bucket, and q buckets of all sets are numbered one after the other.
+    The entries of a key set are sorted by the combination of codes that they are filed under; those
+    under one combination are a bucket. The q buckets of all sets are numbered consecutively.
     """
 
     local: Int32s  # local number of each attribute of the schema, -1 if no rule tests it

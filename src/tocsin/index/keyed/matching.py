@@ -24,12 +24,12 @@ from tocsin.index.keyed.spans import (
 from tocsin.jit import Int32Out, Int64Out, kernel, prefetch, step
 from tocsin.model.keys import EventBatch
 
-_MOST_PASSED = 1024  # blocks whose heads are tested before any of their rows is; chosen
+_MOST_PASSED = 1024  # blocks whose heads are tested before any of their rows; chosen
 
 
 @step
 def write_distinct(found, out, begin):
-    """Write candidates from `begin` on, in order and each once; return where they end.
+    """Sort the candidates from `begin` on and drop duplicates; return where they end.
 
     An event finds one entry of a conjunction, but a range may find several.
     """
@@ -76,7 +76,7 @@ def propose(g: Layout, batch: EventBatch, most: int, offsets: Int64Out, out: Int
         np.empty(attributes + 1, np.int64), np.empty(attributes + 1, np.int64),
         np.empty(attributes + 1, np.int64),
     )  # fmt: skip
-    # What an event looks at: runs and the blocks in them. A range may have any bucket.
+    # What an event looks at: runs and the blocks in them. A range may be in any bucket.
     room = all_runs + (bucket_lane.shape[0] if ranged else sets)
     runs, buckets = np.empty(room, np.int32), np.empty(sets * CHUNK, np.int64)
     begin, end = np.empty(room, np.int32), np.empty(room, np.int32)
@@ -103,8 +103,8 @@ def propose(g: Layout, batch: EventBatch, most: int, offsets: Int64Out, out: Int
                     set_stride, table_start, slot_start, slot_shift, table, slot_combination,
                     bucket_lane, gate_attribute, gate, heads, buckets,
                 )  # fmt: skip
-        # What all events do is written out here: Numba counts the references to all arguments of
-        # a step, which takes 100 nanoseconds for a few steps.
+        # The work for every event is written out here: Numba counts the references to all
+        # arguments of a step, which takes 100 nanoseconds for a few steps.
         at = event - chunk
         n_present = n_columns
         for j in range(n_columns):
@@ -177,7 +177,7 @@ def propose(g: Layout, batch: EventBatch, most: int, offsets: Int64Out, out: Int
                     n_passed += np.uint64(lanes != 0)
                 begin[i] = upto
                 i += upto >= end[i]
-            # Then the other predicates, where a lane is left.
+            # Then the other predicates, if a lane is left.
             for p in range(n_passed):
                 if p + np.uint64(AHEAD) < n_passed:
                     ahead = passed[p + np.uint64(AHEAD)]

@@ -14,8 +14,8 @@ from tocsin.jit import freeze_fields
 
 # What an event pays, in nanoseconds. Only their ratios matter.
 _RUN_COST = 30.0  # for another run, besides its entries; chosen
-# For another shelf. Chosen higher than its runs cost: that an event has both attributes and still
-# finds nothing is more frequent than if attributes were independent.
+# For another shelf. Chosen higher than the cost of its runs, because events have both attributes
+# and still find nothing more often than if attributes were independent.
 _SHELF_COST = 100.0
 _MIN_PAIR_ENTRIES = 16  # on a shelf of two attributes: two blocks; chosen
 _WIDTHS = 9  # classes: ranges of at most 1, 4, 16, ..., 4**8 codes, which are all
@@ -42,7 +42,7 @@ def assign_shelves(entries: Entries, coded: CodedPredicates, required: np.ndarra
     """Return the shelf of each entry; `required` is the second attribute an event must have, or -1.
 
     An entry is on the shelf of its key's attribute, or, where that is crowded, on a shelf for
-    those that require the same second attribute: an event without it never comes there.
+    those that require the same second attribute; events without it never look there.
     """
     attributes = len(coded.presence)
     number, second = entries.attribute.astype(np.int64), required[entries.conjunction]
@@ -54,7 +54,7 @@ def assign_shelves(entries: Entries, coded: CodedPredicates, required: np.ndarra
     visited = np.bincount(pair, share[pairable])  # by an event with the first attribute
     saved, spent = ENTRY_COST * visited * (1 - presence), _SHELF_COST * presence
     worthwhile = (size >= _MIN_PAIR_ENTRIES) & (saved > spent)
-    # An attribute with pairs has a place for every other one: it must have as many entries.
+    # An attribute with pairs has a slot for every other attribute, so it must have as many entries.
     paired = np.bincount(first[worthwhile], size[worthwhile], minlength=attributes)
     worthwhile &= paired[first] >= attributes
 
@@ -74,7 +74,7 @@ def assign_shelves(entries: Entries, coded: CodedPredicates, required: np.ndarra
 def find_second(others: OtherPredicates) -> tuple[np.ndarray, np.ndarray]:
     """Return each conjunction's second attribute, -1 if none, and the same if events must have it.
 
-    An event need not have it where the predicate holds for null.
+    Events need not have it if the predicate holds for null.
     """
     has_second = np.diff(others.offsets) > 0
     at = others.offsets[:-1][has_second]
@@ -90,8 +90,8 @@ def sort_into_runs(
 ) -> tuple[Entries, Shelves, Runs]:
     """Return the entries sorted by shelf, by width class, and by where their ranges begin.
 
-    Those alike in their second attribute and in the number of predicates lie together: then fewer
-    blocks have a lane that passes, and fewer rows of a block are empty.
+    Within these, they are sorted by second attribute and number of predicates, so that fewer blocks
+    have a lane that passes, and fewer rows of a block are empty.
     """
     second, required = find_second(others)
     shelves = assign_shelves(entries, coded, required)
@@ -115,8 +115,8 @@ def sort_into_runs(
 def join_classes(group: np.ndarray, width: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return for each group, a width class of a shelf, the group that its entries go to.
 
-    A class of its own costs an event another run. Joined with a wider one it costs the entries
-    that are looked at in vain. `codes` is how many codes the attribute of each shelf has.
+    A separate class costs an event another run. Joining it with a wider class costs entries that
+    are looked at without a match. `codes` is how many codes the attribute of each shelf has.
     """
     shelves = len(codes)
     sizes = np.bincount(group, minlength=shelves * _WIDTHS).reshape(-1, _WIDTHS)
@@ -124,7 +124,7 @@ def join_classes(group: np.ndarray, width: np.ndarray, codes: np.ndarray) -> np.
     np.maximum.at(widest, group, width)
     widest = widest.reshape(-1, _WIDTHS)
     into = np.tile(np.arange(_WIDTHS), (shelves, 1))
-    held = np.zeros(shelves, np.int64)  # entries of the class at hand, and of those joined to it
+    held = np.zeros(shelves, np.int64)  # entries of the current class, and of those joined to it
     for narrow in range(_WIDTHS - 1):
         held += sizes[:, narrow]
         wide = np.where(sizes[:, narrow + 1] > 0, widest[:, narrow + 1], widest[:, narrow])

@@ -17,7 +17,7 @@ CACHE_LINE = 32  # 16-bit words: 64 bytes
 def list_runs(n_present, present, codes_high, pair_start, pair_shelf, run_offsets, runs):
     """Write the runs in which an event may find something; return how many.
 
-    They are those of each attribute alone, those without a key, and those of two attributes. Null
+    They are the runs of single attributes, those without a key, and those of two attributes. Null
     satisfies no key.
     """
     n = 0
@@ -92,7 +92,7 @@ def find_buckets(
 ):  # fmt: skip
     """Write the bucket of one event in each key set, or -1, at places that are `CHUNK` apart.
 
-    What lies far apart in memory is prefetched for all sets.
+    Scattered memory is prefetched for all sets.
     """
     for k in range(slot_start.shape[0]):
         number = np.int64(0)
@@ -163,8 +163,8 @@ def find_buckets_of_ranges(
 ):  # fmt: skip
     """Write the blocks of an event with ranges in all key sets, after n runs; return how many.
 
-    It may have several buckets in a key set. Combinations are looked up one by one, unless the
-    table itself has fewer.
+    It may have several buckets in a key set. Its combinations are looked up one by one, unless the
+    table has fewer.
     """
     for k in range(slot_start.shape[0]):
         x, y, z = set_attribute[3 * k], set_attribute[3 * k + 1], set_attribute[3 * k + 2]

@@ -28,15 +28,15 @@ from tocsin.jit import UInt8s, bare_step, kernel, prefetch, step
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import EventBatch, blank, load, unload
 
-# Blocks that pass before their entries are scored. Few: a score that is found raises the bound
-# for the blocks after it. Chosen.
+# Blocks that pass before their entries are scored. Chosen: few, because each score that is found
+# raises the bound for the following blocks.
 _MOST_PASSED = 32
-_SLACK = 1.0000001  # more than sums of weights differ by rounding
+_SLACK = 1.0000001  # larger than rounding errors in sums of weights
 
 
 @step
 def least_sum(score, greatest):
-    """Return the sum of weights below which no conjunction comes up to a score; -1 if any may.
+    """Return the sum of weights below which no conjunction reaches a score; -1 if any may.
 
     `greatest` is the greatest weight of the event. If scores are infinite, any may.
     """
@@ -45,7 +45,7 @@ def least_sum(score, greatest):
 
 @bare_step
 def sift_down(order, size, at, bounds):
-    """Move the number of a run down the heap, until none below has a greater bound."""
+    """Move a run down the heap until no run below has a greater bound."""
     moved = order[at]
     while 2 * at + 1 < size:
         child = 2 * at + 1
@@ -67,7 +67,7 @@ def find_best(
     removed: UInt8s,
     best: BestRules,
 ) -> tuple[int, int]:
-    """Merge what holds into each event's list of its k best; see `PruningIndex.best`.
+    """Merge conjunctions that hold into each event's list of k best; see `PruningIndex.best`.
 
     Return how many entries passed all codes and the bound, and how many of these were evaluated
     predicate by predicate.
@@ -116,7 +116,7 @@ def find_best(
         np.empty(attributes + 1, np.int64), np.empty(attributes + 1, np.int64),
         np.empty(attributes + 1, np.int64),
     )  # fmt: skip
-    # What an event looks at: runs and the blocks in them. A range may have any bucket.
+    # What an event looks at: runs and the blocks in them. A range may be in any bucket.
     room = all_runs + (bucket_lane.shape[0] if ranged else sets)
     runs, order = np.empty(room, np.int32), np.empty(room, np.int32)
     bounds = np.empty(room, np.float64)
@@ -217,11 +217,11 @@ def find_best(
         for parent in range(n_runs // 2 - 1, -1, -1):
             sift_down(order, n_runs, parent, bounds)
         base, size = i * k, sizes[i]
-        # What falls below is strictly worse than the k-th best so far.
+        # Anything below is strictly worse than the k-th best so far.
         least = least_sum(scores[base + k - 1], greatest) if size == k else -1.0
         loaded = False
         from_code = to_code = np.uint16(0)
-        next_block = end_block = np.int64(0)  # of the run at hand
+        next_block = end_block = np.int64(0)  # of the current run
         while True:
             # First a few blocks with a lane whose key and second predicate hold, and whose bound
             # is high enough.

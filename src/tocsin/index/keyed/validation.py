@@ -1,4 +1,4 @@
-"""What matching relies on in stored arrays, and `Keyed.validate` checks."""
+"""Checks of stored arrays for `Keyed.validate`: everything that matching relies on."""
 
 from __future__ import annotations
 

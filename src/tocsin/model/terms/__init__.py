@@ -1,23 +1,24 @@
 """Terms: typed expressions over columns, such as `hour(ts)`, `speed * 3.6` or `loc.lat`.
 
 `read_term` turns parsed SQL into a `Term`, a tree that identifies it. `evaluate` computes terms
-over whole Arrow columns, with Arrow's kernels, and NumPy where Arrow lacks something.
+over whole Arrow columns, with Arrow's kernels, and with NumPy for what Arrow lacks.
 
 The meaning is that of Spark 4 with its default settings (`spark.sql.ansi.enabled`, and the time
 zone of the session is the schema's), with one exception: what is an error in Spark is null.
 So `a / b` means `try_divide(a, b)`, `a + b` means `try_add(a, b)`, and `CAST` means `try_cast`. A
-term is computed for every event, also where a rule guards it by `b <> 0 AND`, and one event must
+term is computed for every event, even if a rule guards it with `b <> 0 AND`, and one event must
 not stop a stream. Expressions are computed as they are written: Spark's optimizer reorders sums and
-products of integers, so that `m + (n + 1)` may overflow in `m + n`.
+products of integers, so in Spark `m + (n + 1)` may overflow in `m + n`.
 
 Further differences: a text that is a time of day without a date is null as a timestamp (in Spark it
-is today), and a double becomes a decimal by its shortest text, as with Java 19 and later.
+is a time of today), and a double is converted to a decimal by its shortest text, as in Java 19 and
+later.
 
 Source columns have five types besides decimals, structs and maps: an integer column is a bigint
 (also a Spark `int`), a number a double, a category a string, a flag a boolean, a time a timestamp.
 
-A text never becomes a number by itself, nor a number a text, except in `concat`: that needs a
-cast. A text literal beside a time is read as a time.
+Text is never converted to a number implicitly, nor a number to text, except in `concat`; write a
+cast. A text literal that is compared with a time is read as a time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Between Arrow and NumPy: the values of arrays, and arrays of values with the nulls of others."""
+"""Conversions between Arrow and NumPy: values without nulls, and arrays with given nulls."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def plain(value: Value) -> Any:
 
 
 def validity(*arguments: Value | None) -> pa.Array | None:
-    """Return where none of some arrays is null, or None if that is everywhere."""
+    """Return where no array is null, or None if there are no nulls."""
     valid = None
     for argument in arguments:
         if isinstance(argument, pa.Array) and argument.null_count:
@@ -74,7 +74,7 @@ def null_where(array: pa.Array, is_bad: np.ndarray | pa.Array) -> pa.Array:
 
 
 def map_distinct(array: pa.Array, function: Callable[[Any], Any], type_: pa.DataType) -> pa.Array:
-    """Return a Python function of the values of an array, called once for each distinct value.
+    """Apply a Python function to the values of an array, once for each distinct value.
 
     The function is not called for null, which stays null. Slow for many distinct values.
     """
@@ -86,7 +86,7 @@ def map_distinct(array: pa.Array, function: Callable[[Any], Any], type_: pa.Data
 def map_where(
     array: pa.Array, rows: np.ndarray, function: Callable[[Any], Any], fast: pa.Array
 ) -> pa.Array:
-    """Return `fast`, but a Python function of the values of `array` in some rows."""
+    """Return `fast`, but in some rows the result of a Python function of `array`."""
     if not len(rows):
         return fast
     slow = map_distinct(array.take(pa.array(rows)), function, fast.type)
@@ -98,8 +98,8 @@ def map_where(
 def start_at_zero(texts: pa.Array) -> pa.Array:
     """Return texts (large_string) whose first offset is 0, unless the array is a slice.
 
-    Other offsets are valid, and the cast of a slice makes them. But for such an array ascii_lower
-    and ascii_upper return texts outside of their own memory (seen in Arrow 26).
+    Other offsets are valid, and casting a slice produces them. But ascii_lower and ascii_upper then
+    return texts outside of their own memory (seen in Arrow 26).
     """
     if texts.offset or not len(texts):
         return texts

@@ -1,7 +1,8 @@
-"""Which types meet, and what comes out: Spark's coercions and the digits of decimals.
+"""Which types can be combined, and to what result: Spark's coercions and the digits of decimals.
 
-The rules are those of Spark 4 with ANSI types. A text never becomes a number by itself, nor a
-number a text: Spark would cast, with surprising results. A text literal beside a time is a time.
+The rules are those of Spark 4 with ANSI types, except that text is never converted to a number
+implicitly, nor a number to text: Spark would cast, with surprising results. A text literal that is
+combined with a time is a time.
 """
 
 from __future__ import annotations
@@ -23,15 +24,15 @@ from tocsin.model.terms.types import (
 )
 
 Resolved = tuple[tuple[Term, ...], Type] | Term
-# Whether an argument is written as a literal: True, False, or None if the parser does not tell
-# 5L and CAST(5 AS BIGINT) apart. Spark gives integer literals beside decimals few digits.
+# Whether an argument is written as a literal: True, False, or None if the parser does not
+# distinguish 5L from CAST(5 AS BIGINT). Spark gives integer literals beside decimals few digits.
 Written = Sequence[bool | None]
 
 _MIN_SCALE = 6  # decimal places that Spark keeps when a result has too many digits
 
 
 class TermError(ValueError):
-    """Arguments do not fit a function; the reader adds the position."""
+    """The arguments do not fit the function; the reader adds the position."""
 
 
 class TermBuilder(Protocol):

@@ -34,7 +34,7 @@ def evaluate(
 
 
 def evaluate_constant(term: Term, zone: datetime.tzinfo) -> Any:
-    """Return the value of a term without columns, as a literal has it."""
+    """Return the value of a term without columns, in the form that literals have."""
 
     def no_column(name: str) -> pa.Array:
         raise AssertionError(name)

@@ -59,9 +59,9 @@ _CAST_TYPES = {
 def read_term(node: exp.Expr, sources: Sources, zone: datetime.tzinfo) -> Term:
     """Return the term of a parsed expression.
 
-    `sources` maps column names in lower case to their declared names and types. `zone` is the
-    time zone of texts that are times. Raises a ConditionError with the position for what is
-    unknown or not supported.
+    `sources` maps column names in lower case to their declared names and types. `zone` is the time
+    zone of texts that are times. Raises a ConditionError, with the position, for anything unknown
+    or unsupported.
     """
     try:
         return _Reader(sources, zone).read(node)
@@ -237,7 +237,7 @@ class _Reader:
 
     def _rlike(self, node: Any) -> Term:
         if node.args.get("flag") is not None:
-            raise TermError("flags of a regular expression are written in it: '(?i)...'")
+            raise TermError("write the flags of a regular expression inside it: '(?i)...'")
         term = self._make("rlike", [node.this, node.expression])
         return self._build.make("not", [term]) if node.args.get("negate") else term
 
@@ -281,12 +281,14 @@ class _Reader:
 
     def _to_date(self, node: Any) -> Term:
         if node.args.get("format") is not None:
-            raise TermError("to_date with a format is not supported; ISO 8601 needs none")
+            raise TermError(
+                "to_date with a format is not supported; text in ISO 8601 needs no format"
+            )
         return self._build.cast(self.read(node.this), DATE)
 
     def _date_add(self, node: Any) -> Term:
         if str(node.args.get("unit") or "DAY").upper() != "DAY":
-            raise TermError(f"{to_sql(node)} is not supported, only days are added")
+            raise TermError(f"{to_sql(node)} is not supported; only days can be added")
         return self._make("date_add", [node.this, node.expression])
 
     def _truncate(self, node: Any) -> Term:

@@ -1,8 +1,9 @@
-"""Terms as plain values that JSON has, for rule stores.
+"""Terms as plain JSON values, for rule stores.
 
 A term is a list: `["column", name, type]`, `["literal", value, type]`, `["field", name, term]`,
 `["item", key, term]`, `["cast", type, term]`, or a function's name and its arguments. Decimals are
-texts, and so are doubles that JSON lacks. Types of functions are not stored, but found again.
+strings, and so are doubles that JSON cannot represent. Result types of functions are not stored,
+but derived again.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tocsin.model.terms.functions.table import FUNCTIONS
 from tocsin.model.terms.tree import Term, column, has_literal, literal
 from tocsin.model.terms.types import Type, type_from_json, type_to_json
 
-EVALUATOR_VERSION = 1  # raised when a stored term would get another value
+EVALUATOR_VERSION = 1  # increased when a stored term would get another value
 
 _RANGES = {"int": 2**31, "bigint": 2**63, "timestamp": 2**63, "date": 2**31}
 

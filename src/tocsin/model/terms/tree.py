@@ -67,7 +67,7 @@ class Term:
         names = [value] if function == "column" else [n for a in arguments for n in a.columns]
         put(self, "columns", tuple(dict.fromkeys(names)))
         put(self, "depth", 1 + max((a.depth for a in arguments), default=0))
-        # As text, since 0.0 equals -0.0, and NaN not itself.
+        # As text, because 0.0 equals -0.0, and NaN does not equal itself.
         key = (function, repr(value) if isinstance(value, float) else value, type)
         put(self, "_key", key)
         put(self, "_hash", hash((key, arguments)))

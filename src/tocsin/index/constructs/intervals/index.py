@@ -40,9 +40,9 @@ class Intervals(ArrayIndex):
     priced = True
     summary = Summary(
         holds="ranges over one attribute, cut into constructs: prepared pieces",
-        cost=f"{2 * unit_costs.FIND:g} ns, and {unit_costs.COPY:g} ns a match",
+        cost=f"{2 * unit_costs.FIND:g} ns, and {unit_costs.COPY:g} ns per match",
         suits="price bands, time windows and other ranges over one attribute",
-        slow_when="other attributes decide: each range that an event meets is then tested",
+        slow_when="other attributes decide: every range around an event's value is then tested",
     )
 
     def proves_all(self) -> bool:

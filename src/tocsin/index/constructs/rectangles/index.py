@@ -44,10 +44,10 @@ class Rectangles(ArrayIndex):
     priced = True
     summary = Summary(
         holds="boxes over two attributes, cut into constructs: prepared pieces of a lattice",
-        cost=f"{unit_costs.FIND:g} ns, {unit_costs.RUN:g} ns a run of constructs, and "
-        f"{unit_costs.COPY:g} ns a match",
+        cost=f"{unit_costs.FIND:g} ns, {unit_costs.RUN:g} ns per run of constructs, and "
+        f"{unit_costs.COPY:g} ns per match",
         suits="boxes that overlap heavily, with whole bounds such as cents, hours or pixels",
-        slow_when="bounds lie anywhere: use `grid`",
+        slow_when="bounds are arbitrary floats: use `grid`",
     )
 
     def proves_all(self) -> bool:

@@ -27,7 +27,7 @@ from tocsin.model.terms.types import BIGINT, BOOLEAN, MAX_DIGITS, STRING, Type, 
 
 _LIMITS = {"int": 2**31, "bigint": 2**63}
 _BIGINT_DIGITS = 19
-_DOUBLE_DIGITS = 15  # every decimal with so many digits is the text of a double
+_DOUBLE_DIGITS = 15  # every decimal with up to so many digits is the text of a double
 _SECOND = 1_000_000  # microseconds
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
 _DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")  # any digits, as in Java

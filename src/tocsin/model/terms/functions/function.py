@@ -13,12 +13,12 @@ MANY = 1 << 30
 
 
 class Function(NamedTuple):
-    """A function or operator: how it is written, what it takes and gives, and how it is computed.
+    """A function or operator: its syntax, its arguments and result, and how it is computed.
 
-    `resolve` takes a builder, the arguments and how they are written. It returns the arguments
-    cast to what `compute` takes and the type of the result, or a whole term. `compute` takes the
-    call and for each argument an Arrow array, or a scalar if the argument is constant; the first
-    that is not constant, or the very first, is an array.
+    `resolve` takes a builder, the arguments and their spelling. It returns either the arguments,
+    cast to the types that `compute` takes, and the type of the result, or a whole term. `compute`
+    takes the call, and for each argument an Arrow array, or a scalar if the argument is constant.
+    At least one is an array: the first that is not constant, or else the first of all.
     """
 
     name: str

@@ -42,21 +42,21 @@ def _resolve_comparison(
         if decided is not None:
             return literal(decided, BOOLEAN)
     if "decimal" in (left.type.name, right.type.name) and DOUBLE not in (left.type, right.type):
-        # How many digits a literal gets does not matter to a comparison.
+        # The number of digits of a literal does not matter in a comparison.
         left = as_decimal(build, left, bool(flags[0]), operator)
         right = as_decimal(build, right, bool(flags[1]), operator)
     return _typed(unify(build, (left, right), f"the comparison {operator}")), BOOLEAN
 
 
 def _typed(terms: tuple[Term, ...]) -> tuple[Term, ...]:
-    """Return terms, but NULL as flags if there is nothing else."""
+    """Return terms; if all of them are NULL, they become flags."""
     return tuple(literal(None, BOOLEAN) if t.type == NULL else t for t in terms)
 
 
 def _beyond_bigint(operator: str, left: Term, right: Term, is_written: bool | None) -> bool | None:
-    """Return what a comparison of an integer with a literal beyond bigint is, also for null.
+    """Return the result of comparing an integer with a literal beyond bigint, even for null.
 
-    Spark's analyzer decides it without a look at the integer.
+    Spark's analyzer decides it without looking at the integer.
     """
     if (
         not left.type.is_integral
@@ -93,7 +93,7 @@ def compare(operator: str, left: Value, right: Value) -> pa.Array:
         if operator in ("<>", "<"):
             return pc.invert(is_nan)
         return _constant(left, operator == "<=")
-    # Not at most c: also NaN.
+    # The negation of "at most c", which includes NaN.
     if operator == ">":
         return pc.invert(pc.less_equal(left, right))
     return pc.invert(pc.less(left, right)) if operator == ">=" else _KERNELS[operator](left, right)
@@ -249,9 +249,9 @@ def _comparison(operator: str, note: str = "") -> Function:
 
 
 LOGIC: list[Function] = [
-    _comparison("=", "NaN = NaN"),
+    _comparison("=", "NaN equals NaN"),
     _comparison("<>"),
-    _comparison("<", "NaN is the greatest number; texts by their UTF-8 bytes"),
+    _comparison("<", "NaN is the greatest number; text is compared by its UTF-8 bytes"),
     _comparison("<="),
     _comparison(">"),
     _comparison(">="),
@@ -259,7 +259,7 @@ LOGIC: list[Function] = [
         "<=>",
         "a <=> b",
         "boolean",
-        "null <=> null; also IS NOT DISTINCT FROM",
+        "null equals null; also IS NOT DISTINCT FROM",
         2,
         2,
         functools.partial(_resolve_comparison, "<=>"),
@@ -302,7 +302,7 @@ LOGIC: list[Function] = [
         "in",
         "a IN (b, c, ...)",
         "boolean",
-        "null if nothing equals a, but something is null",
+        "null if no value equals a, but one is null",
         2,
         MANY,
         _resolve_in,

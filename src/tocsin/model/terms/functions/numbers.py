@@ -1,7 +1,7 @@
 """Arithmetic and rounding of int, bigint and double; decimals are in `decimals`.
 
-Overflow and division by zero give null. Arrow's checked kernels tell whether any value overflows;
-only then are the rows found that do.
+Overflow and division by zero give null. Arrow's checked kernels report whether any value overflows;
+only then are the overflowing rows located.
 """
 
 from __future__ import annotations
@@ -304,7 +304,7 @@ NUMBERS: list[Function] = [
     _operator(
         "/",
         "double, or decimal",
-        "of two integers a double: 7 / 2 is 3.5",
+        "a double for two integers: 7 / 2 is 3.5",
         _divide,
         ["try_divide"],
     ),
@@ -318,11 +318,13 @@ NUMBERS: list[Function] = [
     _operator(
         "pmod", "the wider type", "not negative for b > 0", functools.partial(_modulo, True), []
     ),
-    Function("div", "a div b", "bigint", "of integers, towards zero", 2, 2, _resolve_div, _div),
+    Function(
+        "div", "a div b", "bigint", "for integers; rounds towards zero", 2, 2, _resolve_div, _div
+    ),
     Function(
         "negative",
         "-a",
-        "as a",
+        "type of a",
         "",
         1,
         1,
@@ -330,13 +332,20 @@ NUMBERS: list[Function] = [
         _negative,
     ),
     Function(
-        "abs", "abs(a)", "as a", "", 1, 1, lambda build, a, w: _resolve_same("abs", build, a), _abs
+        "abs",
+        "abs(a)",
+        "type of a",
+        "",
+        1,
+        1,
+        lambda build, a, w: _resolve_same("abs", build, a),
+        _abs,
     ),
     Function(
         "round",
         "round(a[, places])",
-        "as a",
-        "half away from zero, of a double by its shortest text: round(2.675e0, 2) is 2.68",
+        "type of a",
+        "half away from zero; a double by its shortest text: round(2.675e0, 2) is 2.68",
         1,
         2,
         _resolve_round,
@@ -346,7 +355,7 @@ NUMBERS: list[Function] = [
         "floor",
         "floor(a)",
         "bigint, or decimal",
-        "of NaN 0",
+        "0 for NaN",
         1,
         1,
         lambda build, a, w: _resolve_floor("floor", build, a),
@@ -356,7 +365,7 @@ NUMBERS: list[Function] = [
         "ceil",
         "ceil(a)",
         "bigint, or decimal",
-        "as floor",
+        "0 for NaN",
         1,
         1,
         lambda build, a, w: _resolve_floor("ceil", build, a),

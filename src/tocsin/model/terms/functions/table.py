@@ -44,7 +44,7 @@ FUNCTIONS: dict[str, Function] = {
     function.name: function for functions in FAMILIES.values() for function in functions
 }
 
-# Written as functions, but read as another function or as several.
+# Written as functions, but translated to one or more other functions.
 REWRITTEN = (
     "if", "nvl", "ifnull", "nvl2", "nullif", "isnotnull", "date_sub", "to_date", "try_to_date",
     "try_cast", "try_element_at", "element_at", "extract", "date_part", "ilike", "like",

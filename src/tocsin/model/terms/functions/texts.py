@@ -76,7 +76,7 @@ def _resolve_trim(name: str) -> Any:
         text = need(arguments[0], STRING, name)
         if len(arguments) == 1:
             return (text,), STRING
-        return (text, need_literal(arguments[1], STRING, f"what {name} removes")), STRING
+        return (text, need_literal(arguments[1], STRING, f"the second argument of {name}")), STRING
 
     return resolve
 
@@ -112,7 +112,7 @@ def _right(call: Any, text: pa.Array, count: pa.Scalar) -> pa.Array:
 
 def _resolve_substring(build: TermBuilder, arguments: Sequence[Term], written: Written) -> Resolved:
     text = need(arguments[0], STRING, "substring")
-    numbers = [need_int(a, "the position and length of substring") for a in arguments[1:]]
+    numbers = [need_int(a, "the position or length of substring") for a in arguments[1:]]
     return (text, *numbers), STRING
 
 
@@ -146,7 +146,9 @@ def _resolve_replace(build: TermBuilder, arguments: Sequence[Term], written: Wri
     text = need(arguments[0], STRING, "replace")
     if len(arguments) == 2:
         arguments = [*arguments, literal("", STRING)]
-    others = [need_literal(a, STRING, "what replace looks for and puts") for a in arguments[1:]]
+    others = [
+        need_literal(a, STRING, "the search text or replacement of replace") for a in arguments[1:]
+    ]
     return (text, *others), STRING
 
 
@@ -159,7 +161,7 @@ def _replace(call: Any, text: pa.Array, search: pa.Scalar, put: pa.Scalar) -> pa
 def _resolve_part(name: str) -> Any:
     def resolve(build: TermBuilder, arguments: Sequence[Term], written: Written) -> Resolved:
         text = need(arguments[0], STRING, name)
-        return (text, need_literal(arguments[1], STRING, f"what {name} looks for")), BOOLEAN
+        return (text, need_literal(arguments[1], STRING, f"the second argument of {name}")), BOOLEAN
 
     return resolve
 
@@ -254,7 +256,7 @@ TEXTS: list[Function] = [
         "substring",
         "substring(text, position[, length])",
         "string",
-        "positions start at 1, negative ones at the end; 0 is as 1",
+        "positions start at 1; negative ones count from the end; 0 is the same as 1",
         2,
         3,
         _resolve_substring,
@@ -265,7 +267,7 @@ TEXTS: list[Function] = [
         "concat",
         "concat(a, b, ...), a || b",
         "string",
-        "null if one is null",
+        "null if any argument is null",
         1,
         MANY,
         _resolve_concat,
@@ -288,7 +290,7 @@ TEXTS: list[Function] = [
         "like",
         "text [I]LIKE pattern [ESCAPE c]",
         "boolean",
-        "% and _ match line breaks, too; ILIKE compares lower(text)",
+        "% and _ also match line breaks; ILIKE compares lower(text)",
         2,
         3,
         _resolve_like,
@@ -298,7 +300,7 @@ TEXTS: list[Function] = [
         "rlike",
         "text RLIKE pattern",
         "boolean",
-        "a search, with what RE2 and Java read alike; also REGEXP, regexp_like",
+        "finds a match anywhere; only syntax that RE2 and Java read alike; also REGEXP",
         2,
         2,
         _resolve_rlike,

@@ -202,7 +202,7 @@ TIMES: list[Function] = [
     _day_function("dayofweek", "Sunday is 1", _day_of_week),
     _day_function("weekday", "Monday is 0", _weekday),
     _day_function("dayofyear", "", pc.day_of_year),
-    _day_function("weekofyear", "of ISO 8601", pc.iso_week),
+    _day_function("weekofyear", "as in ISO 8601", pc.iso_week),
     *(
         Function(name, f"{name}(time)", "int", "", 1, 1, _resolve_clock(name), _part(kernel))
         for name, kernel in (("hour", pc.hour), ("minute", pc.minute), ("second", pc.second))
@@ -243,7 +243,7 @@ TIMES: list[Function] = [
         "unix_timestamp",
         "unix_timestamp(time)",
         "bigint",
-        "seconds since 1970 UTC, towards 1970; unix_seconds goes down",
+        "seconds since 1970 UTC, rounded towards 1970; unix_seconds rounds down",
         1,
         1,
         _resolve_unix("unix_timestamp"),
