@@ -24,8 +24,8 @@ class Part:
     nbytes: int
     why: str
     options: Mapping[str, Any]  # of the index, if set explicitly
-    expected: float | None = None  # candidates an event, estimated from the rules
-    met: float | None = None  # candidates an event, of events that the plan was given
+    expected: float | None = None  # candidates per event, estimated from the rules
+    met: float | None = None  # candidates per event, of events that the plan was given
 
     def __str__(self) -> str:
         rules = counted(self.rules, "rule")

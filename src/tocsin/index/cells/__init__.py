@@ -26,7 +26,7 @@ of 16 bits, as far as they matter within the cell. An event computes the matchin
 subtraction then compares all four bounds. A lane keeps its top bit exactly if the event is on the
 right side of that bound.
 
-In memory: a head of 16 bytes a cell; 4 bytes a box in each list; and 8 bytes for its word in a
+In memory: a head of 16 bytes per cell; 4 bytes per box in each list; and 8 bytes for its word in a
 partial list.
 
 An event costs a cache miss for the head, one for the ids and one for the words, all of them

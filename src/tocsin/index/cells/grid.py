@@ -6,7 +6,7 @@ event is matched.
 The cell's side is the paper's (3.2.4): where a partial list has one entry on average, a finer
 grid gains nothing. That asks for much memory if queries overlap much (100,000 squares of side
 0.01: 4000 x 4000 cells), so there is a budget (3.2.5): the grid gets coarser until the lists fit
-80 bytes a box, and as much again for what crowded cells need below. On today's processors that
+80 bytes per box, and as much again for what crowded cells need below. On today's processors that
 is no loss; cells of a half or a third of a box's side, which fit the cache, are the fastest.
 
 Unlike the paper:
@@ -35,7 +35,7 @@ from tocsin.index.plane import Boxes, build_boxes, choose_axes, measure_sides
 from tocsin.index.protocol import Summary
 from tocsin.model.conjunctions import Conjunctions
 
-_BYTES_PER_BOX = 80  # of lists in the roots; chosen: six entries a box
+_BYTES_PER_BOX = 80  # of lists in the roots; chosen: six entries per box
 # Boxes that an event tests in vain, at least. Measured with benchmarks/range_matching.py: fewer
 # cells, which stay in cache, make W4 14% faster than cells as fine as the budget allows.
 _VAIN = 1.0
@@ -108,7 +108,7 @@ class GridBuilder(CellBuilder):
         m = partial[cells].astype(np.float64)
         crowds = measure_crowds(self.boxes, tier, cells)
         qx, qy, area = crowds.side[:, 0], crowds.side[:, 1], crowds.area
-        # Eight entries a box, as long as the budget for all tiers lasts.
+        # Eight entries per box, as long as the budget for all tiers lasts.
         left = max(2 * self.budget - self.id_count - int(full.sum()) - int(partial.sum()), 0)
         allowed = m * np.clip(left / m.sum(), 1, 8)
         nx, ny = choose_resolution(m, qx, qy, allowed, area, _VAIN)

@@ -6,7 +6,7 @@ has grown too long. A node here is one of the package: it cuts its domain into n
 cell is a leaf, or has a child.
 
 Unlike the paper a leaf is not split if its boxes would all be in every child (they would be
-copied, not divided), nor below the twelfth tier, nor once the lists take 160 bytes a box.
+copied, not divided), nor below the twelfth tier, nor once the lists take 160 bytes per box.
 
 Against `grid`: a tree adapts to any skew by itself, and pays for it with a step for
 every tier. With n = 32 there are few, and it comes near.

@@ -24,7 +24,7 @@ no choice of axes and no statistics, so it is the peer that `keyed` is measured 
 
 When it is slow: where ranges overlap, since most of the work is then for conjunctions that some
 other attribute rules out; and one event at a time, since each call first makes the counters, 8
-bytes a conjunction.
+bytes per conjunction.
 
 The files: `layout` (what lies where), `building` (ranks, and lists for each attribute), `matching`
 (counters), `validation` (what is checked in a store), and `index`, which puts them behind the

@@ -10,7 +10,7 @@ so that 4 conjunctions are compared per instruction, and the least and greatest 
 that a block which an event cannot meet (most often: the attribute is missing) is skipped whole.
 Bytes: 16 per test and 4 per conjunction.
 
-An event costs, per block it can meet, about 0.4 nanoseconds a conjunction for up to two tests.
+An event costs, per block it can meet, about 0.4 nanoseconds per conjunction for up to two tests.
 Intervals alone are proven here; sets are tested by the interval around them and left to accept. It
 grows with all rules.
 

@@ -13,12 +13,12 @@ Unlike the paper:
 * The ends of an interval need not lie on the lattice: in the cells of its ends it is in sorted
   lists. So no interval is expanded to lattice points, and nothing is left for accept.
 * The constructs that cover a cell from one start have consecutive numbers, so they are one run of
-  ids: L copies an event instead of |Cov| = 2L - 1 for LCI. Near the lower end of the domain, the
+  ids: L copies per event instead of |Cov| = 2L - 1 for LCI. Near the lower end of the domain, the
   constructs that would start before the first cell are left out of the runs.
 * Intervals of very different lengths lie on levels of their own (`lattice`). Then L = 1 is the best
   choice, and it is what is chosen unless lists would have more than 16 pieces an interval.
 
-In memory: 12 bytes for each end (id and key), 4 bytes for each piece, 20 bytes a cell. An event
+In memory: 12 bytes for each end (id and key), 4 bytes for each piece, 20 bytes per cell. An event
 costs a cache miss or three a level, a search of two short sorted lists, and then copies: about
 100 nanoseconds and 0.1 for each match. It grows with the matches, and with the levels.
 

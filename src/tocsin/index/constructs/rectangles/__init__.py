@@ -23,9 +23,9 @@ Unlike the paper:
   numbers, so they are one run of ids, and L (2L - 1) runs make up the cover, or fewer.
 * The table of all constructs is an array of offsets (*direct*), or, where that would be much
   larger than the lists, a hash table of the activated ones (2.2.3).
-* A budget is kept, 26 entries a box: where no L up to 16 does it, the lattice gets coarser.
+* A budget is kept, 26 entries per box: where no L up to 16 does it, the lattice gets coarser.
 
-In memory: 4 bytes an entry, and 4 bytes a construct that could be, or 28 to 52 for each that is
+In memory: 4 bytes per entry, and 4 bytes per construct that could be, or 28 to 52 for each that is
 activated. An event costs about 40 nanoseconds, 5 for each run and 0.1 for each match. It grows with
 the matches, and with L.
 
