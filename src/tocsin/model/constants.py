@@ -27,6 +27,7 @@ from tocsin.model import encoding
 from tocsin.model.attributes import is_wide
 from tocsin.model.categories import Categories
 from tocsin.model.decimals import Digits, digits_of, double_cuts, exact_cuts, is_decimal
+from tocsin.model.local_times import DAY, local_offset
 from tocsin.model.nodes import error_at, position, to_sql
 from tocsin.model.scanning import Slot
 from tocsin.model.schema import ARTICLE, Kind, Schema
@@ -279,7 +280,6 @@ class Constants:
         )
 
 
-_DAY = 86_400_000_000  # microseconds
 _TERM_TYPES = {
     "int": "integer",
     "bigint": "integer",
@@ -297,8 +297,8 @@ def constant_of_term(term: Term, node: exp.Expr, zone: datetime.tzinfo) -> Const
     value = term.value
     type_ = "null" if value is None else _TERM_TYPES.get(term.type.name, "decimal")
     if term.type.name == "date" and value is not None:  # days since 1970, to local midnight
-        local = value * _DAY
-        value = local - encoding.utc_offset(local, zone)
+        local = value * DAY
+        value = local - local_offset(local, zone)
     return Constant(type_, lambda _: value, node)
 
 

@@ -38,12 +38,6 @@ SEAM = -5_819_204_377_310_644_129
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
-_NAIVE_EPOCH = datetime.datetime(1970, 1, 1)
-_DAY = 86_400_000_000  # microseconds
-# Days since 1970. One day less than Python supports at both ends, for the offsets of zones.
-_FIRST_DAY = (datetime.date(1, 1, 2) - datetime.date(1970, 1, 1)).days
-_LAST_DAY = (datetime.date(9999, 12, 30) - datetime.date(1970, 1, 1)).days
-_CYCLE = 146_097  # days in 400 years, after which the calendar repeats
 _pack = struct.Struct("<d").pack
 _unpack = struct.Struct("<q").unpack
 
@@ -121,21 +115,6 @@ def to_microseconds(value: datetime.date, zone: datetime.tzinfo) -> int:
         # With fold=0 Python uses the earlier offset in gaps and overlaps, as Java does.
         value = value.replace(tzinfo=zone)
     return (value - _EPOCH) // _MICROSECOND
-
-
-def utc_offset(local: int, zone: datetime.tzinfo) -> int:
-    """Return the offset of a zone from UTC at a local time, in microseconds.
-
-    `local` is in microseconds since 1970. Python supports the years 1 to 9999. Earlier times have
-    the offset of year 1. Later times have the offset a multiple of 400 years before, where the
-    calendar and thus the rules of summer time are the same.
-    """
-    days, rest = divmod(local, _DAY)
-    if days > _LAST_DAY:
-        days -= -((_LAST_DAY - days) // _CYCLE) * _CYCLE
-    moment = _NAIVE_EPOCH + datetime.timedelta(max(days, _FIRST_DAY), microseconds=rest)
-    offset = moment.replace(tzinfo=zone).utcoffset()
-    return (offset or datetime.timedelta(0)) // _MICROSECOND
 
 
 def to_datetime(microseconds: int) -> datetime.datetime | None:
