@@ -22,9 +22,7 @@ from __future__ import annotations
 
 import datetime
 import math
-import re
 import struct
-import zoneinfo
 from collections.abc import Callable
 
 from tocsin.errors import ConditionError
@@ -123,55 +121,3 @@ def to_datetime(microseconds: int) -> datetime.datetime | None:
         return _EPOCH + microseconds * _MICROSECOND
     except OverflowError:
         return None
-
-
-_TIME = re.compile(
-    r"\s*(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9}))?)?"
-    r"\s*([A-Za-z][\w/+:-]*|[+-]\d{1,2}(?::?\d{2})?)?)?)?)?\s*",
-    re.ASCII,
-)
-_OFFSET = re.compile(r"([+-])(\d{1,2})(?::?(\d{2}))?", re.ASCII)
-
-
-def parse_time(text: str, zone: datetime.tzinfo, is_date: bool = False) -> int:
-    """Return the microseconds since 1970 UTC of a text that Spark can cast to a timestamp.
-
-    This is ISO 8601, with parts optional from the right. With `is_date` everything after the day
-    is ignored, as in Spark's cast to a date.
-
-    >>> parse_time("1970-01-01T00:00:01+00:00", zoneinfo.ZoneInfo("UTC"))
-    1000000
-    """
-    match = _TIME.fullmatch(text)
-    if match is None:
-        raise ValueError(text)
-    year, month, day, hour, minute, second, fraction, zone_name = match.groups()
-    if is_date:
-        hour = minute = second = fraction = None
-    elif zone_name:
-        zone = _parse_zone(zone_name)
-    moment = datetime.datetime(
-        int(year),
-        int(month or 1),
-        int(day or 1),
-        int(hour or 0),
-        int(minute or 0),
-        int(second or 0),
-        int((fraction or "").ljust(6, "0")[:6]),
-        tzinfo=zone,
-    )
-    return (moment - _EPOCH) // _MICROSECOND
-
-
-def _parse_zone(text: str) -> datetime.tzinfo:
-    offset = _OFFSET.fullmatch(text)
-    if offset is None:
-        if text.upper() in ("Z", "UTC", "GMT"):
-            return datetime.UTC
-        try:
-            return zoneinfo.ZoneInfo(text)
-        except (zoneinfo.ZoneInfoNotFoundError, OSError) as error:
-            raise ValueError(text) from error
-    sign, hours, minutes = offset.groups()
-    delta = datetime.timedelta(hours=int(hours), minutes=int(minutes or 0))
-    return datetime.timezone(-delta if sign == "-" else delta)

@@ -21,9 +21,9 @@ from tocsin.model.terms.arrays import (
     validity,
 )
 from tocsin.model.terms.functions import decimals
-from tocsin.model.terms.functions.time_texts import BLANK, read_date, read_timestamp
 from tocsin.model.terms.functions.times import local_days, start_of_days
 from tocsin.model.terms.types import BIGINT, BOOLEAN, MAX_DIGITS, STRING, Type, arrow_type
+from tocsin.model.time_texts import BLANK, read_date, read_timestamp
 
 _LIMITS = {"int": 2**31, "bigint": 2**63}
 _BIGINT_DIGITS = 19
