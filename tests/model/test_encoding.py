@@ -85,48 +85,6 @@ def test_integers_are_compared_with_doubles_as_doubles(bound, value):
             assert (v >= above) == (spark_order(float(v)) > spark_order(bound))
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("1970", 0),
-        ("1970-01", 0),
-        ("1970-1-2", 86_400_000_000),
-        ("1970-01-01 00:00", 0),
-        ("1970-01-01T00:00:01", 1_000_000),
-        (" 1970-01-01 00:00:00.5 ", 500_000),
-        ("1970-01-01 00:00:00.1234567", 123_456),
-        ("1970-01-01 01:00:00+01:00", 0),
-        ("1970-01-01 01:00:00 +1", 0),
-        ("1969-12-31 23:00:00-0100", 0),
-        ("1970-01-01 01:00:00 Europe/Berlin", 0),
-        ("1970-01-01T00:00:00Z", 0),
-    ],
-)
-def test_times_as_spark_casts_them(text, expected):
-    assert encoding.parse_time(text, UTC) == expected
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["", "now", "1970-13-01", "1970-01-32", "70-01-01", "1970-01-01 25:00", "1970-01-01 x/y"],
-)
-def test_invalid_times(text):
-    with pytest.raises(ValueError):  # noqa: PT011  (with many messages)
-        encoding.parse_time(text, UTC)
-
-
-def test_times_without_a_zone_are_in_the_given_zone():
-    berlin = zoneinfo.ZoneInfo("Europe/Berlin")
-    assert encoding.parse_time("2024-07-01 12:00:00", berlin) == encoding.parse_time(
-        "2024-07-01 10:00:00", UTC
-    )
-    naive = datetime.datetime(2024, 7, 1, 12)
-    assert encoding.to_microseconds(naive, berlin) == encoding.parse_time("2024-07-01T10:00Z", UTC)
-    assert encoding.to_microseconds(datetime.date(2024, 7, 1), UTC) == encoding.parse_time(
-        "2024-07-01", UTC
-    )
-
-
 def keys(array, kind, categories=None, timezone="UTC"):
     out = np.empty(len(array), np.int64)
     schema = Schema({"a": kind}, timezone=timezone)

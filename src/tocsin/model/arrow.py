@@ -1,4 +1,4 @@
-"""Normalises Arrow input: decodes arrays to plain types, and turns Arrow's errors into ours."""
+"""Reads Arrow input: plain arrays, the values in their buffers, and Arrow's errors as ours."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
@@ -45,6 +46,20 @@ def combine_chunks(column: pa.ChunkedArray) -> pa.Array:
     except pa.ArrowException:
         # Arrow cannot unify dictionaries with nulls, or with too many values for the index type.
         return pa.chunked_array([decode(chunk) for chunk in column.chunks]).combine_chunks()
+
+
+def values_of(array: pa.Array) -> np.ndarray:
+    """Return the values in the buffer of numbers or times; arbitrary where the array is null."""
+    type_ = array.type
+    dtype: np.dtype = np.dtype(np.int64)
+    if t.is_date32(type_):
+        dtype = np.dtype(np.int32)
+    elif not t.is_timestamp(type_):
+        dtype = np.dtype(type_.to_pandas_dtype())
+    data = array.buffers()[1]
+    if data is None or not len(array):
+        return np.zeros(len(array), dtype)
+    return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
 
 
 def to_python(scalar: pa.Scalar) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import zoneinfo
 from typing import Any
 
 import numpy as np
@@ -12,16 +10,15 @@ import pyarrow.types as t
 
 from tocsin.errors import EventError
 from tocsin.jit import Float64s, Int64Out, Int64s, UInt8s, kernel
-from tocsin.model import encoding
-from tocsin.model.arrow import decode, is_text, translate_errors
+from tocsin.model.arrow import decode, is_text, translate_errors, values_of
 from tocsin.model.categories import Categories
 from tocsin.model.decimal_columns import unscaled_integers
 from tocsin.model.decimals import digits_of
 from tocsin.model.encoding import NAN, NULL, OTHER, SEAM
+from tocsin.model.local_times import microseconds
 from tocsin.model.schema import ARTICLE, RANGE, Kind, Schema, can_be_range
 
 _MAX_TABLES = 64  # dictionaries whose codes are cached, chosen
-_DAY = 86_400_000_000  # microseconds
 
 
 @kernel
@@ -158,17 +155,17 @@ def write_keys(
         array = decode(array)
         check_column_type(array.type, kind, name)
         if kind == "number":
-            write_number_keys(_values(array, np.float64), out)
+            write_number_keys(values_of(array).astype(np.float64, copy=False), out)
         elif kind == "flag":
             out[:] = np.asarray(array.cast(pa.uint8()).fill_null(0))
         elif kind == "time":
-            write_integer_keys(_microseconds(array, schema), out)
+            write_integer_keys(microseconds(array, schema.zone), out)
         elif (digits := digits_of(kind)) is not None:
             out[:] = unscaled_integers(array, digits, name)
         else:
             # Spark has no unsigned integers: casting rejects those above bigint.
             signed = array.cast(pa.int64()) if t.is_uint64(array.type) else array
-            write_integer_keys(_values(signed, np.int64), out)
+            write_integer_keys(values_of(signed).astype(np.int64, copy=False), out)
     if array.null_count:
         write_nulls(np.frombuffer(array.buffers()[0], np.uint8), array.offset, out)
 
@@ -216,58 +213,3 @@ def check_column_type(type_: pa.DataType, kind: Kind, name: str) -> None:
     raise EventError(
         f"attribute {name!r} is {ARTICLE[kind]}, but the events' column is of type {type_}; {cause}"
     )
-
-
-def _values(array: pa.Array, dtype: Any) -> np.ndarray:
-    """Return the values in an array's buffer; they are arbitrary where the array is null."""
-    raw = np.dtype(np.int64 if t.is_timestamp(array.type) else array.type.to_pandas_dtype())
-    data = array.buffers()[1]
-    if data is None or not len(array):
-        return np.zeros(len(array), dtype)
-    values = np.frombuffer(data, raw, len(array), array.offset * raw.itemsize)
-    return values.astype(dtype, copy=False)
-
-
-def _microseconds(array: pa.Array, schema: Schema) -> np.ndarray:
-    """Return microseconds since 1970 UTC; they are arbitrary where the array is null."""
-    if t.is_date(array.type):
-        array = array.cast(pa.timestamp("us"))
-    zone, unit = array.type.tz, array.type.unit
-    # The values are in UTC if there is a zone, so the zone may be unknown on this machine.
-    numbers = _values(array, np.int64)
-    if unit == "ns":
-        # Spark truncates to microseconds, too.
-        numbers = numbers // 1000
-    elif unit != "us":
-        # The cast rejects times that overflow. It would also reject an unknown zone.
-        without_zone = pa.Array.from_buffers(
-            pa.timestamp(unit), len(array), array.buffers(), array.null_count, array.offset
-        )
-        numbers = _values(without_zone.cast(pa.timestamp("us")), np.int64)
-    if zone is None and schema.timezone != "UTC":
-        numbers = numbers - _utc_offsets(numbers, schema.zone)
-    return numbers
-
-
-def _utc_offsets(local: np.ndarray, zone: zoneinfo.ZoneInfo) -> np.ndarray:
-    """Return the offsets of a zone from UTC at local times, in microseconds.
-
-    In a gap this is the offset before it, in an overlap the earlier offset, as in
-    `encoding.to_microseconds`. Arrow's own conversion uses only the transitions that the time zone
-    files list. These end in 2037, or long before in the slim format, and Arrow ignores the rule
-    for later years. So each day is looked up once, and each time on a day with a transition.
-    """
-    days, day_of_time = np.unique(local // _DAY, return_inverse=True)
-    by_day = [_offset_of_day(zone, day) for day in days.tolist()]
-    offsets = np.array([0 if each is None else each for each in by_day], np.int64)[day_of_time]
-    in_transition = np.flatnonzero(np.array([each is None for each in by_day], bool)[day_of_time])
-    for i in in_transition.tolist():
-        offsets[i] = encoding.utc_offset(int(local[i]), zone)
-    return offsets
-
-
-@functools.lru_cache(maxsize=1 << 16)
-def _offset_of_day(zone: zoneinfo.ZoneInfo, day: int) -> int | None:
-    """Return the offset of a zone on a day since 1970, or None if it changes on that day."""
-    first = encoding.utc_offset(day * _DAY, zone)
-    return first if encoding.utc_offset(day * _DAY + _DAY - 1, zone) == first else None

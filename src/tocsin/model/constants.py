@@ -27,10 +27,12 @@ from tocsin.model import encoding
 from tocsin.model.attributes import is_wide
 from tocsin.model.categories import Categories
 from tocsin.model.decimals import Digits, digits_of, double_cuts, exact_cuts, is_decimal
+from tocsin.model.local_times import DAY, local_offset
 from tocsin.model.nodes import error_at, position, to_sql
 from tocsin.model.scanning import Slot
 from tocsin.model.schema import ARTICLE, Kind, Schema
 from tocsin.model.terms.tree import Term
+from tocsin.model.time_texts import read_date, read_timestamp
 
 Literals = Sequence[str]
 Value = Any  # int, Decimal, float, str, bool, None; a time is an int of microseconds
@@ -273,10 +275,10 @@ class Constants:
         if to in _TIMES and inner.type == "text":
 
             def time(s: Literals) -> int:
-                try:
-                    return encoding.parse_time(read(s), zone, is_date)
-                except (ValueError, OverflowError):
-                    raise cast_error(read(s)) from None
+                value = _read_time(read(s), zone, is_date)
+                if value is None:
+                    raise cast_error(read(s))
+                return value
 
             is_date = to == exp.DType.DATE
             return Constant("date" if is_date else "time", time, node)
@@ -285,7 +287,26 @@ class Constants:
         )
 
 
-_DAY = 86_400_000_000  # microseconds
+def _read_time(text: str, zone: datetime.tzinfo, is_date: bool) -> int | None:
+    """Return the microseconds since 1970 UTC of a timestamp or of the start of a date, or None.
+
+    Spark compares a date with a timestamp as timestamps, so a date beyond these is None, too.
+    """
+    if not is_date:
+        return read_timestamp(text, zone)
+    days = read_date(text)
+    if days is None:
+        return None
+    value = _start_of_day(days, zone)
+    return value if encoding.NULL <= value <= encoding.HIGHEST else None
+
+
+def _start_of_day(days: int, zone: datetime.tzinfo) -> int:
+    """Return when a day since 1970 starts in a zone."""
+    local = days * DAY
+    return local - local_offset(local, zone)
+
+
 _TERM_TYPES = {
     "int": "integer",
     "bigint": "integer",
@@ -302,9 +323,8 @@ def constant_of_term(term: Term, node: exp.Expr, zone: datetime.tzinfo) -> Const
     """Return the constant for a folded term; its literals are part of the shape."""
     value = term.value
     type_ = "null" if value is None else _TERM_TYPES.get(term.type.name, "decimal")
-    if term.type.name == "date" and value is not None:  # days since 1970, to local midnight
-        local = value * _DAY
-        value = local - encoding.utc_offset(local, zone)
+    if term.type.name == "date" and value is not None:
+        value = _start_of_day(value, zone)
     return Constant(type_, lambda _: value, node)
 
 
@@ -390,14 +410,13 @@ def compile_cuts(
         is_date = term is not None and term.type.name == "date"  # the text is cast to a date
 
         def time_of_text(s: Literals, _: Categories) -> Cuts:
-            try:
-                value = encoding.parse_time(read(s), zone, is_date)
-            except (ValueError, OverflowError):
+            value = _read_time(read(s), zone, is_date)
+            if value is None:
                 raise error_at(
                     f"attribute {schema.name(attribute)!r} is a time, but {read(s)!r} is not one; "
                     "expected ISO 8601 such as '2024-05-01 12:30:00'",
                     node,
-                ) from None
+                )
             return encoding.least_integer_key(value), encoding.least_integer_key(value + 1)
 
         return time_of_text

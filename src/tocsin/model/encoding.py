@@ -22,9 +22,7 @@ from __future__ import annotations
 
 import datetime
 import math
-import re
 import struct
-import zoneinfo
 from collections.abc import Callable
 
 from tocsin.errors import ConditionError
@@ -38,12 +36,6 @@ SEAM = -5_819_204_377_310_644_129
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
-_NAIVE_EPOCH = datetime.datetime(1970, 1, 1)
-_DAY = 86_400_000_000  # microseconds
-# Days since 1970. One day less than Python supports at both ends, for the offsets of zones.
-_FIRST_DAY = (datetime.date(1, 1, 2) - datetime.date(1970, 1, 1)).days
-_LAST_DAY = (datetime.date(9999, 12, 30) - datetime.date(1970, 1, 1)).days
-_CYCLE = 146_097  # days in 400 years, after which the calendar repeats
 _pack = struct.Struct("<d").pack
 _unpack = struct.Struct("<q").unpack
 
@@ -123,76 +115,9 @@ def to_microseconds(value: datetime.date, zone: datetime.tzinfo) -> int:
     return (value - _EPOCH) // _MICROSECOND
 
 
-def utc_offset(local: int, zone: datetime.tzinfo) -> int:
-    """Return the offset of a zone from UTC at a local time, in microseconds.
-
-    `local` is in microseconds since 1970. Python supports the years 1 to 9999. Earlier times have
-    the offset of year 1. Later times have the offset a multiple of 400 years before, where the
-    calendar and thus the rules of summer time are the same.
-    """
-    days, rest = divmod(local, _DAY)
-    if days > _LAST_DAY:
-        days -= -((_LAST_DAY - days) // _CYCLE) * _CYCLE
-    moment = _NAIVE_EPOCH + datetime.timedelta(max(days, _FIRST_DAY), microseconds=rest)
-    offset = moment.replace(tzinfo=zone).utcoffset()
-    return (offset or datetime.timedelta(0)) // _MICROSECOND
-
-
 def to_datetime(microseconds: int) -> datetime.datetime | None:
     """Return the UTC datetime of microseconds since 1970, or None beyond the years 1 to 9999."""
     try:
         return _EPOCH + microseconds * _MICROSECOND
     except OverflowError:
         return None
-
-
-_TIME = re.compile(
-    r"\s*(\d{4})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9}))?)?"
-    r"\s*([A-Za-z][\w/+:-]*|[+-]\d{1,2}(?::?\d{2})?)?)?)?)?\s*",
-    re.ASCII,
-)
-_OFFSET = re.compile(r"([+-])(\d{1,2})(?::?(\d{2}))?", re.ASCII)
-
-
-def parse_time(text: str, zone: datetime.tzinfo, is_date: bool = False) -> int:
-    """Return the microseconds since 1970 UTC of a text that Spark can cast to a timestamp.
-
-    This is ISO 8601, with parts optional from the right. With `is_date` everything after the day
-    is ignored, as in Spark's cast to a date.
-
-    >>> parse_time("1970-01-01T00:00:01+00:00", zoneinfo.ZoneInfo("UTC"))
-    1000000
-    """
-    match = _TIME.fullmatch(text)
-    if match is None:
-        raise ValueError(text)
-    year, month, day, hour, minute, second, fraction, zone_name = match.groups()
-    if is_date:
-        hour = minute = second = fraction = None
-    elif zone_name:
-        zone = _parse_zone(zone_name)
-    moment = datetime.datetime(
-        int(year),
-        int(month or 1),
-        int(day or 1),
-        int(hour or 0),
-        int(minute or 0),
-        int(second or 0),
-        int((fraction or "").ljust(6, "0")[:6]),
-        tzinfo=zone,
-    )
-    return (moment - _EPOCH) // _MICROSECOND
-
-
-def _parse_zone(text: str) -> datetime.tzinfo:
-    offset = _OFFSET.fullmatch(text)
-    if offset is None:
-        if text.upper() in ("Z", "UTC", "GMT"):
-            return datetime.UTC
-        try:
-            return zoneinfo.ZoneInfo(text)
-        except (zoneinfo.ZoneInfoNotFoundError, OSError) as error:
-            raise ValueError(text) from error
-    sign, hours, minutes = offset.groups()
-    delta = datetime.timedelta(hours=int(hours), minutes=int(minutes or 0))
-    return datetime.timezone(-delta if sign == "-" else delta)

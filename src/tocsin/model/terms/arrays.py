@@ -10,21 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
+from tocsin.model.arrow import values_of
+
 Value = Any  # an Arrow array, or a scalar if it is constant
-
-
-def values_of(array: pa.Array) -> np.ndarray:
-    """Return the values in the buffer of numbers or times; arbitrary where the array is null."""
-    type_ = array.type
-    dtype: np.dtype = np.dtype(np.int64)
-    if t.is_date32(type_):
-        dtype = np.dtype(np.int32)
-    elif not t.is_timestamp(type_):
-        dtype = np.dtype(type_.to_pandas_dtype())
-    data = array.buffers()[1]
-    if data is None or not len(array):
-        return np.zeros(len(array), dtype)
-    return np.frombuffer(data, dtype, len(array), array.offset * dtype.itemsize)
 
 
 def plain(value: Value) -> Any:

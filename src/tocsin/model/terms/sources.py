@@ -11,8 +11,8 @@ import pyarrow.types as t
 
 from tocsin.errors import EventError
 from tocsin.model.arrow import decode, is_text, translate_errors
-from tocsin.model.terms import zones
-from tocsin.model.terms.arrays import from_values, validity, values_of
+from tocsin.model.local_times import microseconds
+from tocsin.model.terms.arrays import from_values, validity
 from tocsin.model.terms.types import Type, arrow_type
 
 
@@ -41,7 +41,7 @@ def _convert(array: Any, type_: Type, zone: datetime.tzinfo) -> pa.Array:
     if name == "map" and t.is_map(found):
         return _convert_map(array, type_, zone)
     if name == "timestamp" and (t.is_timestamp(found) or t.is_date(found)):
-        return _convert_time(array, zone)
+        return from_values(microseconds(array, zone), target, validity(array))
     if (
         (name == "bigint" and t.is_integer(found))
         or (name == "double" and (t.is_floating(found) or t.is_integer(found)))
@@ -57,26 +57,6 @@ def _convert(array: Any, type_: Type, zone: datetime.tzinfo) -> pa.Array:
         # Integers beyond 2**53 become the nearest double; all other casts are checked.
         return array.cast(target, safe=name != "double")
     raise EventError(f"the events' column is of type {found}, but {type_} is expected")
-
-
-def _convert_time(array: pa.Array, zone: datetime.tzinfo) -> pa.Array:
-    has_zone = t.is_timestamp(array.type) and array.type.tz is not None
-    if t.is_date(array.type):
-        array = array.cast(pa.timestamp("us"))
-    unit = array.type.unit
-    if unit == "ns":
-        micros = values_of(array) // 1000  # Spark truncates to microseconds, too
-    elif unit == "us":
-        micros = values_of(array)
-    else:
-        # The cast rejects times that overflow. It would also reject an unknown zone.
-        without_zone = pa.Array.from_buffers(
-            pa.timestamp(unit), len(array), array.buffers(), array.null_count, array.offset
-        )
-        micros = values_of(without_zone.cast(pa.timestamp("us")))
-    if not has_zone:
-        micros = zones.to_instants(micros, zone)
-    return from_values(micros, pa.timestamp("us", "UTC"), validity(array))
 
 
 def _convert_struct(array: pa.StructArray, type_: Type, zone: datetime.tzinfo) -> pa.Array:

@@ -11,19 +11,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin.model.terms import zones
+from tocsin.model.arrow import values_of
+from tocsin.model.local_times import CYCLE, DAY
 from tocsin.model.terms.arrays import (
     from_values,
     map_distinct,
     map_where,
     null_where,
     validity,
-    values_of,
 )
 from tocsin.model.terms.functions import decimals
-from tocsin.model.terms.functions.time_texts import BLANK, read_date, read_timestamp
 from tocsin.model.terms.functions.times import local_days, start_of_days
 from tocsin.model.terms.types import BIGINT, BOOLEAN, MAX_DIGITS, STRING, Type, arrow_type
+from tocsin.model.time_texts import BLANK, read_date, read_timestamp
 
 _LIMITS = {"int": 2**31, "bigint": 2**63}
 _BIGINT_DIGITS = 19
@@ -233,14 +233,13 @@ def _to_text(call: Any, value: pa.Array, source: Type) -> pa.Array:
         local = call.local(value)
         return map_distinct(local.cast(pa.int64()), _write_time, text)
     if source.name == "date":
-        return map_distinct(value.cast(pa.int32()), lambda d: _write_time(d * zones.DAY)[:-9], text)
+        return map_distinct(value.cast(pa.int32()), lambda d: _write_time(d * DAY)[:-9], text)
     return value.cast(text)
 
 
 def _write_time(local: int) -> str:
-    days, micros = divmod(local, zones.DAY)
-    # The years repeat every 400 years, or 146,097 days.
-    cycles, day = divmod(days + 719_162, 146_097)
+    days, micros = divmod(local, DAY)
+    cycles, day = divmod(days + 719_162, CYCLE)
     date = datetime.date.fromordinal(day + 1)
     year = date.year + 400 * cycles
     seconds, fraction = divmod(micros, _SECOND)

@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
-from tocsin.model.terms.arrays import Value, values_of
+from tocsin.model.arrow import values_of
+from tocsin.model.terms.arrays import Value
 from tocsin.model.terms.coercion import (
     Resolved,
     TermBuilder,

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tocsin.model.arrow import values_of
 from tocsin.model.terms.arrays import (
     Value,
     from_values,
@@ -22,7 +23,6 @@ from tocsin.model.terms.arrays import (
     null_where,
     plain,
     validity,
-    values_of,
 )
 from tocsin.model.terms.coercion import (
     Resolved,

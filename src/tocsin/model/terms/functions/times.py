@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin.model.terms import zones
-from tocsin.model.terms.arrays import Value, from_values, null_where, plain, validity, values_of
+from tocsin.model.arrow import values_of
+from tocsin.model.local_times import CYCLE, DAY, is_utc, offsets_at, to_instants
+from tocsin.model.terms.arrays import Value, from_values, null_where, plain, validity
 from tocsin.model.terms.coercion import Resolved, TermBuilder, TermError, Written, describe
 from tocsin.model.terms.functions.function import (
     Function,
@@ -22,6 +23,7 @@ from tocsin.model.terms.functions.function import (
 )
 from tocsin.model.terms.tree import Term, literal
 from tocsin.model.terms.types import BIGINT, DATE, INT, NULL, STRING, TIMESTAMP, arrow_type
+from tocsin.model.terms.zones import near_years
 
 _TIMESTAMP = arrow_type(TIMESTAMP)
 _UNITS = {
@@ -39,20 +41,20 @@ _UNITS = {
 _MICROSECONDS = {
     "minute": 60_000_000,
     "hour": 3_600_000_000,
-    "day": zones.DAY,
+    "day": DAY,
 }
 
 
 def local_days(instants: pa.Array, local: pa.Array) -> pa.Array:
     """Return the dates of local times."""
-    days = (values_of(local) // zones.DAY).astype(np.int32)
+    days = (values_of(local) // DAY).astype(np.int32)
     return from_values(days, pa.date32(), validity(instants))
 
 
 def start_of_days(dates: pa.Array, zone: datetime.tzinfo) -> pa.Array:
     """Return when days start, as timestamps."""
-    local = values_of(dates).astype(np.int64) * zones.DAY
-    return from_values(zones.to_instants(local, zone), _TIMESTAMP, validity(dates))
+    local = values_of(dates).astype(np.int64) * DAY
+    return from_values(to_instants(local, zone), _TIMESTAMP, validity(dates))
 
 
 def _resolve_day(name: str) -> Any:
@@ -79,7 +81,7 @@ def _part(kernel: Any) -> Any:
         if call.term.arguments[0].type == TIMESTAMP:
             near, cycles = call.calendar(times)
         else:
-            near, cycles = zones.near_years(times)
+            near, cycles = near_years(times)
         part = kernel(near).cast(pa.int32(), safe=False)
         if cycles is None or kernel is not pc.year:
             return part
@@ -109,31 +111,31 @@ def _truncate(call: Any, unit: pa.Scalar | pa.Array, times: Value) -> pa.Array:
     name = call.term.arguments[0].value
     if isinstance(times, pa.Scalar):
         times = pa.repeat(times, 1)
-    if zones.is_utc(call.zone) or name in ("microsecond", "millisecond", "second"):
-        near, cycles = zones.near_years(times.view(pa.timestamp("us")))
+    if is_utc(call.zone) or name in ("microsecond", "millisecond", "second"):
+        near, cycles = near_years(times.view(pa.timestamp("us")))
         floor = pc.floor_temporal(near, unit=name)
         if cycles is None:
             return floor.view(_TIMESTAMP)
-        result = values_of(floor) + cycles.astype(np.int64) * (zones.CYCLE * zones.DAY)
+        result = values_of(floor) + cycles.astype(np.int64) * (CYCLE * DAY)
         return _null_wrapped(times, result)
     utc = values_of(times)
     zone = call.zone
-    local = utc + zones.offsets_at(utc, zone)
+    local = utc + offsets_at(utc, zone)
     if name in _MICROSECONDS:
         step = _MICROSECONDS[name]
         floor = local // step * step
         result = utc - (local - floor)
         # Java keeps the offset if it is valid at the new local time.
-        has_moved = zones.offsets_at(result, zone) != local - utc
+        has_moved = offsets_at(result, zone) != local - utc
         if has_moved.any():
-            result[has_moved] = zones.to_instants(floor[has_moved], zone)
+            result[has_moved] = to_instants(floor[has_moved], zone)
         return _null_wrapped(times, result)
-    dates = from_values((local // zones.DAY).astype(np.int32), pa.date32())
-    days, cycles = zones.near_years(dates)
+    dates = from_values((local // DAY).astype(np.int32), pa.date32())
+    days, cycles = near_years(dates)
     first = values_of(pc.floor_temporal(days, unit=name)).astype(np.int64)
     if cycles is not None:
-        first += cycles.astype(np.int64) * zones.CYCLE
-    return _null_wrapped(times, zones.to_instants(first * zones.DAY, zone))
+        first += cycles.astype(np.int64) * CYCLE
+    return _null_wrapped(times, to_instants(first * DAY, zone))
 
 
 def _null_wrapped(times: pa.Array, result: np.ndarray) -> pa.Array:

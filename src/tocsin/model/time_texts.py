@@ -7,9 +7,8 @@ import functools
 import re
 import zoneinfo
 
-from tocsin.model import encoding
+from tocsin.model.local_times import CYCLE, DAY, local_offset
 
-DAY = 86_400_000_000  # microseconds
 BLANK = "".join(map(chr, (*range(33), 127)))  # what Spark trims around a value
 
 # The year has a sign or more digits far away. A zone follows seconds only.
@@ -57,7 +56,6 @@ _SHORT_NAMES = {
     "MST": "-07:00",
     "HST": "-10:00",
 }
-_CYCLE_DAYS = 146_097  # in 400 years, after which the calendar repeats
 
 
 def read_timestamp(text: str, zone: datetime.tzinfo) -> int | None:
@@ -83,7 +81,7 @@ def read_timestamp(text: str, zone: datetime.tzinfo) -> int | None:
         zone = named
     seconds = (clock[0] * 60 + clock[1]) * 60 + clock[2]
     local = days * DAY + seconds * 1_000_000 + int((fraction or "").ljust(6, "0")[:6])
-    micros = local - encoding.utc_offset(local, zone)
+    micros = local - local_offset(local, zone)
     return micros if -(2**63) <= micros < 2**63 else None
 
 
@@ -103,7 +101,7 @@ def _days(sign: str, year: str, month: str | None, day: str | None) -> int | Non
         date = datetime.date(within + 1, int(month or 1), int(day or 1))
     except ValueError:
         return None
-    days = date.toordinal() - 719_163 + cycles * _CYCLE_DAYS
+    days = date.toordinal() - 719_163 + cycles * CYCLE
     return days if -(2**31) <= days < 2**31 else None
 
 
