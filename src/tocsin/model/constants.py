@@ -414,7 +414,7 @@ def compile_cuts(
             if value is None:
                 raise error_at(
                     f"attribute {schema.name(attribute)!r} is a time, but {read(s)!r} is not one; "
-                    "expected ISO 8601 such as '2024-05-01 12:30:00'",
+                    "expected ISO 8601 such as '2024-05-01 12:30:00', a zone only after seconds",
                     node,
                 )
             return encoding.least_integer_key(value), encoding.least_integer_key(value + 1)

@@ -135,7 +135,8 @@ def parse_literal(build: TermBuilder, term: Term, type_: Type) -> Term:
     parsed = build.cast(term, type_)
     if is_null(parsed):
         raise TermError(
-            f"{term.value!r} is not a {type_}; expected ISO 8601 such as '2024-05-01 12:30:00'"
+            f"{term.value!r} is not a {type_}; expected ISO 8601 such as '2024-05-01 12:30:00', a "
+            "zone only after seconds"
         )
     return parsed
 
