@@ -8,6 +8,7 @@
     ├── RuleError          an id, weight, payload or row of a table of rules is not valid
     │   └── UnknownRuleError   no rule has this id (also a KeyError)
     ├── EventError         events lack a column that a rule tests, or its type is wrong
+    ├── SimilarityError    points or arguments of a similarity join are not valid
     └── StoreError         a rule store is missing, damaged, or has a newer format
         └── StoreConflictError   another writer has published in the meantime
 
@@ -91,6 +92,10 @@ class UnknownRuleError(RuleError, KeyError):
 
 class EventError(TocsinError):
     """Events lack a column that a rule tests, or its type is wrong."""
+
+
+class SimilarityError(TocsinError):
+    """Points or arguments of a similarity join are not valid."""
 
 
 class StoreError(TocsinError):

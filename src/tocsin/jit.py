@@ -79,7 +79,9 @@ UInt16Out = Annotated[_U16, _Array("uint16", 1, False)]
 UInt64Out = Annotated[_U64, _Array("uint64", 1, False)]
 Float64Out = Annotated[_F64, _Array("float64", 1, False)]
 
-BOOLEAN, UINT16, UINT64 = types.boolean, types.uint16, types.uint64  # in instructions
+# In instructions.
+BOOLEAN, UINT16, UINT64 = types.boolean, types.uint16, types.uint64
+INT64, FLOAT64 = types.int64, types.float64
 
 _Tuple = TypeVar("_Tuple", bound=tuple[Any, ...])
 

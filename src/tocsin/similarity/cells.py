@@ -1,0 +1,272 @@
+"""Join over epsilon cells: the method for few dimensions.
+
+A grid over up to four dimensions has cells a little wider than epsilon, so that close points are in
+the same cell or in neighbours. It is not materialised: memory follows the points. Both sets are
+sorted by the number of their cell, which is lexicographic. In the last dimension a cell and its two
+neighbours are therefore one run of points. In the others there are 3^(k-1) neighbours, and as the
+cells of `a` come in order, so do the runs of each neighbour: a pointer for each of them moves
+through the occupied cells of `b` once. There is neither a hash table nor a binary search.
+
+In memory: for each point its coordinates, its number and its cell, 8 (d + 2) bytes, and 16 bytes
+for each occupied cell. A point costs 3^(k-1) runs and a comparison of eight points at once for
+every eight in a run. Sorting takes two to three passes over the cell numbers.
+
+The pointers are what the epsilon grid order (thesis, 4.2.1) is in few dimensions: where every
+sequence is a run, the recursion has nothing to prune.
+"""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import NamedTuple
+
+import numpy as np
+
+from tocsin.jit import (
+    Float64Out,
+    Float64s,
+    Int32Out,
+    Int32s,
+    Int64s,
+    freeze_fields,
+    kernel,
+)
+from tocsin.similarity.closeness import Closeness
+from tocsin.similarity.lanes import RUN, close_in_run, count_bits, write_lanes
+from tocsin.similarity.output import COUNTING, OWN, WRITTEN, Output
+
+MOST_DIMENSIONS = 4  # of the grid; chosen: 27 runs for a point, with five there would be 81
+# Cells are numbered with at most so many bits. Chosen: three passes of sorting; a cluster in a
+# millionth of the domain still has thousands of cells.
+_MOST_BITS = 31
+# Wider than the reach by this share, so that rounding puts no pair two cells apart: a quotient of
+# at most 2^31 is off by 3 * 2^-53 of itself, under 1e-6.
+_MARGIN = 1e-5
+_CELLS_PER_POINT = 4  # of a directory, at most; chosen
+_DIGIT = 11  # bits of a pass of sorting: 2,048 counters fit the first-level cache
+
+
+class Grid(NamedTuple):
+    """Cells over k dimensions."""
+
+    dimension: Int64s  # [k] which they are
+    half_low: Float64s  # [k] half of the lowest coordinate: differences of halves do not overflow
+    inverse: Float64s  # [k] one over half the width of a cell
+    stride: Int64s  # [k] between the numbers of neighbours
+
+
+class Side(NamedTuple):
+    """n points sorted by their cells, of which m are occupied."""
+
+    number: Int32s  # [n + RUN] in the order given
+    cell: Int32s  # [m + 1] then a larger number than any
+    start: Int32s  # [m + 1] its first point
+    directory: Int32s  # [cells >> shift] the first occupied cell from there on
+    shift: Int64s  # [1]
+
+
+class CellJoin:
+    """Joins the runs of neighbouring cells."""
+
+    def __init__(self, a: np.ndarray, b: np.ndarray, closeness: Closeness, same: bool):
+        self._d, self._closeness, self._same = a.shape[1], closeness, same
+        grid, cells = make_grid(a, b, closeness.reach)
+        self._points = a.reshape(-1)
+        self._a = sort_by_cell(a, grid, cells)
+        self._b = self._a if same else sort_by_cell(b, grid, cells)
+        self._columns = np.empty(self._d * len(self._b.number))
+        gather_columns(b.reshape(-1), self._d, self._b.number, self._columns)
+        stride = grid.stride.tolist()[:-1]
+        steps = product((-1, 0, 1), repeat=len(stride))
+        offsets = [sum(s * n for s, n in zip(step, stride, strict=True)) for step in steps]
+        self._offsets = np.array([o for o in offsets if o >= 0 or not same], np.int64)
+        self.state: np.ndarray = np.zeros(OWN + 4, np.int64)
+
+    def fill(self, out: Output) -> bool:
+        """Write pairs; return whether these were the last ones."""
+        return bool(
+            join_runs(
+                self._a, self._points, self._b, self._columns, self._offsets, self._d,
+                self._closeness.bound, self._closeness.metric, self._same, out,
+            )
+        )  # fmt: skip
+
+
+def make_grid(a: np.ndarray, b: np.ndarray, reach: float) -> tuple[Grid, int]:
+    """Return a grid over the dimensions with most cells, and the number of its cells."""
+    low, high = np.full(a.shape[1], np.inf), np.full(a.shape[1], -np.inf)
+    for points in (a, b):
+        extend_box(points.reshape(-1), low, high)
+    half_low, half_span = 0.5 * low, 0.5 * high - 0.5 * low
+    half_width = np.full(len(half_low), 0.5 * reach * (1 + _MARGIN))
+    with np.errstate(over="ignore"):
+        counts = np.minimum(half_span / half_width, 2.0**_MOST_BITS)
+    chosen = np.sort(np.argsort(-counts, kind="stable")[:MOST_DIMENSIONS])
+    # A dimension of one cell separates nothing, and would triple the runs.
+    chosen = chosen[counts[chosen] >= 1] if (counts >= 1).any() else chosen[:1]
+    counts, half_span, half_width = counts[chosen], half_span[chosen], half_width[chosen]
+    while np.log2(counts + 3).sum() > _MOST_BITS:
+        counts[counts.argmax()] /= 2
+    # A cell at either end, so that neighbours of the outermost are not cells of the next row.
+    cells = np.floor(counts).astype(np.int64) + 3
+    half_width = np.maximum(half_width, half_span / counts.clip(1))
+    stride = np.append(np.cumprod(cells[:0:-1])[::-1], 1)
+    grid = freeze_fields(
+        Grid,
+        dimension=chosen,
+        half_low=half_low[chosen],
+        inverse=1 / half_width,
+        stride=stride,
+    )
+    return grid, int(np.prod(cells))
+
+
+def sort_by_cell(points: np.ndarray, grid: Grid, cells: int) -> Side:
+    """Return points sorted by their cells."""
+    n = len(points)
+    cell, number, spare_cell, spare = (np.empty(n + RUN, np.int32) for _ in range(4))
+    number_cells(points.reshape(-1), points.shape[1], grid, cell, number)
+    for shift in range(0, cells.bit_length(), _DIGIT):
+        sort_by_digit(cell, number, shift, spare_cell, spare)
+        cell, number, spare_cell, spare = spare_cell, spare, cell, number
+    m = find_occupied(cell, spare_cell, spare)
+    shift = (cells // (_CELLS_PER_POINT * n)).bit_length()
+    directory = np.empty((cells >> shift) + 4, np.int32)
+    fill_directory(spare_cell, shift, directory)
+    return freeze_fields(
+        Side,
+        number=number,
+        cell=spare_cell[: m + 1],
+        start=spare[: m + 1],
+        directory=directory,
+        shift=[shift],
+    )
+
+
+@kernel
+def extend_box(points: Float64s, low: Float64Out, high: Float64Out) -> None:
+    """Extend a box by points; NumPy takes ten times as long for few dimensions."""
+    d = low.shape[0]
+    for first in range(0, points.shape[0], d):
+        for k in range(d):
+            low[k] = min(low[k], points[first + k])
+            high[k] = max(high[k], points[first + k])
+
+
+@kernel
+def number_cells(points: Float64s, d: int, grid: Grid, cell: Int32Out, number: Int32Out) -> None:
+    """Write the cell and the number of each point."""
+    for i in range(points.shape[0] // d):
+        of_point = 0
+        for k in range(grid.dimension.shape[0]):
+            half = 0.5 * points[i * d + grid.dimension[k]] - grid.half_low[k]
+            of_point += (np.int64(half * grid.inverse[k]) + 1) * grid.stride[k]
+        cell[i], number[i] = of_point, i
+
+
+@kernel
+def sort_by_digit(
+    cell: Int32s, number: Int32s, shift: int, cell_out: Int32Out, number_out: Int32Out
+) -> None:
+    """Write points sorted by one digit of their cells; equal ones keep their order."""
+    mask = (1 << _DIGIT) - 1
+    first = np.zeros(mask + 2, np.int64)
+    for i in range(cell.shape[0] - RUN):
+        first[((cell[i] >> shift) & mask) + 1] += 1
+    for digit in range(mask):
+        first[digit + 1] += first[digit]
+    for i in range(cell.shape[0] - RUN):
+        digit = (cell[i] >> shift) & mask
+        at = first[digit]
+        first[digit] = at + 1
+        cell_out[at], number_out[at] = cell[i], number[i]
+
+
+@kernel
+def find_occupied(cell: Int32s, occupied: Int32Out, start: Int32Out) -> int:
+    """Write the different cells and where each starts, then the end; return how many."""
+    m, n = 0, cell.shape[0] - RUN
+    for i in range(n):
+        if i == 0 or cell[i] != cell[i - 1]:
+            occupied[m], start[m] = cell[i], i
+            m += 1
+    occupied[m], start[m] = 0x7FFFFFFF, n
+    return m
+
+
+@kernel
+def fill_directory(occupied: Int32s, shift: int, directory: Int32Out) -> None:
+    """Write the first occupied cell that is not before each directory entry's first cell."""
+    at = 0
+    for entry in range(directory.shape[0]):
+        while occupied[at] < entry << shift and occupied[at] != 0x7FFFFFFF:
+            at += 1
+        directory[entry] = at
+
+
+@kernel
+def gather_columns(points: Float64s, d: int, number: Int32s, out: Float64Out) -> None:
+    """Write points in their order, column by column; each ends with infinite coordinates."""
+    stride = number.shape[0]
+    for i in range(stride - RUN):
+        for k in range(d):
+            out[k * stride + i] = points[np.int64(number[i]) * d + k]
+    for i in range(stride - RUN, stride):
+        for k in range(d):
+            out[k * stride + i] = np.inf
+
+
+@kernel
+def join_runs(
+    a: Side,
+    points: Float64s,
+    b: Side,
+    columns: Float64s,
+    offsets: Int64s,
+    d: int,
+    bound: float,
+    metric: int,
+    same: bool,
+    out: Output,
+) -> bool:
+    """Write the pairs of close points."""
+    left, right, state = out
+    n, counting = state[WRITTEN], state[COUNTING] != 0
+    capacity = left.shape[0]
+    stride = columns.shape[0] // d
+    directory, shift, cell, number = b.directory, b.shift[0], b.cell, b.number
+    resumed_i, resumed_o, resumed_j = state[OWN + 1], state[OWN + 2], state[OWN + 3]
+    first, stop = np.empty(offsets.shape[0], np.int64), np.empty(offsets.shape[0], np.int64)
+    for group in range(state[OWN], a.cell.shape[0] - 1):
+        for o in range(offsets.shape[0]):
+            low = np.int64(a.cell[group]) + offsets[o] - 1
+            begin, end = directory[low >> shift], directory[(low + 3) >> shift]
+            while cell[begin] < low:
+                begin += 1
+            while cell[end] < low + 3:
+                end += 1
+            first[o], stop[o] = b.start[begin], b.start[end]
+        for i in range(max(a.start[group], resumed_i), a.start[group + 1]):
+            x = np.int64(a.number[i])
+            if same:  # the run of the own cell, of which only later points count
+                first[0] = i + 1
+            for o in range(resumed_o, offsets.shape[0]):
+                j = max(first[o], resumed_j)
+                resumed_j = -1
+                while j < stop[o]:
+                    if not counting and n + RUN > capacity:
+                        state[WRITTEN], state[OWN] = n, group
+                        state[OWN + 1], state[OWN + 2], state[OWN + 3] = i, o, j
+                        return False
+                    size = min(stop[o] - j, RUN)
+                    bits = close_in_run(points, x * d, columns, j, stride, d, bound, metric)
+                    bits &= (np.uint64(1) << np.uint64(size)) - np.uint64(1)
+                    if counting:
+                        n += count_bits(bits)
+                    else:
+                        n = write_lanes(x, number, j, bits, same, left, right, n)
+                    j += RUN
+            resumed_o = 0
+        resumed_i = -1
+    state[WRITTEN], state[OWN] = n, a.cell.shape[0] - 1
+    return True

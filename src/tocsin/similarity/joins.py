@@ -1,0 +1,111 @@
+"""The joins: their arguments, their methods, and the forms of their result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tocsin.errors import SimilarityError, suggest
+from tocsin.similarity.blocks import BlockJoin
+from tocsin.similarity.cells import CellJoin
+from tocsin.similarity.closeness import Closeness, read_closeness
+from tocsin.similarity.exhaustive import ExhaustiveJoin
+from tocsin.similarity.output import (
+    LEAST_ROOM,
+    Search,
+    collect_pairs,
+    count_pairs,
+    stream_pairs,
+)
+from tocsin.similarity.pairs import SimilarPairs
+from tocsin.similarity.points import read_both, read_points
+
+METHODS: dict[str, Any] = {
+    "exhaustive": ExhaustiveJoin,
+    "cells": CellJoin,
+    "blocks": BlockJoin,
+}
+BLOCK = 1 << 16  # pairs
+
+
+def join(
+    a: Any,
+    b: Any,
+    epsilon: float,
+    method: str = "auto",
+    metric: str = "l2",
+    closed: bool = False,
+) -> SimilarPairs:
+    """Return all pairs of a point of `a` and a point of `b` that are closer than epsilon.
+
+    Points are rows: of an array [points, coordinates], or of a table of numeric columns. With
+    `closed`, points at distance epsilon belong to the join, too.
+    """
+    left, right, closeness = _read(a, b, epsilon, metric, closed)
+    search = _prepare(left, right, closeness, method, same=False)
+    return SimilarPairs(*collect_pairs(search), left, right, closeness.metric)
+
+
+def self_join(
+    a: Any, epsilon: float, method: str = "auto", metric: str = "l2", closed: bool = False
+) -> SimilarPairs:
+    """Return all pairs (i, j) of points of one set, i < j, that are closer than epsilon."""
+    closeness = read_closeness(epsilon, metric, closed)
+    points = read_points(a, "a").coordinates
+    search = _prepare(points, points, closeness, method, same=True)
+    return SimilarPairs(*collect_pairs(search), points, points, closeness.metric)
+
+
+def count(
+    a: Any,
+    b: Any,
+    epsilon: float,
+    method: str = "auto",
+    metric: str = "l2",
+    closed: bool = False,
+) -> int:
+    """Return the number of pairs of `join`, without making them."""
+    left, right, closeness = _read(a, b, epsilon, metric, closed)
+    return count_pairs(_prepare(left, right, closeness, method, same=False))
+
+
+def join_blocks(
+    a: Any,
+    b: Any,
+    epsilon: float,
+    method: str = "auto",
+    metric: str = "l2",
+    closed: bool = False,
+    block_size: int = BLOCK,
+) -> Iterator[SimilarPairs]:
+    """Yield the pairs of `join` in blocks of at most `block_size` pairs, whose memory is reused.
+
+    Memory is that of the points, however many pairs there are.
+    """
+    if block_size < LEAST_ROOM:
+        raise SimilarityError(f"block_size must be at least {LEAST_ROOM:,}, got {block_size}")
+    left, right, closeness = _read(a, b, epsilon, metric, closed)
+    search = _prepare(left, right, closeness, method, same=False)
+    for i, j in stream_pairs(search, block_size):
+        yield SimilarPairs(i, j, left, right, closeness.metric)
+
+
+def _read(
+    a: Any, b: Any, epsilon: float, metric: str, closed: bool
+) -> tuple[np.ndarray, np.ndarray, Closeness]:
+    closeness = read_closeness(epsilon, metric, closed)
+    return *read_both(a, b), closeness
+
+
+def _prepare(a: np.ndarray, b: np.ndarray, closeness: Closeness, method: str, same: bool) -> Search:
+    if method == "auto":
+        method = "cells" if a.shape[1] <= 4 else "blocks"
+    if method not in METHODS:
+        raise SimilarityError(
+            f"the method must be auto or one of {', '.join(METHODS)}; got {method!r}"
+            + suggest(method, METHODS)
+        )
+    search: Search = METHODS[method](a, b, closeness, same)
+    return search
