@@ -111,7 +111,7 @@ def _local_day(zone: datetime.tzinfo, day: int) -> Day:
 
 def _find_change(day: int, offset: Callable[[int], int]) -> Day:
     """Return the offsets of a day and when they change; at most one change is found."""
-    low, high = day * DAY, day * DAY + DAY - 1
+    low, high = max(day * DAY, -(2**63)), min(day * DAY + DAY, 2**63) - 1  # as times are int64
     before, after = offset(low), offset(high)
     if before == after:
         return before, low, after
