@@ -25,7 +25,18 @@ def test_what_is_around_the_table_stays():
 
 def test_every_name_is_read():
     """Some arguments fit each function, and others raise nothing but a ConditionError."""
-    arguments = ["x", "n, n", "name", "name, 'a'", "name, 1", "ts, ts", "ts, 1", "'hour', ts"]
+    arguments = [
+        "x",
+        "n",
+        "n, n",
+        "ts",
+        "name",
+        "name, 'a'",
+        "name, 1",
+        "ts, ts",
+        "ts, 1",
+        "'hour', ts",
+    ]
     arguments += ["x > 1, 1, 2", "name, 'a', 'b'", "tags, 'key'", ""]
     schema = {"x": "number", "n": "integer", "name": "category", "ts": "time"}
     schema["tags"] = "map<string, category>"
