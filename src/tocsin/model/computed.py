@@ -126,19 +126,15 @@ def _to_arrow_value(value: Any, type_: Type, number: int, name: str, find_key: F
     if value is None:
         return None
     if type_.is_nested:
-        fields = _fields_of(value, number, name)
+        entries = _entries_of(value, number, name)
         if type_.item is not None:
-            for key in fields:
-                if not isinstance(key, str):
-                    raise EventError(
-                        f"event {number}: the keys of {name!r} must be texts, got {key!r}"
-                    )
+            item = type_.item
             return [
-                (key, _to_arrow_value(each, type_.item, number, f"{name}[{key!r}]", find_key))
-                for key, each in fields.items()
+                (key, _to_arrow_value(each, item, number, f"{name}[{key!r}]", find_key))
+                for key, each in entries
             ]
         # Names are case-insensitive, and the last of several spellings counts.
-        fields = {key.lower(): each for key, each in fields.items() if isinstance(key, str)}
+        fields = {key.lower(): each for key, each in entries}
         return {
             field: _to_arrow_value(
                 fields.get(field.lower()), each, number, f"{name}.{field}", find_key
@@ -160,13 +156,17 @@ def _to_arrow_value(value: Any, type_: Type, number: int, name: str, find_key: F
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _fields_of(value: Any, number: int, name: str) -> dict[Any, Any]:
-    """Return a struct or a map of event `number` as a dict; Arrow's maps are lists of pairs."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    if isinstance(value, list) and all(isinstance(e, tuple) and len(e) == 2 for e in value):
-        return dict(value)
-    raise EventError(f"event {number}: {name!r} must be a dict, got {value!r}")
+def _entries_of(value: Any, number: int, name: str) -> list[tuple[str, Any]]:
+    """Return the entries of a struct or a map of event `number`; Arrow's maps are such lists."""
+    entries = list(value.items()) if isinstance(value, Mapping) else value
+    if not isinstance(entries, list) or not all(
+        isinstance(entry, tuple) and len(entry) == 2 for entry in entries
+    ):
+        raise EventError(f"event {number}: {name!r} must be a dict, got {value!r}")
+    for key, _ in entries:
+        if not isinstance(key, str):
+            raise EventError(f"event {number}: the keys of {name!r} must be texts, got {key!r}")
+    return entries
 
 
 def _to_decimals(array: pa.Array, kind: Kind, name: str) -> pa.Array:
