@@ -51,6 +51,8 @@ def test_decimals_are_read_from_what_plain_columns_are(values):
         (5.505, "more than 2 digits after the point"),
         (decimal.Decimal("5.505"), "more than 2 digits after the point"),
         (10**8, "too many digits"),
+        (1e8, "too many digits"),
+        (-1e8, "too many digits"),
         (float("nan"), "not a finite number"),
     ],
 )
