@@ -155,3 +155,26 @@ def test_the_first_of_several_entries_counts():
         {"nums": pa.array([[("a", 1.0), ("a", 2.0)]], pa.map_(pa.string(), pa.float64()))}
     )
     assert count("nums['a'] = 1", table) == count("nums['a'] = 1", table.to_pylist()) == 1
+
+
+@pytest.mark.parametrize("index", ["auto", "bestar"])
+def test_no_events(index):
+    rules = tocsin.Rules(SCHEMA, index=index)
+    rules.add("rule", "x * 2 > 1 AND loc.lat > 1")
+    for events in ([], pa.table({"x": pa.array([], pa.float64()), "loc": pa.nulls(0)})):
+        assert len(rules.match(events)) == len(rules.count(events)) == len(rules.top(events)) == 0
+        rules.plan(events)
+        rules.tune(events)
+
+
+def test_types_of_structs_and_maps():
+    assert repr(tocsin.Schema({"loc": "struct<name: varchar(20)>"})) == (
+        "Schema(loc: struct<name: string>)"
+    )
+    for deep in ("struct<a: " * 5000 + "int" + ">" * 5000, "map<string, " * 5000 + "int"):
+        with pytest.raises(tocsin.SchemaError, match="nested too deeply"):
+            tocsin.Schema({"loc": deep})
+    struct = pa.struct({"lat": pa.float64()})
+    for names in (["loc", "loc"], ["loc", "LOC"]):
+        with pytest.raises(tocsin.SchemaError, match="is declared"):
+            tocsin.Schema(pa.schema([(name, struct) for name in names]))

@@ -69,6 +69,8 @@ class ComputedColumns:
         return self._evaluate(lambda name: self._read(name, start, stop), stop - start)
 
     def _read(self, name: str, start: int, stop: int) -> pa.Array:
+        if name not in self._columns:  # of an empty list, which may be of dicts
+            return pa.nulls(stop - start, arrow_type(self.sources[name]))
         return self.normalise(name, self._columns[name](start, stop))
 
     def normalise(self, name: str, array: pa.Array) -> pa.Array:
