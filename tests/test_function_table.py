@@ -1,7 +1,11 @@
 """The table of functions in docs/conditions.md says what functions there are."""
 
+import contextlib
+
+import tocsin
 from scripts.function_table import DOCUMENT, renew, table
 from tocsin.model.terms import describe_functions
+from tocsin.model.terms.functions.table import function_names
 
 
 def test_the_table_is_up_to_date():
@@ -17,3 +21,29 @@ def test_what_is_around_the_table_stays():
     old = f"{before}<!-- functions: generated{comment}-->\nold\n<!-- functions: end -->{after}"
     assert renew(old) == DOCUMENT.read_text()
     assert table() in renew(old)
+
+
+def test_every_name_is_read():
+    """Some arguments fit each function, and others raise nothing but a ConditionError."""
+    arguments = [
+        "x",
+        "n",
+        "n, n",
+        "ts",
+        "name",
+        "name, 'a'",
+        "name, 1",
+        "ts, ts",
+        "ts, 1",
+        "'hour', ts",
+    ]
+    arguments += ["x > 1, 1, 2", "name, 'a', 'b'", "tags, 'key'", ""]
+    schema = {"x": "number", "n": "integer", "name": "category", "ts": "time"}
+    schema["tags"] = "map<string, category>"
+    for name in function_names():
+        fitting = 0
+        for each in arguments:
+            with contextlib.suppress(tocsin.ConditionError):
+                tocsin.Rules(schema).add("rule", f"{name}({each}) IS NOT NULL")
+                fitting += 1
+        assert fitting, name

@@ -244,6 +244,15 @@ def test_rules_of_several_shapes_lie_apart(mixed):
     assert str(mixed.plan()).count("one index for all rules would take") == len(parts)
 
 
+def test_events_meet_candidates_in_each_part(mixed):
+    events = shaped_events(500)
+    parts = mixed.plan(events).parts
+    assert len(parts) > 2
+    met = [part.met for part in parts]
+    assert len(set(met)) > 1
+    assert sum(met) == pytest.approx(mixed.match(events).counters.candidates / 500)
+
+
 def test_a_rule_lies_in_one_part(mixed):
     (live,) = mixed.snapshot().segments
     held = [set(part.conjunctions.rule.tolist()) for part in live.segment.parts]

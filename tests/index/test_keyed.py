@@ -1,6 +1,7 @@
 """`keyed` where its codes run out, and where its bounds decide; conformance has the rest."""
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import tocsin
@@ -365,3 +366,39 @@ def test_ties_of_scores_beyond_floats(index):
         found = rules.top({"x": 5}, k, weights={"x": 1e200})
         assert found.ids().to_pylist() == [0, 1][:k]
         assert np.isinf(found.scores).all()
+
+
+LARGE = (NULL, -(2**62) - 1, 2**60 - 7, 2**62 - 300, 2**63 - 403)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("first", LARGE)
+def test_tables_of_codes_for_large_integers(first, tmp_path):
+    """Floats round such integers, and one more than the last of them overflows."""
+    rules = tocsin.Rules({"n": "integer", "tier": "category"}, index="keyed")
+    wheres = [f"n = {first + 2 * i + 1} AND tier = 'a'" for i in range(200)]
+    wheres += [f"n <= {first + 401} AND tier = 'a'", f"n > {first + 399} AND tier = 'a'"]
+    rules.add_many(pa.table({"id": range(len(wheres)), "where": wheres}))
+    rules.merge()
+    rules.save(tmp_path)
+    values = [first + i for i in range(403)]
+    events = pa.table({"n": pa.array(values, pa.int64()), "tier": ["a"] * len(values)})
+    for asked in (rules, tocsin.open(tmp_path)):
+        counts = asked.count(events)
+        assert counts.tolist() == [i % 2 * (i < 400) + (i < 402) + (i > 399) for i in range(403)]
+
+
+@pytest.mark.parametrize("first", LARGE[:-1])
+def test_a_table_that_ends_before_the_last_large_cut(first):
+    """As floats the first cut and the last are one number, and the table seems long enough."""
+    c = intervals(np.random.default_rng(8), 40, 1, 1, 60, 1)
+    c = c._replace(
+        low=freeze(c.low + (first + 3), np.int64), high=freeze(c.low + (first + 3), np.int64)
+    )
+    index = Keyed.build(c, np.zeros(1, np.uint8))
+    assert (index.layout.code_start >= 0).all()
+    index.validate(1)
+    arrays = {name: array.copy() for name, array in index.arrays().items()}
+    arrays["cuts"][-1] += 100
+    with pytest.raises(tocsin.StoreError, match="a code for each key"):
+        Keyed.from_arrays(index.conjunctions, arrays).validate(1)

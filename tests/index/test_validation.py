@@ -149,6 +149,22 @@ def no_free_slot(arrays):
     arrays["table"][arrays["table"] < 0] = 0
 
 
+def full_hash_table(arrays):
+    """Let the last table have a bucket in each slot; those that are new have no lanes."""
+    own = arrays["table"][arrays["table_start"][-2] :]
+    free, buckets = np.flatnonzero(own < 0), len(arrays["bucket_lane"]) - 1
+    own[free] = buckets + np.arange(len(free))
+    for field in ("bucket_lane", "gate_attribute", "gate"):
+        each = 1 if field == "bucket_lane" else len(arrays[field]) // buckets
+        arrays[field] = np.append(
+            arrays[field], np.repeat(arrays[field][-1:], each * len(free))
+        ).astype(arrays[field].dtype)
+
+
+def one_attribute_too_many(arrays):
+    return len(arrays["pair_start"]) + 1
+
+
 def one_range_for_all_runs(arrays):
     arrays["spans"][0::2] = 0
     arrays["spans"][1::2] = len(arrays["block_bound"])
@@ -297,6 +313,8 @@ WRONG = [
     ("direct sets", put("bucket_lane", 1, 10**6), "'bucket_lane' must ascend"),
     ("direct sets", put("gate_attribute", 0, 10**6), "'gate_attribute' must be"),
     ("direct sets", put("gate_attribute", 0, -1), "'gate_attribute' must be"),
+    ("direct sets", put("gate_attribute", 0, one_attribute_too_many), "'gate_attribute' must be"),
+    ("direct sets", put("set_attribute", 0, one_attribute_too_many), "'set_attribute' must be"),
     ("direct sets", resized("gate", -1), "'gate' must"),
     ("direct sets", resized("gate_attribute", 1), "'gate_attribute' must"),
     ("direct sets", put("bucket_lane", 0, 1), "'bucket_lane' must ascend"),
@@ -306,6 +324,7 @@ WRONG = [
     ("hashed sets", put("slot_shift", 0, 3), "a power of two slots"),
     ("hashed sets", put("slot_start", 0, 1), "a power of two slots"),
     ("hashed sets", no_free_slot, "'table' must be|in one place|one of them empty"),
+    ("hashed sets", full_hash_table, "one of them empty"),
     ("hashed sets", resized("slot_combination", -1), "'slot_combination' must have"),
     ("bestar", put("bucket", bucket(parents, LEFT), 0), "'bucket' must be"),
     ("bestar", put("bucket", bucket(parents, LEFT), 10**6), "'bucket' must be"),

@@ -2,6 +2,7 @@ import datetime
 import zoneinfo
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -61,3 +62,11 @@ def test_terms_of_the_first_and_the_last_time():
     rules.add("r", "t < '0001' AND hour(t) >= 0")
     ends = pa.array([-(2**63) + DAY, 2**63 - 1, -(2**63)], pa.timestamp("us", "UTC"))
     assert list(rules.match(pa.table({"t": ends}))) == [(0, "r"), (2, "r")]
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo"])
+@pytest.mark.parametrize("limit", [pd.Timestamp.min, pd.Timestamp.max])
+def test_the_limits_of_pandas_timestamps(zone, limit):
+    rules = tocsin.Rules(tocsin.Schema({"t": "time"}, timezone=zone))
+    rules.add(1, "t < '1970-01-01'")
+    assert len(rules.match({"t": limit})) == (limit == pd.Timestamp.min)

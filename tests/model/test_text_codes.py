@@ -104,6 +104,10 @@ def test_nulls_with_any_bytes():
     array = pa.Array.from_buffers(pa.string_view(), 3, buffers)
     known = ["a text that is not inline", "gold"]
     assert encode(array, Categories(known)) == [2, NULL, 1]
+    views[16:32] = np.array([99, 0, 0, 10**6], np.int32).view(np.uint8)  # beyond its buffer
+    buffers[1] = pa.py_buffer(views)
+    array = pa.Array.from_buffers(pa.string_view(), 3, buffers)
+    assert encode(array, Categories(known)) == [2, NULL, 1]
     plain = pa.array(["gold", "black"])
     masked = pa.Array.from_buffers(pa.string(), 2, [pa.py_buffer(b"\x02"), *plain.buffers()[1:]])
     assert encode(masked, Categories(["gold", "black"])) == [NULL, 2]
@@ -247,3 +251,23 @@ def test_offsets_beyond_the_bytes_are_refused(offsets):
     categories.add("ab")
     with pytest.raises(pa.ArrowInvalid, match="offsets of texts"):
         CategoryEncoder(categories).write(array, np.empty(2, np.int64))
+
+
+@pytest.mark.parametrize("view", [(99, 0, 10**6), (99, 0, -1), (99, 1, 0), (99, -1, 0), (-1, 0, 0)])
+def test_views_beyond_the_bytes_are_refused(view):
+    text = pa.array(["gold", "a text that is not inline"], pa.string_view())
+    views = np.frombuffer(text.buffers()[1], np.int32).copy()
+    views[[4, 6, 7]] = view  # length, buffer and offset
+    buffers = [None, pa.py_buffer(views), *text.buffers()[2:]]
+    array = pa.Array.from_buffers(pa.string_view(), 2, buffers)
+    with pytest.raises(pa.ArrowInvalid, match="of texts are not valid"):
+        encode(array, Categories(["gold"]))
+
+
+@pytest.mark.parametrize("part", [slice(0, 2), slice(3, 4)])
+def test_offsets_of_a_slice_beyond_the_bytes_are_refused(part):
+    """Arrow looks at the ends of the whole array."""
+    buffers = [None, pa.py_buffer(np.array([0, 2, 9, -3, 4])), pa.py_buffer(b"abcd")]
+    array = pa.Array.from_buffers(pa.large_string(), 4, buffers)[part]
+    with pytest.raises(pa.ArrowInvalid, match="offsets of texts"):
+        encode(array, Categories(["ab"]))

@@ -7,24 +7,25 @@ A term cannot be computed from a range.
 
 from __future__ import annotations
 
-import datetime
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.types as t
 
 from tocsin.errors import EventError
 from tocsin.model import encoding
-from tocsin.model.arrow import translate_errors
+from tocsin.model.arrow import decode, translate_errors
 from tocsin.model.attributes import is_wide
 from tocsin.model.columns import CategoryEncoder, check_column_type, is_range, write_keys
-from tocsin.model.decimal_columns import saturated_integers
-from tocsin.model.decimals import digits_of
+from tocsin.model.decimal_columns import saturated_integers, unscaled_integers
+from tocsin.model.decimals import decimal_value, digits_of, is_decimal
 from tocsin.model.schema import Kind, Schema
 from tocsin.model.terms import Term, Type, arrow_type, as_source, evaluate
 
 Column = Callable[[int, int], pa.Array]  # the rows from `start` up to `stop`
+FindKey = Callable[[Kind, Any, int, str], int]  # of a kind, a value, its event and its name
 
 
 class ComputedColumns:
@@ -64,22 +65,25 @@ class ComputedColumns:
         return self._evaluate(lambda name: self._read(name, start, stop), stop - start)
 
     def _read(self, name: str, start: int, stop: int) -> pa.Array:
-        array = self._columns[name](start, stop)
+        if name not in self._columns:  # of an empty list, which may be of dicts
+            return pa.nulls(stop - start, arrow_type(self.sources[name]))
+        return self.normalise(name, self._columns[name](start, stop))
+
+    def normalise(self, name: str, array: pa.Array) -> pa.Array:
+        """Return values of a source in the Arrow type that terms are evaluated on."""
         self.check_type(name, array.type)
-        with translate_errors(EventError, f"attribute {name!r}"):
-            return as_source(array, self.sources[name], self._schema.zone)
+        type_ = self.sources[name]
+        if type_.kind is not None and is_decimal(type_.kind):
+            return _to_decimals(array, type_.kind, name)
+        try:
+            return as_source(array, type_, self._schema.zone)
+        except EventError as error:
+            raise error.with_place(f"attribute {name!r}") from None
 
     def compute_dicts(
-        self,
-        dicts: Sequence[Mapping[str, Any]],
-        start: int,
-        stop: int,
-        check: Callable[[int, Any, int], int],
+        self, dicts: Sequence[Mapping[str, Any]], start: int, stop: int, find_key: FindKey
     ) -> list[tuple[int, pa.Array]]:
-        """Return the same for dicts; `check(attribute, value, event)` returns the key of a value.
-
-        It raises if the value is not of the attribute's kind.
-        """
+        """Return the same for dicts; `find_key` raises if a value is not of its kind."""
         places = {name.lower(): name for name in self.sources}
         values: dict[str, list[Any]] = {name: [None] * (stop - start) for name in self.sources}
         for number in range(start, stop):
@@ -89,38 +93,17 @@ class ComputedColumns:
                     values[source][number - start] = value
 
         def column(name: str) -> pa.Array:
-            type_, attribute = self.sources[name], self._schema.find(name)
+            type_ = self.sources[name]
             converted: list[Any] = []
             for number, value in enumerate(values[name], start):
-                if value is None or attribute is None:
-                    converted.append(self._convert_nested(value))
-                    continue
-                if isinstance(value, Mapping):
+                if isinstance(value, Mapping) and not type_.is_nested:
                     raise self._range_error(name).with_place(f"event {number}")
-                converted.append(self._convert(attribute, value, check(attribute, value, number)))
+                converted.append(_to_arrow_value(value, type_, number, name, find_key))
             with translate_errors(EventError, f"attribute {name!r}"):
                 array = pa.array(converted, arrow_type(type_))
-                return as_source(array, type_, self._schema.zone)
+            return self.normalise(name, array)
 
         return self._evaluate(column, stop - start)
-
-    def _convert(self, attribute: int, value: Any, key: int) -> Any:
-        """Return a value of an event as Arrow takes it, given its key."""
-        if key == encoding.NULL:
-            return None
-        if self._schema.kind(attribute) == "time":
-            return encoding.integer_value(key)
-        return value.item() if isinstance(value, np.generic) else value
-
-    def _convert_nested(self, value: Any) -> Any:
-        """Return a value of a struct or a map; times without a zone are in the schema's zone."""
-        if isinstance(value, Mapping):
-            return {name: self._convert_nested(each) for name, each in value.items()}
-        if isinstance(value, np.generic):
-            return value.item()
-        if isinstance(value, datetime.date):
-            return encoding.to_microseconds(value, self._schema.zone)
-        return value
 
     def _evaluate(
         self, column: Callable[[str], pa.Array], length: int
@@ -144,6 +127,70 @@ class ComputedColumns:
             _write_saturated_keys(array, kind, out)
         else:
             write_keys(array, kind, self._schema, encoder, out, name)
+
+
+def _to_arrow_value(value: Any, type_: Type, number: int, name: str, find_key: FindKey) -> Any:
+    """Return a value of event `number` as Arrow takes it; raise if it is not of the type."""
+    if value is None:
+        return None
+    if type_.is_nested:
+        entries = _entries_of(value, number, name)
+        if type_.item is not None:
+            item = type_.item
+            return [
+                (key, _to_arrow_value(each, item, number, f"{name}[{key!r}]", find_key))
+                for key, each in entries
+            ]
+        # Names are case-insensitive, and the last of several spellings counts.
+        fields = {key.lower(): each for key, each in entries}
+        return {
+            field: _to_arrow_value(
+                fields.get(field.lower()), each, number, f"{name}.{field}", find_key
+            )
+            for field, each in type_.fields
+        }
+    kind = type_.kind
+    if kind is None:  # a decimal of many digits
+        return value
+    key = find_key(kind, value, number, name)
+    if key == encoding.NULL:
+        return None
+    if kind == "time":
+        return encoding.integer_value(key)
+    if is_decimal(kind):
+        return decimal_value(key, kind)
+    if kind == "number":
+        return float(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _entries_of(value: Any, number: int, name: str) -> list[tuple[str, Any]]:
+    """Return the entries of a struct or a map of event `number`; Arrow's maps are such lists."""
+    entries = list(value.items()) if isinstance(value, Mapping) else value
+    if not isinstance(entries, list) or not all(
+        isinstance(entry, tuple) and len(entry) == 2 for entry in entries
+    ):
+        raise EventError(f"event {number}: {name!r} must be a dict, got {value!r}")
+    for key, _ in entries:
+        if not isinstance(key, str):
+            raise EventError(f"event {number}: the keys of {name!r} must be texts, got {key!r}")
+    return entries
+
+
+def _to_decimals(array: pa.Array, kind: Kind, name: str) -> pa.Array:
+    """Return decimals, integers or floats as decimals of a kind, read as plain columns are."""
+    digits = digits_of(kind)
+    assert digits is not None
+    target = pa.decimal128(*digits)
+    if array.type == target:
+        return array
+    array = decode(array)
+    if t.is_null(array.type):
+        return pa.nulls(len(array), target)
+    with translate_errors(EventError, f"attribute {name!r}"):
+        keys = unscaled_integers(array, digits, name)
+    unscaled = pa.array(keys, mask=np.asarray(array.is_null())).cast(pa.decimal128(19, 0))
+    return pa.Array.from_buffers(target, len(unscaled), unscaled.buffers())
 
 
 def _write_saturated_keys(array: pa.Array, kind: Kind, out: np.ndarray) -> None:

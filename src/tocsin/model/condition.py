@@ -298,6 +298,9 @@ def _parse(text: str) -> Any:
     except TokenError:
         position = text.rfind("'") if text.count("'") % 2 else None
         raise ConditionError("syntax error: a quote or comment is not closed", position) from None
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        # sqlglot expects names or numbers as some arguments, and fails on others.
+        raise ConditionError("syntax error: a function has arguments it cannot have") from None
     if isinstance(tree, exp.Alias):
         raise error_at("syntax error: unexpected here, AND or OR is missing", tree.args["alias"])
     return tree

@@ -107,6 +107,8 @@ def double_cuts(bound: float) -> tuple[int, int]:
 
 def to_microseconds(value: datetime.date, zone: datetime.tzinfo) -> int:
     """Return the microseconds since 1970 UTC of a date or datetime, by default in `zone`."""
+    if hasattr(value, "to_pydatetime"):  # of pandas, whose arithmetic overflows in 1677 and 2262
+        value = value.to_pydatetime(warn=False)
     if not isinstance(value, datetime.datetime):
         value = datetime.datetime(value.year, value.month, value.day)
     if value.tzinfo is None:

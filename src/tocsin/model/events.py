@@ -254,7 +254,7 @@ class Events:
     def _raw_value(self, attribute: int, row: int) -> Any:
         if self._computed and attribute in self._schema.terms:
             arrays = (
-                self._computed.compute_dicts(self._dicts, row, row + 1, self._key)
+                self._computed.compute_dicts(self._dicts, row, row + 1, self._key_of_kind)
                 if self._dicts
                 else self._computed.compute(row, row + 1)
             )
@@ -279,7 +279,7 @@ class Events:
         keys = self._given_keys_of_dicts(start, stop)
         if self._computed is None:
             return keys
-        arrays = self._computed.compute_dicts(self._dicts, start, stop, self._key)
+        arrays = self._computed.compute_dicts(self._dicts, start, stop, self._key_of_kind)
         columns = np.empty((len(arrays), stop - start), np.int64)
         for (attribute, array), out in zip(arrays, columns, strict=True):
             self._computed.write(attribute, array, self._encoder, out)
@@ -378,7 +378,12 @@ class Events:
         raise EventError(f"{self._describe_value(attribute, 0, number)}: {reason}; got {value!r}")
 
     def _key(self, attribute: int, value: Any, number: int) -> int:
-        kind: Kind = self._schema.kind(attribute)
+        return self._key_of_kind(
+            self._schema.kind(attribute), value, number, self._schema.name(attribute)
+        )
+
+    def _key_of_kind(self, kind: Kind, value: Any, number: int, name: str) -> int:
+        """Return the key of a value; raise if it is not of the kind."""
         if isinstance(value, np.generic):
             if isinstance(value, np.datetime64):
                 value = value.astype("datetime64[us]")
@@ -390,7 +395,7 @@ class Events:
                 return encoding.number_key(float(value))
             except OverflowError:
                 raise EventError(
-                    f"event {number}: attribute {self._schema.name(attribute)!r} is a 64-bit "
+                    f"event {number}: attribute {name!r} is a 64-bit "
                     "number, and the event's integer is too large for one"
                 ) from None
         if kind == "category" and isinstance(value, str):
@@ -400,7 +405,7 @@ class Events:
         if kind == "integer" and type(value) is int:
             if not -(2**63) <= value < 2**63:
                 raise EventError(
-                    f"event {number}: attribute {self._schema.name(attribute)!r} is a 64-bit "
+                    f"event {number}: attribute {name!r} is a 64-bit "
                     f"integer, and {value} does not fit"
                 )
             return encoding.integer_key(value)
@@ -416,23 +421,28 @@ class Events:
             except ValueError as error:
                 advice = f", {error}"
         raise EventError(
-            f"event {number}: attribute {self._schema.name(attribute)!r} is {ARTICLE[kind]}, "
+            f"event {number}: attribute {name!r} is {ARTICLE[kind]}, "
             f"but the event has {type(value).__name__} {value!r}" + advice
         )
 
     def _column_of_maps(self, name: str, start: int, stop: int) -> pa.Array:
-        """Return the values that maps have for a name; those of later maps count."""
-        values = pa.nulls(stop - start)
-        attribute = self._schema.find(name)
+        """Return the values that maps have for a name; a later map counts, even if it has null."""
+        attribute, values = self._schema.find(name), None
         if attribute is None:
-            return values
-        for _, column in self._maps:
+            return pa.nulls(stop - start)
+        for map_name, column in self._maps:
             entries = slice_column(column, start, stop)
             offsets, _, items = map_entries(entries, self._schema, frozenset([attribute]))
-            if len(items):
-                latest = last_entries(offsets, decode(items))
-                values = pc.coalesce(latest, values.cast(latest.type))
-        return values
+            if not len(items):
+                continue
+            assert self._computed is not None
+            try:
+                latest = self._computed.normalise(name, last_entries(offsets, decode(items)))
+            except EventError as error:
+                raise error.with_place(f"map column {map_name!r}") from None
+            has_entry = pa.array(offsets[1:] > offsets[:-1])
+            values = latest if values is None else pc.if_else(has_entry, latest, values)
+        return pa.nulls(stop - start) if values is None else values
 
     def _keys_of_map(self, name: str, column: pa.ChunkedArray, start: int, stop: int) -> Keys:
         used = frozenset(self._used) - {a for a, _ in self._columns}

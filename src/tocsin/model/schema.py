@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tocsin.errors import ConditionError, SchemaError, suggest
+from tocsin.errors import ConditionError, SchemaError, shorten, suggest
 from tocsin.model.decimals import decimal_kind, digits_of, is_decimal
 from tocsin.model.terms.tree import Term
 from tocsin.model.terms.types import Type, map_type, nested_type, source_type, struct_type
@@ -134,11 +134,7 @@ class Schema:
                 + (f"; did you mean {meant!r}?" if meant else suggest(kind, KINDS))
             )
         folded = name.lower()
-        if folded in self._index or folded in self.nested:
-            number = self._index.get(folded)
-            other = self.nested[folded][0] if number is None else self._names[number]
-            how = "twice" if other == name else f"beside {other!r}, and names are case-insensitive"
-            raise SchemaError(f"attribute {name!r} is declared {how}")
+        self._check_new(name)
         if own_kind is None:
             assert nested is not None
             self.nested[folded] = name, nested
@@ -147,11 +143,20 @@ class Schema:
         self._names.append(name)
         self._kinds.append(own_kind)
 
+    def _check_new(self, name: str) -> None:
+        folded = name.lower()
+        if folded in self._index or folded in self.nested:
+            number = self._index.get(folded)
+            other = self.nested[folded][0] if number is None else self._names[number]
+            how = "twice" if other == name else f"beside {other!r}, and names are case-insensitive"
+            raise SchemaError(f"attribute {name!r} is declared {how}")
+
     def _add_column(self, name: str, type_: Any, kind: Kind | None, reason: str) -> None:
         nested = nested_type(type_) if kind is None else None
         if kind is not None:
             self.add(name, kind)
         elif nested is not None:
+            self._check_new(name)
             self.nested[name.lower()] = name, nested
         else:
             self.refuse({name.lower(): reason})
@@ -255,8 +260,12 @@ def _find_kind(text: object, name: str) -> Kind | None:
             return decimal_kind(*digits)
         except ValueError as error:
             raise SchemaError(f"attribute {name!r}: the kind {text!r} {error}") from None
-    folded = re.sub(r"\(\d+\)$", "", text.lower())  # varchar(20)
+    folded = _without_length(text.lower())
     return folded if folded in KINDS else _OTHER_NAMES.get(folded)
+
+
+def _without_length(kind: str) -> str:
+    return re.sub(r"\(\d+\)$", "", kind)  # varchar(20)
 
 
 def can_be_range(kind: Kind | None) -> bool:
@@ -338,7 +347,10 @@ def parse_nested(text: str) -> Type | None:
     if not re.match(r"\s*(struct|map)\s*<", text, re.IGNORECASE):
         return None
     tokens = _TOKEN.findall(text)
-    type_ = _parse_type(tokens, text)
+    try:
+        type_ = _parse_type(tokens, text)
+    except RecursionError:
+        raise SchemaError(f"the type {shorten(text, 100)!r} is nested too deeply") from None
     if tokens:
         raise _type_error(text)
     return type_
@@ -372,7 +384,7 @@ def _parse_type(tokens: list[str], text: str) -> Type:
         while name[-1] != ")":
             name += _take(tokens, text)
     try:
-        return source_type(_OTHER_NAMES.get(name, name))
+        return source_type(_OTHER_NAMES.get(_without_length(name), name))
     except ValueError:
         raise SchemaError(f"the type {text!r}: {name!r} is not a kind") from None
 

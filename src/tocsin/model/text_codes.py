@@ -224,6 +224,10 @@ class TextCodes:
             return
         if array.null_count:
             is_long &= np.asarray(array.is_valid())
+        # Kernels rely on this, and Arrow checks it only in validate(full=True).
+        used = numbers[is_long]
+        if len(used) and (used.min() < 0 or used.max() >= len(buffers) - 2):
+            raise pa.ArrowInvalid("the buffers of texts are not valid")
         numbers = np.where(is_long, numbers, -1)
         for number in range(int(numbers.max()) + 1):
             rows = np.flatnonzero(numbers == number)
@@ -231,6 +235,8 @@ class TextCodes:
                 continue
             begin = offsets[rows].astype(np.int64)
             end, data = begin + lengths[rows], np.frombuffer(buffers[2 + number], np.uint8)
+            if begin.min() < 0 or end.max() > len(data) or (begin > end).any():
+                raise pa.ArrowInvalid("the offsets of texts are not valid")
             _check_encoding(array, data[begin.min() : end.max()])
             codes = np.empty(len(rows), np.int64)
             self._write(begin, end, data, codes)

@@ -149,6 +149,10 @@ def test_overflow_is_null_in_its_rows_only() -> None:
     assert evaluate("n + m", n=n, m=m) == [3, None, None, None, 6_074_001_000]
     assert evaluate("n - m", n=n, m=m) == [-1, LARGEST - 1, SMALLEST + 1, None, 0]
     assert evaluate("n * m", n=n, m=m) == [2, LARGEST, None, None, None]
+    assert evaluate("n * m", n=[-(2**62), 2**62], m=[2, 2]) == [SMALLEST, None]
+    ends = [2.0**63, -(2.0**63), NAN, None]
+    assert evaluate("floor(x)", x=ends) == [None, SMALLEST, 0, None]
+    assert evaluate("ceil(x)", x=ends) == [None, SMALLEST, 0, None]
     assert evaluate("-n", n=n) == [-1, -LARGEST, None, None, -3_037_000_500]
     assert evaluate("abs(n)", n=n) == [1, LARGEST, None, None, 3_037_000_500]
     assert evaluate("n div m", n=n, m=m) == [0, LARGEST, None, None, 1]
@@ -192,6 +196,8 @@ def test_nan_equals_nan_and_is_the_greatest_number() -> None:
 def test_several_constants_among_columns() -> None:
     assert evaluate("greatest(1e0, 2e0, x)", x=[0.0, 3.0, None]) == [2.0, 3.0, 2.0]
     assert evaluate("least(n, 1, 2)", n=[0, 3, None]) == [0, 1, 1]
+    assert evaluate("n IN (1, 2, 3)", n=[1, 4, None]) == [True, False, None]
+    assert evaluate("n IN (1, 2, 3, NULL)", n=[1, 4, None]) == [True, None, None]
     assert evaluate("1e0 IN (2e0, x)", x=[1.0, 3.0, None]) == [True, False, None]
     assert evaluate("CASE WHEN f THEN 1 WHEN NOT f THEN 2 END", f=[True, False, None]) == [
         1,

@@ -220,18 +220,27 @@ def tabulate_codes(coded: CodedPredicates) -> tuple[np.ndarray, np.ndarray]:
     start: np.ndarray = np.full(len(offsets) - 1, -1, np.int64)
     first = first_cuts(offsets, cuts)
     has_cuts = np.flatnonzero(first < offsets[1:])
-    extent = cuts[offsets[has_cuts + 1] - 1].astype(np.float64) - cuts[first[has_cuts]]
+    extent = key_distances(cuts[first[has_cuts]], cuts[offsets[has_cuts + 1] - 1])
     is_small = extent <= _SPARSE * np.diff(offsets)[has_cuts] + _SPARSE_ANYWAY
     tables = [np.empty(0, np.int64)]
     size = 0
-    for a in has_cuts[is_small].tolist():
+    for a, above in zip(has_cuts[is_small].tolist(), extent[is_small].tolist(), strict=True):
         own = cuts[offsets[a] : offsets[a + 1]]
-        # The key below the first cut represents all lower keys.
-        keys = np.arange(cuts[first[a]] - 1, own[-1] + 1)
+        # The key below the first cut represents all lower keys. The last key may be HIGHEST, so
+        # that a range of keys would have no end.
+        keys = np.arange(above + 2) + (cuts[first[a]] - 1)
         tables.append(np.searchsorted(own, keys, "right"))
         start[a] = size
         size += len(tables[-1])
     return start, np.concatenate(tables)
+
+
+def key_distances(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return how far keys are above others, none of them greater.
+
+    A signed difference could overflow, and floats would round the keys of large integers.
+    """
+    return np.asarray(high.view(np.uint64) - low.view(np.uint64))
 
 
 def first_cuts(offsets: np.ndarray, cuts: np.ndarray) -> np.ndarray:

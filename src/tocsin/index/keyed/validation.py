@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.index.keyed.coding import first_cuts
+from tocsin.index.keyed.coding import first_cuts, key_distances
 from tocsin.index.keyed.key_sets import SET_SIZE
 from tocsin.index.keyed.lanes import HEAD, LANES, ROW
 from tocsin.index.keyed.layout import CODES, GATES, Layout
@@ -85,15 +85,16 @@ def _check_code_tables(g: Layout) -> None:
     begin, end = first_cuts(g.cut_offsets, g.cuts)[with_table], g.cut_offsets[with_table + 1]
     require(bool((begin < end).all()), "an attribute without cuts must have no table of codes")
     first, last = g.cuts[begin], g.cuts[np.maximum(end, 1) - 1]
-    extent = last.astype(np.float64) - first + 2
-    ends = g.code_start[with_table] + extent
+    distance = key_distances(first, last)
+    left = len(g.code_table) - g.code_start[with_table].astype(np.int64)
     require(
         bool((g.cuts > NULL).all())
-        and bool((extent >= 2).all())
-        and bool((ends <= len(g.code_table)).all()),
+        and bool((first <= last).all())
+        and bool((distance <= len(g.code_table)).all())
+        and bool((distance.astype(np.int64) + 2 <= left).all()),
         "a table must have a code for each key from one below the first cut to the last",
     )
-    for a, size in zip(with_table.tolist(), extent.astype(np.int64).tolist()):
+    for a, size in zip(with_table.tolist(), (distance.astype(np.int64) + 2).tolist()):
         own = g.code_table[g.code_start[a] : g.code_start[a] + size]
         check_within("code_table", own, 0, int(g.cut_offsets[a + 1] - g.cut_offsets[a]) + 1)
 

@@ -145,6 +145,8 @@ class _Reader:
             n.this if isinstance(n, exp.TsOrDsToDate) and not n.args.get("safe") else n
             for n in nodes
         ]
+        if any(n is None for n in nodes):  # sqlglot puts the cast around an absent argument, too
+            raise TermError(f"an argument of {name} is missing")
         return self._build.make(name, [self.read(n) for n in nodes], [_written(n) for n in nodes])
 
     def _column(self, node: Any) -> Term:
@@ -320,9 +322,10 @@ class _Reader:
             return self._build.cast(self.read(nodes[0]), DATE)
         if name == "date_part" and len(nodes) == 2 and isinstance(nodes[0], exp.Literal):
             return self._part_of(str(nodes[0].this), nodes[1])
-        name = ALIASES.get(name, name)
-        if name in FUNCTIONS and name.replace("_", "").isalpha() and name not in ("cast", "case"):
-            return self._make(name, nodes)
+        function = ALIASES.get(name, name)
+        is_name = name.replace("_", "").isalpha() and name not in ("cast", "case")
+        if function in FUNCTIONS and is_name:
+            return self._make(function, nodes)
         raise unsupported(node)
 
     def _raw(self, node: Any) -> Term:

@@ -59,7 +59,7 @@ ALIASES: dict[str, str] = {
 
 def function_names() -> list[str]:
     """Return the names of all functions that are written as name(arguments)."""
-    names = [*FUNCTIONS, *ALIASES, *REWRITTEN]
+    names = {*FUNCTIONS, *ALIASES, *REWRITTEN}
     return sorted(n for n in names if n.replace("_", "").isalpha() and n not in _KEYWORDS)
 
 
