@@ -94,22 +94,17 @@ class CellJoin:
 
 def make_grid(a: np.ndarray, b: np.ndarray, reach: float) -> tuple[Grid, int]:
     """Return a grid over the dimensions with most cells, and the number of its cells."""
-    low, high = np.full(a.shape[1], np.inf), np.full(a.shape[1], -np.inf)
-    for points in (a, b):
-        extend_box(points.reshape(-1), low, high)
-    half_low, half_span = 0.5 * low, 0.5 * high - 0.5 * low
-    half_width = np.full(len(half_low), 0.5 * reach * (1 + _MARGIN))
-    with np.errstate(over="ignore"):
-        counts = np.minimum(half_span / half_width, 2.0**_MOST_BITS)
+    half_low, half_span = box_around(a, b)
+    half_width, counts = count_cells(half_span, reach, 2.0**_MOST_BITS)
     chosen = np.sort(np.argsort(-counts, kind="stable")[:MOST_DIMENSIONS])
     # A dimension of one cell separates nothing, and would triple the runs.
     chosen = chosen[counts[chosen] >= 1] if (counts >= 1).any() else chosen[:1]
     counts, half_span, half_width = counts[chosen], half_span[chosen], half_width[chosen]
     while np.log2(counts + 3).sum() > _MOST_BITS:
         counts[counts.argmax()] /= 2
+    half_width = np.maximum(half_width, half_span / counts.clip(1))
     # A cell at either end, so that neighbours of the outermost are not cells of the next row.
     cells = np.floor(counts).astype(np.int64) + 3
-    half_width = np.maximum(half_width, half_span / counts.clip(1))
     stride = np.append(np.cumprod(cells[:0:-1])[::-1], 1)
     grid = freeze_fields(
         Grid,
@@ -119,6 +114,22 @@ def make_grid(a: np.ndarray, b: np.ndarray, reach: float) -> tuple[Grid, int]:
         stride=stride,
     )
     return grid, int(np.prod(cells))
+
+
+def box_around(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the half of the low corner and of the sides of the box around all points."""
+    low, high = np.full(a.shape[1], np.inf), np.full(a.shape[1], -np.inf)
+    for points in (a, b):
+        extend_box(points.reshape(-1), low, high)
+    return 0.5 * low, 0.5 * high - 0.5 * low
+
+
+def count_cells(half_span: np.ndarray, reach: float, most: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return half the width of cells in each dimension, and how many there are, at most `most`."""
+    half_width = np.full(len(half_span), 0.5 * reach * (1 + _MARGIN))
+    with np.errstate(over="ignore"):
+        counts = np.minimum(half_span / half_width, most)
+    return np.maximum(half_width, half_span / counts.clip(1)), counts
 
 
 def sort_by_cell(points: np.ndarray, grid: Grid, cells: int) -> Side:

@@ -11,7 +11,9 @@ from tocsin.errors import SimilarityError, suggest
 from tocsin.similarity.blocks import BlockJoin
 from tocsin.similarity.cells import CellJoin
 from tocsin.similarity.closeness import Closeness, read_closeness
+from tocsin.similarity.ego import EgoJoin, EgoStarJoin
 from tocsin.similarity.exhaustive import ExhaustiveJoin
+from tocsin.similarity.grid_join import GridJoin
 from tocsin.similarity.output import (
     LEAST_ROOM,
     Search,
@@ -26,6 +28,9 @@ METHODS: dict[str, Any] = {
     "exhaustive": ExhaustiveJoin,
     "cells": CellJoin,
     "blocks": BlockJoin,
+    "grid": GridJoin,
+    "ego": EgoJoin,
+    "ego_star": EgoStarJoin,
 }
 BLOCK = 1 << 16  # pairs
 
