@@ -53,6 +53,11 @@ def read_closeness(epsilon: Any, metric: Any, closed: bool) -> Closeness:
             + suggest(metric, METRICS)
         )
     bound = epsilon * epsilon if metric == "l2" else epsilon
+    if math.isinf(bound):
+        raise SimilarityError(
+            f"the square of epsilon, {epsilon}, is too large for a 64-bit float; scale epsilon and "
+            "the points down, or use the metric linf"
+        )
     if closed:
         bound = math.nextafter(bound, math.inf)
     return Closeness(epsilon, METRICS[metric], bound, epsilon * (1 + 1e-9) + 1e-150)

@@ -162,7 +162,7 @@ def make_plane(a: np.ndarray, b: np.ndarray, size: int) -> Plane:
         dimension=dimension,
         half_low=half_low[dimension],
         half_width=half_span / size,
-        half_slack=_SLACK * (half_span + np.abs(half_low[dimension])),
+        half_slack=_SLACK * half_span + _SLACK * np.abs(half_low[dimension]),
         size=[size],
     )
 
