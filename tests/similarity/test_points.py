@@ -91,7 +91,7 @@ def test_bad_points(case):
         ({"epsilon": 1e155}, "the square of epsilon, 1e+155, is too large"),
         ({"epsilon": "1"}, "must be a number, got '1'"),
         ({"epsilon": True}, "must be a number"),
-        ({"epsilon": 1, "metric": "l3"}, "one of l2, l1, linf; got 'l3'; did you mean"),
+        ({"epsilon": 1, "metric": "l3"}, "one of l2, l1, linf; got 'l3'"),
         ({"epsilon": 1, "metric": None}, "one of l2"),
         ({"epsilon": 1, "method": "cell"}, "did you mean 'cells'?"),
     ],

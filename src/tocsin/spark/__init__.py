@@ -12,5 +12,6 @@ except ModuleNotFoundError as missing:
 
 from tocsin.spark.matching import match
 from tocsin.spark.session import session
+from tocsin.spark.similarity import similarity_join
 
-__all__ = ["match", "session"]
+__all__ = ["match", "session", "similarity_join"]

@@ -8,7 +8,9 @@ import functools
 @functools.cache
 def compile_kernels() -> None:
     """Compile all kernels; the first time takes a minute, later they are loaded from the cache."""
-    import tocsin.engine.rules  # noqa: F401  (imports all kernels)
+    # These import all kernels.
+    import tocsin.engine.rules
+    import tocsin.similarity.partitioning  # noqa: F401
     from tocsin import jit
 
     jit.compile_all()

@@ -1,0 +1,182 @@
+"""Similarity joins of DataFrames: each part of space is joined by one worker.
+
+A bounded sample comes to the driver, which divides space into parts (`similarity.partitioning`). A
+row of `a` goes to one part, a row of `b` to each part within epsilon of it, and Spark brings the
+rows of a part together. A worker joins them as one process would.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyspark.sql import types as st
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from tocsin.errors import SimilarityError, suggest
+from tocsin.similarity import join
+from tocsin.similarity.closeness import Closeness, read_closeness
+from tocsin.similarity.partitioning import Partition, find_parts, list_parts, make_partition
+from tocsin.similarity.points import read_points
+from tocsin.spark.kernels import compile_kernels
+from tocsin.spark.worker import make_self_contained
+
+_SAMPLE = 10_000  # points of each side, chosen: parts are then within a tenth of each other
+_PARTS_PER_TASK = 4  # chosen: so that tasks of a crowded part do not come last
+
+
+def similarity_join(
+    a: Any,
+    b: Any,
+    on: Sequence[str],
+    epsilon: float,
+    metric: str = "l2",
+    closed: bool = False,
+) -> Any:
+    """Return all pairs of a row of `a` and a row of `b` that are closer than epsilon.
+
+    `on` are the coordinates, numeric columns of both. The result has all columns of `a` with the
+    suffix `_a`, those of `b` with `_b`, and `distance`.
+    """
+    closeness = read_closeness(epsilon, metric, closed)
+    names = _check_columns(a, b, on)
+    compile_kernels()
+    sample_a, sample_b = _draw_sample(a, names[0]), _draw_sample(b, names[1])
+    tasks = int(a.sparkSession.conf.get("spark.sql.shuffle.partitions"))
+    schema = _result_schema(a.schema, b.schema)
+    if sample_a is None or sample_b is None:
+        return a.sparkSession.createDataFrame([], schema)
+    reach = closeness.reach
+    partition, _ = make_partition(sample_a, sample_b, reach, _PARTS_PER_TASK * tasks)
+    sides = []
+    for frame, own, is_left in ((a, names[0], True), (b, names[1], False)):
+        places = [frame.columns.index(name) for name in own]
+        job = make_self_contained(functools.partial(_assign, partition, places, reach, is_left))
+        numbered = [f"{_quote(name)} AS c{i}" for i, name in enumerate(frame.columns)]
+        hashed = ", ".join(_quote(f.name) for f in frame.schema.fields if _can_hash(f.dataType))
+        given = frame.selectExpr(*numbered, f"xxhash64({hashed}) & 9223372036854775807 AS h")
+        fields = [st.StructField(f"c{i}", f.dataType) for i, f in enumerate(frame.schema.fields)]
+        part = st.StructField("part", st.IntegerType())
+        sides.append(given.mapInArrow(job, st.StructType([*fields, part])).groupBy("part"))
+    places = [frame.columns.index(name) for frame, own in zip((a, b), names) for name in own]
+    arrow = to_arrow_schema(schema)
+    join_part = functools.partial(
+        _join_part, places[: len(on)], places[len(on) :], closeness, metric, closed, arrow
+    )
+    return sides[0].cogroup(sides[1]).applyInArrow(_two_tables(join_part), schema)
+
+
+def _check_columns(a: Any, b: Any, on: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the names of the coordinates in both frames."""
+    if isinstance(on, str) or not on:
+        raise SimilarityError(f"on takes the names of the coordinates in a list, got {on!r}")
+    found: list[list[str]] = []
+    for frame, name in ((a, "a"), (b, "b")):
+        if not hasattr(frame, "mapInArrow"):
+            raise SimilarityError(
+                f"{name} must be a Spark DataFrame, got {type(frame).__name__}; for points in this "
+                "process use tocsin.similarity.join"
+            )
+        own = []
+        for column in on:
+            fields = [f for f in frame.schema.fields if f.name.lower() == str(column).lower()]
+            if len(fields) != 1:
+                problem = "has no column" if not fields else "has several columns"
+                hint = "" if fields else suggest(column, frame.columns)
+                raise SimilarityError(f"{name} {problem} {column!r}{hint}")
+            type_ = fields[0].dataType
+            if not isinstance(type_, st.IntegralType | st.FloatType | st.DoubleType):
+                raise SimilarityError(
+                    f"{name}, column {column!r} is of type {type_.simpleString()}, but coordinates "
+                    "are integers or floats; cast it first"
+                )
+            own.append(fields[0].name)
+        found.append(own)
+    return found[0], found[1]
+
+
+def _draw_sample(frame: Any, names: list[str]) -> np.ndarray | None:
+    """Return the coordinates of some rows, None if there are none."""
+    columns = [f"{_quote(name)} AS c{i}" for i, name in enumerate(names)]
+    drawn = frame.selectExpr(*columns, "rand(0) AS r").orderBy("r").limit(_SAMPLE).toArrow()
+    drawn = drawn.drop_columns(["r"])
+    return read_points(drawn, "the sample").coordinates if drawn.num_rows else None
+
+
+def _result_schema(a: st.StructType, b: st.StructType) -> st.StructType:
+    fields = [
+        st.StructField(f.name + suffix, f.dataType)
+        for schema, suffix in ((a, "_a"), (b, "_b"))
+        for f in schema.fields
+    ]
+    return st.StructType([*fields, st.StructField("distance", st.DoubleType())])
+
+
+def _can_hash(type_: st.DataType) -> bool:
+    return isinstance(type_, st.AtomicType)
+
+
+def _assign(
+    partition: Partition,
+    places: list[int],
+    reach: float,
+    is_left: bool,
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of a batch with their part; rows of `b` may be in several."""
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        points = read_points(batch.select(places), "a" if is_left else "b").coordinates
+        rows = batch.select(range(batch.num_columns - 1))
+        if is_left:
+            hashes = np.asarray(batch.column(batch.num_columns - 1))
+            parts = find_parts(points, hashes, partition)
+        else:
+            numbers, parts = list_parts(points, reach, partition)
+            rows = rows.take(pa.array(numbers))
+        yield pa.RecordBatch.from_arrays(
+            [*rows.columns, pa.array(parts)], [*rows.schema.names, "part"]
+        )
+
+
+def _join_part(
+    places_a: list[int],
+    places_b: list[int],
+    closeness: Closeness,
+    metric: str,
+    closed: bool,
+    schema: pa.Schema,
+    a: pa.Table,
+    b: pa.Table,
+) -> pa.Table:
+    """Return the pairs of one part."""
+    if not a.num_rows or not b.num_rows:
+        return schema.empty_table()
+    names = [f"x{i}" for i in range(len(places_a))]
+    points_a = a.select(places_a).rename_columns(names)
+    points_b = b.select(places_b).rename_columns(names)
+    found = join(points_a, points_b, closeness.epsilon, metric=metric, closed=closed)
+    left, right = (pa.array(numbers) for numbers in found.pairs())
+    columns = [
+        column.take(numbers)
+        for table, numbers in ((a, left), (b, right))
+        for column in table.columns[:-1]  # without the part
+    ]
+    return pa.Table.from_arrays([*columns, pa.array(found.distances)], schema=schema)
+
+
+def _two_tables(job: Any) -> Any:
+    """Return a function of two tables: Spark looks at the number of parameters."""
+
+    def join_part(a: pa.Table, b: pa.Table) -> pa.Table:
+        return job(a, b)
+
+    return join_part
+
+
+def _quote(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
