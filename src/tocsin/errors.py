@@ -12,7 +12,8 @@
     └── StoreError         a rule store is missing, damaged, or has a newer format
         └── StoreConflictError   another writer has published in the meantime
 
-There is one warning, `ConditionWarning`: a condition, or a part of it, never holds.
+There are two warnings. `ConditionWarning`: a condition, or a part of it, never holds.
+`SimilarityWarning`: an epsilon gives so many or so few pairs that it cannot be meant.
 
 A message names the thing (rule, row, attribute), the requirement, what came instead, and the
 likely cause. It may quote the input. A message that is too long loses its middle.
@@ -108,6 +109,10 @@ class StoreConflictError(StoreError):
 
 class ConditionWarning(UserWarning):
     """A condition, or an alternative of an OR, never holds, whatever the event."""
+
+
+class SimilarityWarning(UserWarning):
+    """An epsilon gives so many or so few pairs that it cannot be meant."""
 
 
 def warn(message: str) -> None:

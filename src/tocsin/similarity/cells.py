@@ -46,6 +46,13 @@ _CELLS_PER_POINT = 4  # of a directory, at most; chosen
 _DIGIT = 11  # bits of a pass of sorting: 2,048 counters fit the first-level cache
 
 
+class Box(NamedTuple):
+    """A box, by halves: they do not overflow."""
+
+    half_low: np.ndarray  # [d] half of the low corner
+    half_span: np.ndarray  # [d] half of the sides
+
+
 class Grid(NamedTuple):
     """Cells over k dimensions."""
 
@@ -70,7 +77,7 @@ class CellJoin:
 
     def __init__(self, a: np.ndarray, b: np.ndarray, closeness: Closeness, same: bool):
         self._d, self._closeness, self._same = a.shape[1], closeness, same
-        grid, cells = make_grid(a, b, closeness.reach)
+        grid, cells = make_grid(box_around(a, b), closeness.reach)
         self._points = a.reshape(-1)
         self._a = sort_by_cell(a, grid, cells)
         self._b = self._a if same else sort_by_cell(b, grid, cells)
@@ -92,9 +99,9 @@ class CellJoin:
         )  # fmt: skip
 
 
-def make_grid(a: np.ndarray, b: np.ndarray, reach: float) -> tuple[Grid, int]:
+def make_grid(box: Box, reach: float) -> tuple[Grid, int]:
     """Return a grid over the dimensions with most cells, and the number of its cells."""
-    half_low, half_span = box_around(a, b)
+    half_low, half_span = box
     half_width, counts = count_cells(half_span, reach, 2.0**_MOST_BITS)
     chosen = np.sort(np.argsort(-counts, kind="stable")[:MOST_DIMENSIONS])
     # A dimension of one cell separates nothing, and would triple the runs.
@@ -116,12 +123,12 @@ def make_grid(a: np.ndarray, b: np.ndarray, reach: float) -> tuple[Grid, int]:
     return grid, int(np.prod(cells))
 
 
-def box_around(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the half of the low corner and of the sides of the box around all points."""
+def box_around(a: np.ndarray, b: np.ndarray) -> Box:
+    """Return the box around all points."""
     low, high = np.full(a.shape[1], np.inf), np.full(a.shape[1], -np.inf)
     for points in (a, b):
         extend_box(points.reshape(-1), low, high)
-    return 0.5 * low, 0.5 * high - 0.5 * low
+    return Box(0.5 * low, 0.5 * high - 0.5 * low)
 
 
 def count_cells(half_span: np.ndarray, reach: float, most: float) -> tuple[np.ndarray, np.ndarray]:

@@ -34,6 +34,7 @@ from tocsin.jit import (
 from tocsin.similarity.blocks import gather_rows
 from tocsin.similarity.cells import box_around
 from tocsin.similarity.closeness import L1, L2, Closeness, gap_of
+from tocsin.similarity.grid_costs import choose_size
 from tocsin.similarity.output import COUNTING, OWN, WRITTEN, Output
 
 _Z_BITS = 16  # of a coordinate in Z-order
@@ -80,8 +81,9 @@ class GridJoin:
         self._plane = make_plane(a, b, size or choose_size(a, b, closeness.reach))
         self._a, self._rows = self._sort(a, z_sort)
         self._b, self._other = (self._a, self._rows) if same else self._sort(b, z_sort)
-        self._part, self._full = self._load()
         self.state: np.ndarray = np.zeros(OWN + 2, np.int64)
+        self.initialise()
+        self.load()
 
     def _sort(self, points: np.ndarray, z_sort: bool) -> tuple[np.ndarray, np.ndarray]:
         """Return the numbers of points in Z-order, and their coordinates."""
@@ -94,22 +96,25 @@ class GridJoin:
         gather_rows(points.reshape(-1), self._d, order, rows)
         return order, rows
 
-    def _load(self) -> tuple[Lists, Lists]:
+    def initialise(self) -> None:
+        """Make empty lists for all cells; the first phase of the cost model."""
         cells = int(self._plane.size[0]) ** 2
-        counts: np.ndarray = np.zeros((2, cells + 1), np.int64)
-        closeness = self._closeness
+        self._counts: np.ndarray = np.zeros((2, cells), np.int64)
+        self._starts: np.ndarray = np.zeros((2, cells + 1), np.int64)
+
+    def load(self) -> None:
+        """List all circles; the second phase."""
+        closeness, starts = self._closeness, self._starts
         arguments = self._other, self._d, self._plane, closeness.reach, closeness.bound
-        count_circles(*arguments, closeness.metric, *counts)
-        starts = np.zeros((2, cells + 1), np.int64)
-        np.cumsum(counts[:, :-1], axis=1, out=starts[:, 1:])
+        count_circles(*arguments, closeness.metric, *self._counts)
+        np.cumsum(self._counts, axis=1, out=starts[:, 1:])
         entries = [np.empty(int(start[-1]), np.int32) for start in starts]
-        cursors = starts[:, :-1].copy()
-        list_circles(*arguments, closeness.metric, *cursors, *entries)
-        part, full = (
+        self._counts[:] = starts[:, :-1]  # now where to write the next entry
+        list_circles(*arguments, closeness.metric, *self._counts, *entries)
+        self._part, self._full = (
             freeze_fields(Lists, start=start, entry=entry)
             for start, entry in zip(starts, entries, strict=True)
         )
-        return part, full
 
     def fill(self, out: Output) -> bool:
         """Write pairs; return whether these were the last ones."""
@@ -123,32 +128,18 @@ class GridJoin:
         )  # fmt: skip
 
 
-def choose_size(a: np.ndarray, b: np.ndarray, reach: float) -> int:
-    """Return a grid size: half the square root of the points, and cells no smaller than a circle.
-
-    So the grid takes no more memory than the points.
-    """
-    side = 2 * float(box_around(a, b)[1][:2].max())
-    finest = max(side / (2 * reach), 1.0)
-    return int(min(0.5 * math.sqrt(len(b)), finest)) + 1
-
-
-def upper_bound(m: int, reach: float, a: np.ndarray, b: np.ndarray) -> int:
+def upper_bound(m: int, epsilon: float) -> int:
     """Return the largest grid size that is worth considering for m circles (4.3.2).
 
-    Circles are taken as squares of the same area, in a domain of unit length.
+    Epsilon is relative to the domain. Circles are taken as squares of the same area; with a finer
+    grid, the lists of a cell would have less than one entry on average.
 
-    >>> points = np.array([[0.0, 0.0], [1.0, 1.0]])
-    >>> upper_bound(20_000, 0.001, points, points)
+    >>> upper_bound(20_000, 0.001)
     189
     """
-    half_span = box_around(a, b)[1][:2]
-    side = 2 * float(half_span.max())
-    if side <= 0 or not math.isfinite(side):
-        return 1
-    q = math.sqrt(math.pi) * reach / side
+    q = math.sqrt(math.pi) * epsilon
     bound = 4 * q * m if q > 1 / (2 * math.sqrt(m)) else 1 / (1 / math.sqrt(m) - q)
-    return max(1, math.ceil(bound - 1e-6))
+    return max(1, math.ceil(bound))
 
 
 def make_plane(a: np.ndarray, b: np.ndarray, size: int) -> Plane:

@@ -11,6 +11,7 @@ from tocsin.errors import SimilarityError, suggest
 from tocsin.similarity.blocks import BlockJoin
 from tocsin.similarity.cells import CellJoin
 from tocsin.similarity.closeness import Closeness, read_closeness
+from tocsin.similarity.costs import Estimate, choose_method, estimate_join
 from tocsin.similarity.ego import EgoJoin, EgoStarJoin
 from tocsin.similarity.exhaustive import ExhaustiveJoin
 from tocsin.similarity.grid_join import GridJoin
@@ -97,6 +98,16 @@ def join_blocks(
         yield SimilarPairs(i, j, left, right, closeness.metric)
 
 
+def estimate(a: Any, b: Any, epsilon: float, metric: str = "l2", closed: bool = False) -> Estimate:
+    """Estimate the pairs, seconds and memory of `join`, from samples, without running it.
+
+    Issues a SimilarityWarning if epsilon gives so many or so few pairs that it cannot be meant; it
+    names the epsilon that would give about one per point of `a`.
+    """
+    left, right, closeness = _read(a, b, epsilon, metric, closed)
+    return estimate_join(left, right, closeness)
+
+
 def _read(
     a: Any, b: Any, epsilon: float, metric: str, closed: bool
 ) -> tuple[np.ndarray, np.ndarray, Closeness]:
@@ -106,7 +117,7 @@ def _read(
 
 def _prepare(a: np.ndarray, b: np.ndarray, closeness: Closeness, method: str, same: bool) -> Search:
     if method == "auto":
-        method = "cells" if a.shape[1] <= 4 else "blocks"
+        method = choose_method(a, b, closeness, same)
     if method not in METHODS:
         raise SimilarityError(
             f"the method must be auto or one of {', '.join(METHODS)}; got {method!r}"
