@@ -14,7 +14,7 @@ from pyarrow import feather
 
 import tocsin
 import tocsin.spark
-from tests.spark import answers, test_live_rules
+from tests.spark import answers, similarity_answers, test_live_rules
 from tests.spark.connect_server import connect_session
 
 
@@ -44,6 +44,8 @@ def main(folder):
         run_with_changing_rules(spark, folder / "live")
         errors = {name: str(error) for name, error in answers.errors(spark, folder / "errors")}
         (folder / "errors.json").write_text(json.dumps(errors))
+        joined = similarity_answers.join_on_spark(spark, partitions=3)
+        (folder / "similarity.json").write_text(json.dumps(joined))
         (folder / "zoned.json").write_text(json.dumps(answers.match_in_another_zone(spark)))
 
 

@@ -44,7 +44,7 @@ def similarity_join(
     closeness = read_closeness(epsilon, metric, closed)
     names = _check_columns(a, b, on)
     compile_kernels()
-    sample_a, sample_b = _draw_sample(a, names[0]), _draw_sample(b, names[1])
+    sample_a, sample_b = _draw_sample(a, names[0], "a"), _draw_sample(b, names[1], "b")
     tasks = int(a.sparkSession.conf.get("spark.sql.shuffle.partitions"))
     schema = _result_schema(a.schema, b.schema)
     if sample_a is None or sample_b is None:
@@ -98,12 +98,12 @@ def _check_columns(a: Any, b: Any, on: Sequence[str]) -> tuple[list[str], list[s
     return found[0], found[1]
 
 
-def _draw_sample(frame: Any, names: list[str]) -> np.ndarray | None:
+def _draw_sample(frame: Any, names: list[str], side: str) -> np.ndarray | None:
     """Return the coordinates of some rows, None if there are none."""
     columns = [f"{_quote(name)} AS c{i}" for i, name in enumerate(names)]
     drawn = frame.selectExpr(*columns, "rand(0) AS r").orderBy("r").limit(_SAMPLE).toArrow()
-    drawn = drawn.drop_columns(["r"])
-    return read_points(drawn, "the sample").coordinates if drawn.num_rows else None
+    drawn = drawn.drop_columns(["r"]).rename_columns(names)
+    return read_points(drawn, side).coordinates if drawn.num_rows else None
 
 
 def _result_schema(a: st.StructType, b: st.StructType) -> st.StructType:

@@ -1,0 +1,116 @@
+"""Estimates: what a join will find, the grid size of the thesis, and costs that were measured."""
+
+import json
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+import tocsin
+from tocsin import similarity
+from tocsin.similarity import calibration, costs, grid_costs, unit_costs
+from tocsin.similarity.closeness import read_closeness
+from tocsin.similarity.grid_join import GridJoin, upper_bound
+from tocsin.similarity.output import collect_pairs
+
+
+@pytest.mark.parametrize(("d", "epsilon"), [(2, 0.01), (4, 0.1), (9, 0.4)])
+def test_the_number_of_pairs(d, epsilon):
+    rng = np.random.default_rng(0)
+    a, b = rng.random((5000, d)), rng.random((30_000, d))
+    expected = similarity.estimate(a, b, epsilon)
+    found = similarity.count(a, b, epsilon)
+    assert expected.pairs == pytest.approx(found, rel=0.2)
+    assert expected.selectivity == pytest.approx(found / 5000, rel=0.2)
+    assert expected.nbytes > 16 * found * 0.8
+    assert expected.method in similarity.METHODS
+    assert expected.seconds == min(expected.seconds_by_method.values()) > 0
+    assert f"with {expected.method}" in str(expected)
+
+
+def test_an_epsilon_that_cannot_be_meant():
+    """For 10^5 uniform points in 32 dimensions, m^(-1/d) is 0.70, but l2 needs 1.27."""
+    rng = np.random.default_rng(0)
+    a, b = rng.random((100_000, 32)), rng.random((100_000, 32))
+    with pytest.warns(tocsin.SimilarityWarning, match="hardly any; epsilon") as caught:
+        similarity.estimate(a, b, 0.7)
+    usual = float(str(caught[0].message).split("epsilon ")[2].split(" ")[0])
+    assert usual == pytest.approx(1.27, rel=0.06)
+    with pytest.warns(tocsin.SimilarityWarning, match="more than can be meant"):
+        similarity.estimate(a, b, 3.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        similarity.estimate(a[:2000], b, 1.27)
+
+
+def test_the_usual_epsilon_gives_about_one_pair():
+    rng = np.random.default_rng(1)
+    for d in (2, 4, 9):
+        a, b = rng.random((3000, d)), rng.random((60_000, d))
+        epsilon = costs.find_epsilon(a, b, read_closeness(1.0, "l2", False))
+        assert 0.3 < similarity.count(a, b, epsilon) / 3000 < 3
+
+
+def test_the_upper_bound_of_the_grid_size():
+    """Fig. 4.10 ends at 190: epsilon 0.001 and 20,000 circles give 189."""
+    assert upper_bound(20_000, 0.001) == 189
+    # Above 1 / (2 sqrt(pi m)) the other formula holds.
+    assert upper_bound(20_000, 0.01) == math.ceil(4 * math.sqrt(math.pi) * 0.01 * 20_000)
+
+
+@pytest.mark.parametrize("lowest", [1, 2, 17, 74, 189, 190])
+def test_bisection_finds_the_leftmost_minimum(lowest):
+    assert grid_costs.find_minimum(lambda n: max(abs(n - lowest), 1), 1, 190) == max(
+        min(lowest - 1, 190), 1
+    )
+    assert grid_costs.find_minimum(lambda n: abs(n - lowest), 1, 190) == lowest
+
+
+def test_any_grid_size_finds_the_same_pairs():
+    rng = np.random.default_rng(2)
+    a, b = rng.random((500, 2)), rng.random((400, 2))
+    closeness = read_closeness(0.05, "l2", False)
+    expected = sorted(similarity.join(a, b, 0.05, "exhaustive"))
+    for size in (1, 2, 7, 33, 200):
+        for z_sort in (True, False):
+            search = GridJoin(a, b, closeness, False, size, z_sort)
+            assert sorted(zip(*collect_pairs(search), strict=True)) == expected
+
+
+def test_full_lists_need_no_comparison():
+    """In two dimensions, with cells much smaller than circles, most entries are in full lists."""
+    rng = np.random.default_rng(3)
+    a = rng.random((300, 2))
+    search = GridJoin(a, a, read_closeness(0.3, "l2", False), True, 60)
+    assert len(search._full.entry) > 5 * len(search._part.entry)
+    deep = GridJoin(rng.random((9, 3)), rng.random((9, 3)), read_closeness(0.3, "l2", False), False)
+    assert len(deep._full.entry) == 0
+
+
+def test_unit_costs_fit_what_they_were_made_of():
+    steps = [[1.0, n, n * d] for n in (10, 100, 1000) for d in (2, 8)]
+    seconds = [float(np.dot(each, [5.0, 0.3, 0.02])) for each in steps]
+    assert calibration.fit(steps, seconds) == pytest.approx([5.0, 0.3, 0.02])
+    # A cost that would be negative is 0.
+    assert min(calibration.fit(steps, [1.0, 2.0, 1.0, 2.0, 1.0, 2.0])) == 0
+
+
+def test_calibration(tmp_path, monkeypatch):
+    monkeypatch.setattr(unit_costs, "saved_file", lambda: tmp_path / "costs.json")
+    unit_costs.load.cache_clear()
+    shipped = unit_costs.load()
+    *_, (_, measured) = calibration.calibrate(shrink=100)
+    assert measured.keys() | {"format"} == shipped.keys()
+    assert measured["grid"].keys() == shipped["grid"].keys()
+    unit_costs.save(measured, tmp_path / "costs.json")
+    assert unit_costs.load() == json.loads((tmp_path / "costs.json").read_text())
+    a = np.random.default_rng(0).random((2000, 3))
+    assert len(similarity.self_join(a, 0.05)) == len(similarity.self_join(a, 0.05, "exhaustive"))
+    (tmp_path / "costs.json").write_text("{")
+    unit_costs.load.cache_clear()
+    with pytest.raises(tocsin.SimilarityError, match="damaged; delete it, or run"):
+        unit_costs.load()
+    (tmp_path / "costs.json").write_text('{"format": 0}')  # of an older version
+    assert unit_costs.load() == shipped
+    unit_costs.load.cache_clear()
