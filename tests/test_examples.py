@@ -1,6 +1,8 @@
 """The examples run, and print the output in the documents."""
 
-from examples import ad_targeting, range_join
+import numpy as np
+
+from examples import ad_targeting, contact_tracing, range_join
 
 
 def test_ad_targeting(capsys):
@@ -21,3 +23,15 @@ def test_range_join(spark):
     pairs = [sorted(map(tuple, way.collect())) for way in ways]
     assert len(pairs[0]) > 0
     assert pairs[0] == pairs[1] == pairs[2]
+
+
+def test_contact_tracing(capsys, tmp_path):
+    contact_tracing.main(people=60, out=str(tmp_path / "contacts.png"))
+    assert "60 people, 86,400 positions" in capsys.readouterr().out
+    assert (tmp_path / "contacts.png").stat().st_size > 10_000
+    points, person = contact_tracing.walk(60)
+    first, second = contact_tracing.find_contacts(points, person)
+    assert len(first) > 100
+    apart = np.abs(points[first] - points[second])
+    assert (apart < [2, 2, 1]).all()
+    assert (person[first] != person[second]).all()

@@ -13,7 +13,6 @@ from __future__ import annotations
 from functools import partial
 
 from llvmlite import ir
-from numba.core import cgutils
 
 from tocsin.jit import BOOLEAN, FLOAT64, INT64, UINT64, check_bounds, instruction
 from tocsin.similarity.closeness import L1, L2, LINF
@@ -258,10 +257,9 @@ def _write_lanes(typing_context, x, number, at, bits, same, left, right, n):
         is_set = builder.bitcast(
             builder.trunc(bits, ir.IntType(_VECTOR)), ir.VectorType(ir.IntType(1), _VECTOR)
         )
-        compress = cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(_INDEXES, [_INDEXES, is_set.type, _INDEXES]),
-            f"llvm.experimental.vector.compress.v{_VECTOR}i64",
+        name = f"llvm.experimental.vector.compress.v{_VECTOR}i64"
+        compress = builder.module.globals.get(name) or ir.Function(
+            builder.module, ir.FunctionType(_INDEXES, [_INDEXES, is_set.type, _INDEXES]), name
         )
         found = builder.call(compress, [other, is_set, ir.Constant(_INDEXES, ir.Undefined)])
         # Of one set, the smaller number is on the left.
