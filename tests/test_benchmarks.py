@@ -44,6 +44,12 @@ def test_real_rules():
         assert name in output
 
 
+def test_similarity():
+    output = output_of("similarity")
+    for name in ("2-D", "32-D", "scipy", "sklearn", "faiss", "SedonaDB", "ego_star", "join_blocks"):
+        assert name in output
+
+
 def test_threads():
     output = output_of("threads")
     for task in ("W2", "W5", "B, 3,000 events x 1,000 rules: top 5"):
