@@ -46,7 +46,7 @@ def test_every_public_name_is_there():
 
 def test_every_error_is_a_tocsin_error():
     errors = [getattr(tocsin, n) for n in tocsin.__all__ if n.endswith("Error")]
-    assert len(errors) == 8
+    assert len(errors) == 9
     assert all(issubclass(e, tocsin.TocsinError) for e in errors)
 
 
