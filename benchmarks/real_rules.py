@@ -63,7 +63,7 @@ class Document:
         self.million = Section(
             "A million rules", "task", "Tocsin", "target", "met",
             note="`benchmarks.real_million.draw_watches` draws the rules: carriers, an airport,\n"
-            "destinations, two months, a day, an hour and a delay. Events are given as keys.",
+            "destinations, a range of months, a day, an hour and a delay. Events are keys.",
         )  # fmt: skip
 
         self.terms = Section(

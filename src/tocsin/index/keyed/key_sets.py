@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.index.keyed.coding import CodedPredicates
+from tocsin.model.conjunctions import expand_ranges
 
 ENTRY_COST = 0.8  # nanoseconds to look at an entry: 6 for a block of eight, see the package
 PROBE_COST = 10.0  # nanoseconds to look up a key set; chosen
@@ -54,12 +55,6 @@ class Points(NamedTuple):
     sets: np.ndarray  # [n] number of predicates that are not equivalent to their bounds
     bound: int  # the most entries of a conjunction
 
-    def take(self, numbers: np.ndarray) -> Points:
-        """Return the point predicates of some conjunctions."""
-        fields = self._asdict()
-        kept = {name: fields[name] for name in ("attributes", "bound")}
-        return Points(**{n: f if n in kept else f[numbers] for n, f in fields.items()})
-
     def costs(self, columns: Sequence[int]) -> np.ndarray:
         """Return what conjunctions under a set cost, in entries that an event looks at.
 
@@ -82,30 +77,41 @@ class Points(NamedTuple):
 
 
 def choose_key_sets(offsets: np.ndarray, coded: CodedPredicates, factor: float = 1.0) -> KeySets:
-    """Choose key sets for conjunctions that each represent `factor` similar ones."""
+    """Choose key sets for conjunctions that each represent `factor` similar ones.
+
+    Sets are chosen by a sample, since most often there are none.
+    """
     n = len(offsets) - 1
-    least = single_key_costs(offsets, coded)
     number: np.ndarray = np.full(n, -1)
     bound = int(np.clip(_ALL / max(n * factor, 1), _FEW, _MANY))
-    most = np.maximum(_MOST_MULTIPLIED * coded.codes[coded.attribute], 1)
-    usable = (coded.ways > 0) & (coded.ways <= np.minimum(most, bound))
-    attributes = _useful_attributes(coded, usable)
-    if not len(attributes):
+    sets = _choose(*_draw(offsets, coded), n * factor, bound)
+    if not sets:
         return KeySets([], number)
-    points = _gather_points(offsets, coded, usable, attributes, bound)
-    chosen = _choose(points, least, factor)
-    sets: list[tuple[int, ...]] = []
-    best = least
-    for columns in chosen:
-        costs = points.costs(columns)
-        number[costs < best] = len(sets)
+    attributes = np.unique(np.concatenate(sets))
+    points = _gather_points(offsets, coded, attributes, bound)
+    best = single_key_costs(offsets, coded)
+    for i, each in enumerate(sets):
+        costs = points.costs(np.searchsorted(attributes, each).tolist())
+        number[costs < best] = i
         best = np.minimum(best, costs)
-        sets.append(tuple(attributes[list(columns)].tolist()))
-    # Later sets may have taken over all conjunctions of an earlier one.
+    # Later sets may have taken over all that an earlier one had.
     used = np.flatnonzero(np.bincount(number[number >= 0], minlength=len(sets)))
     renumbered = np.full(len(sets) + 1, -1)
     renumbered[used] = np.arange(len(used))
     return KeySets([sets[i] for i in used], renumbered[number])
+
+
+def _draw(offsets: np.ndarray, coded: CodedPredicates) -> tuple[np.ndarray, CodedPredicates]:
+    """Return a sample of the conjunctions, or all if there are few: their rows, renumbered."""
+    n = len(offsets) - 1
+    if n <= _SAMPLE:
+        return offsets, coded
+    drawn = np.random.default_rng(0).integers(0, n, _SAMPLE)
+    first, stop = offsets[drawn], offsets[drawn + 1]
+    rows = expand_ranges(first, stop)
+    names = ("attribute", "points", "ways", "bound_share", "share", "selectivity")
+    fields = {name: getattr(coded, name)[rows] for name in names}
+    return np.append(0, np.cumsum(stop - first)), coded._replace(**fields)
 
 
 def single_key_costs(offsets: np.ndarray, coded: CodedPredicates) -> np.ndarray:
@@ -129,9 +135,15 @@ def reduce_rows(function: np.ufunc, values: np.ndarray, offsets: np.ndarray) -> 
     return np.asarray(reduced)
 
 
-def _useful_attributes(coded: CodedPredicates, usable: np.ndarray) -> np.ndarray:
-    """Return the attributes with the most selective point predicates overall."""
-    rows = np.flatnonzero(usable)
+def _find_usable(coded: CodedPredicates, bound: int) -> np.ndarray:
+    """Return which rows can be part of a key set."""
+    most = np.maximum(_MOST_MULTIPLIED * coded.codes[coded.attribute], 1)
+    return (coded.ways > 0) & (coded.ways <= np.minimum(most, bound))
+
+
+def _useful_attributes(coded: CodedPredicates, bound: int) -> np.ndarray:
+    """Return the attributes with the most selective point predicates, all in all."""
+    rows = np.flatnonzero(_find_usable(coded, bound))
     excluded = np.bincount(
         coded.attribute[rows], 1 - coded.share[rows], minlength=len(coded.presence)
     )
@@ -140,16 +152,12 @@ def _useful_attributes(coded: CodedPredicates, usable: np.ndarray) -> np.ndarray
 
 
 def _gather_points(
-    offsets: np.ndarray,
-    coded: CodedPredicates,
-    usable: np.ndarray,
-    attributes: np.ndarray,
-    bound: int,
+    offsets: np.ndarray, coded: CodedPredicates, attributes: np.ndarray, bound: int
 ) -> Points:
     n, m = len(offsets) - 1, len(attributes)
     column = np.full(len(coded.presence), -1)
     column[attributes] = np.arange(m)
-    rows = np.flatnonzero(usable & (column[coded.attribute] >= 0))
+    rows = np.flatnonzero(_find_usable(coded, bound) & (column[coded.attribute] >= 0))
     owner = np.searchsorted(offsets, rows, "right") - 1
     at = column[coded.attribute[rows]]
 
@@ -171,21 +179,21 @@ def _gather_points(
     )
 
 
-def _choose(points: Points, least: np.ndarray, factor: float) -> list[tuple[int, ...]]:
-    """Return the chosen sets, as columns of `points`."""
-    n = len(least)
-    if n > _SAMPLE:
-        drawn = np.random.default_rng(0).integers(0, n, _SAMPLE)
-        points = points.take(drawn)
-        least, factor = least[drawn], factor * n / _SAMPLE
-    columns = range(len(points.attributes))
+def _choose(
+    offsets: np.ndarray, coded: CodedPredicates, represented: float, bound: int
+) -> list[tuple[int, ...]]:
+    """Return the chosen sets of attributes, for conjunctions that represent so many."""
+    attributes = _useful_attributes(coded, bound)
+    points = _gather_points(offsets, coded, attributes, bound)
+    least = single_key_costs(offsets, coded)
+    factor = represented / max(len(least), 1)
     sets: list[tuple[int, ...]] = []
     all_costs = []
     for size in range(1, SET_SIZE + 1):
-        for each in combinations(columns, size):
+        for each in combinations(range(len(attributes)), size):
             own = points.costs(each)
             if (own < least).any():
-                sets.append(each)
+                sets.append(tuple(attributes[list(each)].tolist()))
                 all_costs.append(own)
     chosen: list[tuple[int, ...]] = []
     if not sets:
