@@ -17,6 +17,7 @@ from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from tocsin.errors import SimilarityError, suggest
+from tocsin.jit import freeze_fields
 from tocsin.similarity import join
 from tocsin.similarity.closeness import Closeness, read_closeness
 from tocsin.similarity.partitioning import Partition, find_parts, list_parts, make_partition
@@ -80,6 +81,11 @@ def _check_columns(a: Any, b: Any, on: Sequence[str]) -> tuple[list[str], list[s
                 f"{name} must be a Spark DataFrame, got {type(frame).__name__}; for points in this "
                 "process use tocsin.similarity.join"
             )
+        if frame.isStreaming:
+            raise SimilarityError(
+                f"{name} is a stream, but a similarity join needs all rows of both sides; join "
+                "micro-batches with foreachBatch"
+            )
         own = []
         for column in on:
             fields = [f for f in frame.schema.fields if f.name.lower() == str(column).lower()]
@@ -116,7 +122,10 @@ def _result_schema(a: st.StructType, b: st.StructType) -> st.StructType:
 
 
 def _can_hash(type_: st.DataType) -> bool:
-    return isinstance(type_, st.AtomicType)
+    """Return whether Spark can hash a type; it cannot hash variants and maps."""
+    return isinstance(
+        type_, st.NumericType | st.StringType | st.BinaryType | st.BooleanType | st.DatetimeType
+    )
 
 
 def _assign(
@@ -127,6 +136,8 @@ def _assign(
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a batch with their part; rows of `b` may be in several."""
+    # Arrays can be written to after they are unpickled, but kernels are compiled for frozen ones.
+    partition = freeze_fields(Partition, **partition._asdict())
     for batch in batches:
         if not batch.num_rows:
             continue
