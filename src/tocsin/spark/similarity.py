@@ -8,6 +8,7 @@ rows of a part together. A worker joins them as one process would.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -63,7 +64,7 @@ def similarity_join(
         part = st.StructField("part", st.IntegerType())
         sides.append(given.mapInArrow(job, st.StructType([*fields, part])).groupBy("part"))
     places = [frame.columns.index(name) for frame, own in zip((a, b), names) for name in own]
-    arrow = to_arrow_schema(schema)
+    arrow = _arrow_schema(schema, a.sparkSession)
     join_part = functools.partial(
         _join_part, places[: len(on)], places[len(on) :], closeness, metric, closed, arrow
     )
@@ -119,6 +120,15 @@ def _result_schema(a: st.StructType, b: st.StructType) -> st.StructType:
         for f in schema.fields
     ]
     return st.StructType([*fields, st.StructField("distance", st.DoubleType())])
+
+
+def _arrow_schema(schema: st.StructType, session: Any) -> pa.Schema:
+    """Return what Spark requires of the tables that workers return."""
+    is_large = session.conf.get("spark.sql.execution.arrow.useLargeVarTypes", "false") == "true"
+    options: dict[str, Any] = {"prefers_large_types": is_large}
+    if "timezone" in inspect.signature(to_arrow_schema).parameters:  # older ones always take UTC
+        options["timezone"] = "UTC"
+    return to_arrow_schema(schema, **options)
 
 
 def _can_hash(type_: st.DataType) -> bool:
