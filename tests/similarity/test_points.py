@@ -132,4 +132,4 @@ def test_blocks_have_a_least_size():
 
 def test_errors_of_blocks_come_before_the_first_one():
     with pytest.raises(tocsin.SimilarityError, match="a has no points"):
-        similarity.join_blocks([], A, 1)
+        similarity.join_blocks(A[:0], A, 1)
