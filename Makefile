@@ -32,6 +32,7 @@ bench: $(READY) java
 	$(BIN)/python -m benchmarks.similarity --out docs/benchmarks-similarity.md
 	$(BIN)/python -m benchmarks.threads --out docs/benchmarks-threads.md
 	$(BIN)/python -m benchmarks.spark_matching --out docs/benchmarks-spark.md
+	$(BIN)/python -m benchmarks.similarity_spark --out docs/benchmarks-similarity-spark.md
 
 # What indexes are chosen by, measured here; with --write it becomes what is used.
 calibrate: $(READY)

@@ -62,6 +62,12 @@ def test_spark_matching():
     assert "publish one changed rule" in output
 
 
+def test_similarity_on_spark():
+    output = output_of("similarity_spark")
+    for way in ("similarity_join", "by hand: cells over 2", "MLlib's LSH join", "cross join"):
+        assert way in output
+
+
 def test_calibration():
     output = output_of("calibrate")
     for name in calibrate.UNITS:

@@ -52,6 +52,33 @@ def test_the_usual_epsilon_gives_about_one_pair():
         assert 0.3 < similarity.count(a, b, epsilon) / 3000 < 3
 
 
+def test_estimates_do_not_depend_on_the_order_of_points():
+    rng = np.random.default_rng(1)
+    b = rng.random((60_000, 2))
+    closeness = read_closeness(1.0, "l2", False)
+    epsilon = costs.find_epsilon(b[:3000], b[np.argsort(b[:, 0])], closeness)
+    assert epsilon == pytest.approx(costs.find_epsilon(b[:3000], b, closeness), rel=0.3)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("ignore::tocsin.SimilarityWarning")
+@pytest.mark.parametrize("scale", [1.0, 1e-300, 1e300])
+def test_outliers_and_extremes(scale):
+    """Some points are far outside of the box around a sample."""
+    rng = np.random.default_rng(0)
+    a = rng.standard_cauchy((3000, 3)).clip(-1e6, 1e6)
+    a *= scale
+    for metric in ("l1", "linf"):
+        assert similarity.estimate(a, a, 0.1 * scale, metric).pairs > 0
+        found = similarity.self_join(a, 0.1 * scale, metric=metric)
+        assert len(found) == len(similarity.self_join(a, 0.1 * scale, "exhaustive", metric))
+
+
+def test_equal_points_have_no_usual_epsilon():
+    with pytest.warns(tocsin.SimilarityWarning, match="more than can be meant$"):
+        similarity.estimate(np.zeros((2000, 2)), np.zeros((2000, 2)), 1)
+
+
 def test_the_upper_bound_of_the_grid_size():
     """Fig. 4.10 ends at 190: epsilon 0.001 and 20,000 circles give 189."""
     assert upper_bound(20_000, 0.001) == 189

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.similarity import oracle
 from tocsin import similarity
+from tocsin.similarity.cells import Box, make_grid
 
 METHODS = list(similarity.METHODS)
 DIMENSIONS = [1, 2, 3, 4, 5, 9, 16, 33, 64]
@@ -125,6 +126,19 @@ def test_all_of_float64(data):
         for method in METHODS:
             found = sorted(similarity.join(a, b, epsilon, method, metric, closed))
             assert found == expected, (method, metric)
+
+
+def test_the_last_cell_is_a_cell_of_the_grid():
+    """Rounding may put the last point past the number of cells, which no kernel checks."""
+    rng = np.random.default_rng(0)
+    for d in range(1, 5):
+        for _ in range(300):
+            half_span = rng.random(d) * 10.0 ** rng.integers(-9, 9, d)
+            # Close to a whole number of cells.
+            reach = 2 * half_span[0] / (1 + 1e-5) / rng.integers(1, 1 << rng.integers(1, 40))
+            grid, cells = make_grid(Box(np.zeros(d), half_span), reach)
+            last = np.floor(half_span[grid.dimension] * grid.inverse).astype(int) + 1
+            assert ((last + 1) * grid.stride).sum() < cells < 2**31
 
 
 @pytest.mark.parametrize("metric", similarity.METRICS)

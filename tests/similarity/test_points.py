@@ -68,6 +68,17 @@ BAD = {
     "text column": (pa.table({"x": [1.0], "y": ["a"]}), TABLE, "'y' is of type string"),
     "long integers": (np.array([[2**60, 0]]), A, "beyond 2^53"),
     "variable lists": (pa.array([[1.0, 2.0]]), A, "fixed-size lists"),
+    "null in a list": (
+        pa.chunked_array([pa.array([[1.0, 2.0]], pa.list_(pa.float64(), 2)),
+                          pa.array([[1.0, 2.0], [3.0, None]], pa.list_(pa.float64(), 2))]),
+        A, "is null in row 2",
+    ),
+    "empty lists": (pa.array([[], []], pa.list_(pa.float64(), 0)), A, "have no coordinates"),
+    "masked": (np.ma.masked_equal(A, 5.0), A, "a has masked values"),
+    "columns of one name": (
+        pa.Table.from_arrays([pa.array([1.0])] * 3, ["x", "x", "y"]),
+        pa.Table.from_arrays([pa.array([1.0])] * 3, ["x", "y", "x"]), "have the same name",
+    ),
     "a number": (5, A, "must have two dimensions"),
     "nothing": (None, A, "array of numbers"),
 }  # fmt: skip
@@ -94,6 +105,10 @@ def test_bad_points(case):
         ({"epsilon": 1, "metric": "l3"}, "one of l2, l1, linf; got 'l3'"),
         ({"epsilon": 1, "metric": None}, "one of l2"),
         ({"epsilon": 1, "method": "cell"}, "did you mean 'cells'?"),
+        ({"epsilon": 1, "method": ["cells"]}, "got ['cells']"),
+        ({"epsilon": 10**400}, "finite"),
+        ({"epsilon": np.complex128(1)}, "must be a number"),
+        ({"epsilon": np.timedelta64(1, "s")}, "must be a"),
     ],
 )
 def test_bad_arguments(arguments, message):
@@ -110,5 +125,11 @@ def test_epsilon_0_finds_equal_points():
 
 
 def test_blocks_have_a_least_size():
-    with pytest.raises(tocsin.SimilarityError, match="block_size must be at least 1,024"):
-        next(similarity.join_blocks(A, A, 1, block_size=10))
+    for size in (10, 2000.5, "2000"):
+        with pytest.raises(tocsin.SimilarityError, match="block_size must be an integer, at least"):
+            similarity.join_blocks(A, A, 1, block_size=size)
+
+
+def test_errors_of_blocks_come_before_the_first_one():
+    with pytest.raises(tocsin.SimilarityError, match="a has no points"):
+        similarity.join_blocks(A[:0], A, 1)

@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 import uuid
 from pathlib import Path
@@ -20,7 +21,9 @@ _SERVER = "org.apache.spark.sql.connect.service.SparkConnectServer"
 def connect_session(log, cores=2):
     """Start a server, yield a session on it, and stop both.
 
-    A process can use Classic or Connect, not both, so there must be no other session.
+    A process can use Classic or Connect, not both, so there must be no other session. A client
+    tries to reach a server that has ended for ten minutes. So the session is stopped first, even
+    after an error, and if the server ends by itself, so does this process, with the server's log.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -47,15 +50,29 @@ def connect_session(log, cores=2):
             stdout=out,
             stderr=out,
         )
+    is_stopping = threading.Event()
     try:
         _wait_for(port, server, Path(log))
+        watch = threading.Thread(target=_watch, args=(server, is_stopping, Path(log)), daemon=True)
+        watch.start()
         os.environ["SPARK_REMOTE"] = f"sc://localhost:{port}"
         spark = tocsin.spark.session()
-        yield spark
-        spark.stop()
+        try:
+            yield spark
+        finally:
+            spark.stop()
     finally:
+        is_stopping.set()
         server.terminate()
         server.wait()
+
+
+def _watch(server, is_stopping, log):
+    """End this process if the server ends before it is stopped."""
+    server.wait()
+    if not is_stopping.is_set():
+        print(f"the Connect server ended:\n{log.read_text()}", file=sys.stderr, flush=True)
+        os._exit(1)
 
 
 def _wait_for(port, server, log):

@@ -75,9 +75,36 @@ def test_not_a_frame(spark):
         tocsin.spark.similarity_join(a, [[1.0]], ["x"], 1)
 
 
-@pytest.mark.parametrize("value", ["NULL", "CAST('NaN' AS DOUBLE)", "CAST('-Infinity' AS DOUBLE)"])
+@pytest.mark.parametrize(
+    "value", ["CAST(NULL AS DOUBLE)", "CAST('NaN' AS DOUBLE)", "CAST('-Infinity' AS DOUBLE)"]
+)
 def test_values_that_are_no_coordinates(spark, value):
     a = spark.createDataFrame([(1.0,)], "x double")
     b = a.selectExpr(f"{value} AS x")
     with pytest.raises(tocsin.SimilarityError, match=r"b has|b, column 'x' is null"):
         tocsin.spark.similarity_join(a, b, ["x"], 1)
+
+
+def test_a_stream_is_refused(spark):
+    a = spark.createDataFrame([(1.0,)], "x double")
+    stream = spark.readStream.format("rate").load().selectExpr("CAST(value AS DOUBLE) AS x")
+    with pytest.raises(tocsin.SimilarityError, match="b is a stream"):
+        tocsin.spark.similarity_join(a, stream, ["x"], 1)
+
+
+def test_columns_that_cannot_be_hashed(spark):
+    a = spark.range(3).selectExpr(
+        "CAST(id AS DOUBLE) AS x", "parse_json('1') AS v", "INTERVAL '1' DAY AS i", "map(1, 2) AS m"
+    )
+    assert tocsin.spark.similarity_join(a, a, ["x"], 1).count() == 3
+
+
+def test_times_in_another_zone(spark):
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", "America/Los_Angeles")
+    try:
+        a = spark.sql("SELECT 1.0D AS x, TIMESTAMP '2020-05-01 10:00:00' AS t")
+        row = tocsin.spark.similarity_join(a, a, ["x"], 1).selectExpr("t_a = t_b", "hour(t_a)")
+        assert tuple(row.first()) == (True, 10)
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)

@@ -107,17 +107,19 @@ def make_grid(box: Box, reach: float) -> tuple[Grid, int]:
     # A dimension of one cell separates nothing, and would triple the runs.
     chosen = chosen[counts[chosen] >= 1] if (counts >= 1).any() else chosen[:1]
     counts, half_span, half_width = counts[chosen], half_span[chosen], half_width[chosen]
-    while np.log2(counts + 3).sum() > _MOST_BITS:
+    while np.log2(counts + 4).sum() > _MOST_BITS:
         counts[counts.argmax()] /= 2
     half_width = np.maximum(half_width, half_span / counts.clip(1))
-    # A cell at either end, so that neighbours of the outermost are not cells of the next row.
-    cells = np.floor(counts).astype(np.int64) + 3
+    inverse = 1 / half_width
+    # The last cell as `number_cells` computes it, since rounding may put it past `counts`. A cell
+    # at either end, so that neighbours of the outermost are not cells of the next row.
+    cells = np.floor(half_span * inverse).astype(np.int64) + 3
     stride = np.append(np.cumprod(cells[:0:-1])[::-1], 1)
     grid = freeze_fields(
         Grid,
         dimension=chosen,
         half_low=half_low[chosen],
-        inverse=1 / half_width,
+        inverse=inverse,
         stride=stride,
     )
     return grid, int(np.prod(cells))

@@ -39,9 +39,12 @@ class Closeness(NamedTuple):
 
 def read_closeness(epsilon: Any, metric: Any, closed: bool) -> Closeness:
     """Check the arguments of a join."""
-    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float | np.number):
+    if isinstance(epsilon, bool) or not isinstance(epsilon, int | float | np.integer | np.floating):
         raise SimilarityError(f"epsilon must be a number, got {epsilon!r}")
-    epsilon = float(epsilon)
+    try:
+        epsilon = float(epsilon)
+    except (OverflowError, TypeError):  # a huge integer; a timedelta64
+        raise SimilarityError(f"epsilon must be a finite number, got {epsilon!r}") from None
     if not math.isfinite(epsilon) or epsilon < 0 or (epsilon == 0 and not closed):
         raise SimilarityError(
             f"epsilon must be a finite number above 0, got {epsilon}"

@@ -87,7 +87,7 @@ class Shares:
         blocks = max(self.m / FAN, 1.0)
         shares, sizes = [], []
         for part in (8, 1):
-            points = self._b[: max(len(self._b) // part, 1)]
+            points = np.ascontiguousarray(self._b[::part])
             shares.append(self._share_visited(points))
             sizes.append(max(len(points) / FAN, 1.0))
         if blocks <= sizes[1] or sizes[1] <= sizes[0]:
@@ -162,14 +162,16 @@ def choose_method(a: np.ndarray, b: np.ndarray, closeness: Closeness, same: bool
     """Return the cheapest method."""
     if len(a) * len(b) <= _FEW:
         return "blocks"
-    seconds = price(Shares(a, b, closeness, *QUICK), same)
+    with np.errstate(over="ignore"):  # gaps of points far apart
+        seconds = price(Shares(a, b, closeness, *QUICK), same)
     return min(seconds, key=seconds.__getitem__)
 
 
 def estimate_join(a: np.ndarray, b: np.ndarray, closeness: Closeness) -> Estimate:
     """Estimate a join; warn if epsilon cannot be meant."""
-    shares = Shares(a, b, closeness, *_THOROUGH)
-    seconds = price(Shares(a, b, closeness, *QUICK), same=False)
+    with np.errstate(over="ignore"):  # gaps of points far apart
+        shares = Shares(a, b, closeness, *_THOROUGH)
+        seconds = price(Shares(a, b, closeness, *QUICK), same=False)
     method = min(seconds, key=seconds.__getitem__)
     selectivity = shares.pairs / len(a)
     working = {
@@ -180,11 +182,13 @@ def estimate_join(a: np.ndarray, b: np.ndarray, closeness: Closeness) -> Estimat
     }[method]
     nbytes = working + 16 * shares.pairs
     if selectivity > _USUAL or selectivity < 1 / _USUAL:
-        usual = find_epsilon(a, b, closeness)
+        with np.errstate(over="ignore"):
+            usual = find_epsilon(a, b, closeness)
         many = "more than can be meant" if selectivity > _USUAL else "hardly any"
+        advice = f"; epsilon {usual:.3g} would give about one" if math.isfinite(usual) else ""
         warnings.warn(
             f"epsilon {closeness.epsilon:.6g} gives about {selectivity:.3g} pairs per point of a, "
-            f"{many}; epsilon {usual:.3g} would give about one",
+            f"{many}{advice}",
             SimilarityWarning,
             stacklevel=3,
         )
@@ -199,7 +203,7 @@ def find_epsilon(a: np.ndarray, b: np.ndarray, closeness: Closeness) -> float:
     the data fill, which distances to the nearest of m' and of m' / 16 points tell.
     """
     rows, columns = draw(a, QUICK[0], seed=1), draw(b, 16 * QUICK[1], seed=2)
-    few = columns[: max(len(columns) // 16, 1)]
+    few = columns[::16]
     far, near = (
         float(np.median(_nearest(rows, points, closeness.metric))) for points in (few, columns)
     )
@@ -212,6 +216,7 @@ def find_epsilon(a: np.ndarray, b: np.ndarray, closeness: Closeness) -> float:
 def _nearest(a: np.ndarray, b: np.ndarray, metric: int) -> np.ndarray:
     """Return the distance from each point to the nearest other one that is not equal to it."""
     nearest = np.full(len(a), np.inf)
+    b = np.ascontiguousarray(b)
     for i, point in enumerate(a):
         differences = np.abs(b - point)
         if metric == L2:

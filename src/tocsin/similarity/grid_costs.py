@@ -107,16 +107,17 @@ def find_size(problem: Problem) -> int:
 
 
 def describe(a: np.ndarray, b: np.ndarray, box: Box, reach: float) -> Problem:
-    """Return the problem of looking up `a` in a grid over `b`; all are in the box."""
+    """Return the problem of looking up `a` in a grid over `b`, which are about in the box."""
     half_low, half_span = box
-    sides = 2 * half_span[:2].clip(np.finfo(float).tiny)
+    half_sides = half_span[:2].clip(np.finfo(float).tiny)
     # A domain of unit area: circles in a flat one are as large as in a square of its area.
-    side = math.sqrt(float(sides[0])) * math.sqrt(float(sides[-1]))
-    epsilon = min(max(reach / side, 1e-9), 1.0)
+    half_side = math.sqrt(float(half_sides[0])) * math.sqrt(float(half_sides[-1]))
+    epsilon = min(max(0.5 * reach / half_side, 1e-9), 1.0)
     places = []
     for points in (draw(a, _SAMPLE), draw(b, _SAMPLE)):
         scaled = (0.5 * points[:, :2] - half_low[:2]) / half_span[:2].clip(np.finfo(float).tiny)
-        cells = np.minimum((scaled * _DENSITY).astype(np.int64), _DENSITY - 1)
+        # The box may be that of another sample: points beyond it count for its outermost cells.
+        cells = (scaled * _DENSITY).clip(0, _DENSITY - 1).astype(np.int64)
         flat = cells[:, 0] * _DENSITY + cells[:, -1]
         places.append(np.bincount(flat, minlength=_DENSITY**2) / len(points))
     density = float((places[0] * places[1]).sum()) * _DENSITY**2

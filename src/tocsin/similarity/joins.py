@@ -86,16 +86,19 @@ def join_blocks(
     closed: bool = False,
     block_size: int = BLOCK,
 ) -> Iterator[SimilarPairs]:
-    """Yield the pairs of `join` in blocks of at most `block_size` pairs, whose memory is reused.
+    """Return an iterator over the pairs of `join` in blocks of at most `block_size` pairs.
 
-    Memory is that of the points, however many pairs there are.
+    A block is valid until the next one: their memory is reused. It is that of the points, however
+    many pairs there are.
     """
-    if block_size < LEAST_ROOM:
-        raise SimilarityError(f"block_size must be at least {LEAST_ROOM:,}, got {block_size}")
+    if not isinstance(block_size, int | np.integer) or block_size < LEAST_ROOM:
+        raise SimilarityError(
+            f"block_size must be an integer, at least {LEAST_ROOM:,}; got {block_size!r}"
+        )
     left, right, closeness = _read(a, b, epsilon, metric, closed)
     search = _prepare(left, right, closeness, method, same=False)
-    for i, j in stream_pairs(search, block_size):
-        yield SimilarPairs(i, j, left, right, closeness.metric)
+    blocks = stream_pairs(search, int(block_size))
+    return (SimilarPairs(i, j, left, right, closeness.metric) for i, j in blocks)
 
 
 def estimate(a: Any, b: Any, epsilon: float, metric: str = "l2", closed: bool = False) -> Estimate:
@@ -118,10 +121,10 @@ def _read(
 def _prepare(a: np.ndarray, b: np.ndarray, closeness: Closeness, method: str, same: bool) -> Search:
     if method == "auto":
         method = choose_method(a, b, closeness, same)
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise SimilarityError(
             f"the method must be auto or one of {', '.join(METHODS)}; got {method!r}"
-            + suggest(method, METHODS)
+            + (suggest(method, METHODS) if isinstance(method, str) else "")
         )
     search: Search = METHODS[method](a, b, closeness, same)
     return search

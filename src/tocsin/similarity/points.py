@@ -51,6 +51,11 @@ def read_both(a: Any, b: Any) -> tuple[np.ndarray, np.ndarray]:
                 f"a has the columns {', '.join(left.columns)}, but b has "
                 f"{', '.join(right.columns)}; select the coordinates, with the same names in both"
             )
+        if len(set(left.columns)) < len(left.columns):
+            raise SimilarityError(
+                f"a has the columns {', '.join(left.columns)}, and b has them in another order; "
+                "rename those that have the same name"
+            )
         order = [right.columns.index(column) for column in left.columns]
         right = Points(np.ascontiguousarray(right.coordinates[:, order]), left.columns)
     widths = left.coordinates.shape[1], right.coordinates.shape[1]
@@ -70,6 +75,8 @@ def _is_table(source: Any) -> bool:
 
 
 def _read_array(source: Any, name: str) -> np.ndarray:
+    if isinstance(source, np.ma.MaskedArray) and np.ma.is_masked(source):
+        raise SimilarityError(f"{name} has masked values; a point has no nulls")
     try:
         array = np.asarray(source)
     except ValueError:
@@ -128,18 +135,18 @@ def _read_lists(column: pa.Array | pa.ChunkedArray, name: str) -> np.ndarray:
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     width = column.type.list_size
     # `flatten` leaves out what a slice leaves out, unlike `values`.
-    rows = [_read_numbers(chunk.flatten(), name).reshape(-1, width) for chunk in chunks]
-    return np.concatenate(rows) if rows else np.empty((0, width))
+    numbers = pa.chunked_array([chunk.flatten() for chunk in chunks], column.type.value_type)
+    return _read_numbers(numbers, name, width).reshape(len(column), width)
 
 
-def _read_numbers(column: pa.Array | pa.ChunkedArray, name: str) -> np.ndarray:
+def _read_numbers(column: pa.Array | pa.ChunkedArray, name: str, per_row: int = 1) -> np.ndarray:
     if not (t.is_integer(column.type) or t.is_floating(column.type)):
         raise SimilarityError(
             f"{name} is of type {column.type}, but coordinates are integers or floats; select the "
             "columns that are coordinates, and cast them if need be"
         )
     if column.null_count:
-        row = np.flatnonzero(np.asarray(column.is_null()))[0]
+        row = np.flatnonzero(np.asarray(column.is_null()))[0] // per_row
         raise SimilarityError(f"{name} is null in row {row:,}; a point has no nulls")
     return _to_doubles(column.to_numpy(), name)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,10 @@ def saved_file() -> Path:
 def save(costs: dict[str, Any], path: Path) -> None:
     """Write costs to a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"format": FORMAT, **costs}, indent=1) + "\n")
+    # Another process may read the costs meanwhile: it finds the old ones or the new ones.
+    unfinished = path.with_name(f"{path.name}.{os.getpid()}")
+    unfinished.write_text(json.dumps({"format": FORMAT, **costs}, indent=1) + "\n")
+    unfinished.replace(path)
     load.cache_clear()
 
 
@@ -39,10 +43,11 @@ def load() -> dict[str, Any]:
             continue
         try:
             costs: dict[str, Any] = json.loads(each.read_text())
-        except ValueError:
+            is_current = costs.get("format") == FORMAT
+        except (ValueError, AttributeError):
             raise SimilarityError(
                 f"{each} is damaged; delete it, or run `tocsin calibrate` again"
             ) from None
-        if costs.get("format") == FORMAT:
+        if is_current:
             return costs
     raise SimilarityError("there are no costs of joins; run `tocsin calibrate`")

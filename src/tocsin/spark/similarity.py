@@ -8,6 +8,7 @@ rows of a part together. A worker joins them as one process would.
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from pyspark.sql import types as st
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from tocsin.errors import SimilarityError, suggest
+from tocsin.jit import freeze_fields
 from tocsin.similarity import join
 from tocsin.similarity.closeness import Closeness, read_closeness
 from tocsin.similarity.partitioning import Partition, find_parts, list_parts, make_partition
@@ -62,7 +64,7 @@ def similarity_join(
         part = st.StructField("part", st.IntegerType())
         sides.append(given.mapInArrow(job, st.StructType([*fields, part])).groupBy("part"))
     places = [frame.columns.index(name) for frame, own in zip((a, b), names) for name in own]
-    arrow = to_arrow_schema(schema)
+    arrow = _arrow_schema(schema, a.sparkSession)
     join_part = functools.partial(
         _join_part, places[: len(on)], places[len(on) :], closeness, metric, closed, arrow
     )
@@ -79,6 +81,11 @@ def _check_columns(a: Any, b: Any, on: Sequence[str]) -> tuple[list[str], list[s
             raise SimilarityError(
                 f"{name} must be a Spark DataFrame, got {type(frame).__name__}; for points in this "
                 "process use tocsin.similarity.join"
+            )
+        if frame.isStreaming:
+            raise SimilarityError(
+                f"{name} is a stream, but a similarity join needs all rows of both sides; join "
+                "micro-batches with foreachBatch"
             )
         own = []
         for column in on:
@@ -115,8 +122,20 @@ def _result_schema(a: st.StructType, b: st.StructType) -> st.StructType:
     return st.StructType([*fields, st.StructField("distance", st.DoubleType())])
 
 
+def _arrow_schema(schema: st.StructType, session: Any) -> pa.Schema:
+    """Return what Spark requires of the tables that workers return."""
+    is_large = session.conf.get("spark.sql.execution.arrow.useLargeVarTypes", "false") == "true"
+    options: dict[str, Any] = {"prefers_large_types": is_large}
+    if "timezone" in inspect.signature(to_arrow_schema).parameters:  # older ones always take UTC
+        options["timezone"] = "UTC"
+    return to_arrow_schema(schema, **options)
+
+
 def _can_hash(type_: st.DataType) -> bool:
-    return isinstance(type_, st.AtomicType)
+    """Return whether Spark can hash a type; it cannot hash variants and maps."""
+    return isinstance(
+        type_, st.NumericType | st.StringType | st.BinaryType | st.BooleanType | st.DatetimeType
+    )
 
 
 def _assign(
@@ -127,6 +146,8 @@ def _assign(
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a batch with their part; rows of `b` may be in several."""
+    # Arrays can be written to after they are unpickled, but kernels are compiled for frozen ones.
+    partition = freeze_fields(Partition, **partition._asdict())
     for batch in batches:
         if not batch.num_rows:
             continue
