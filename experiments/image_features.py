@@ -81,9 +81,9 @@ def histograms_of(patches: np.ndarray, edges: tuple[np.ndarray, np.ndarray]) -> 
 def load_features(shrink: int = 1) -> tuple[np.ndarray, np.ndarray]:
     """Return the colour moments and the colour histograms of patches, in [0, 1].
 
-    For a smaller size, one photograph is enough.
+    For few patches, one photograph is enough.
     """
-    photographs = load_photographs() if shrink == 1 else load_photographs(few=True)
+    photographs = load_photographs(few=shrink > 100)
     pictures = [to_hsv(picture[..., :3] / 255.0) for picture in photographs]
     pixels = np.concatenate([p.reshape(-1, 3)[::101] for p in pictures])
     pixels = pixels[pixels[:, 1] > 0]  # grey has no hue
