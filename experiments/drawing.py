@@ -62,6 +62,7 @@ STYLES = {  # name: colour, marker, line
     "add": (_BLUE, "o", "-"),
     "remove": (_RED, "s", "-"),
     "RSJ": (_BLACK, "^", "-"),
+    "RSJ, restricted": (_GREY, "^", "--"),
     "EGO": (_RED, "s", "-"),
     "EGO*": (_ORANGE, "D", "-"),
     "Grid": (_BLUE, "o", "-"),

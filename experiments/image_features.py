@@ -1,9 +1,9 @@
 """Features of pictures, as the real data of chapter 4 of the thesis are.
 
 The thesis takes colour moments (9 dimensions) and colour histograms (32) of 68,040 pictures, the
-Corel features of the UCI archive, which cannot be had without a download. Here are the same features
-of as many patches of the photographs that scikit-learn and scikit-image carry: 16 x 16 pixels, at
-steps of 8. Patches of one even colour are left out, and of equal histograms all but one: thousands
+Corel features of the UCI archive, which need a download. Here are the same features of as many
+patches of the photographs that scikit-learn and scikit-image carry: 16 x 16 pixels, at steps of 8.
+Patches of one even colour are left out, and of equal histograms all but one: thousands
 of equal points would make a join quadratic.
 """
 

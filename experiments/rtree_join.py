@@ -1,9 +1,10 @@
 """RSJ, the R-tree join that chapter 4 of the thesis compares with: two trees, traversed together.
 
 Both trees are packed (sort-tile-recursive). A pair of nodes is visited if their boxes are close
-enough, and so are pairs of their children. Of the children, only those are paired that are close to
-the other node (*restricting the search space*, Brinkhoff, Kriegel, Seeger, 4.2). Points are the
-entries of leaves. The trees are flat arrays, and the traversal is a kernel like those of Tocsin.
+enough; then all pairs of their children are compared. If *restricted*, only those children are
+paired that are close to the other node (restricting the search space; Brinkhoff, Kriegel, Seeger:
+Efficient processing of spatial joins using R-trees). Points are the entries of leaves.
+The trees are flat arrays, and the traversal is a kernel like those of Tocsin.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from tocsin.jit import Float64s, Int64s, bare_step, freeze, kernel
 from tocsin.similarity.closeness import L2, Closeness, gap_of
 from tocsin.similarity.output import COUNTING, OWN, WRITTEN, Output
 
-FANOUT = 16  # chosen: of 8, 16 and 32, the fastest for 100,000 points of four dimensions
-_STACK = 1 << 14  # pairs of nodes; at most 256 for each of the levels of both trees
+FANOUT = 8  # entries; of 8, 16 and 32 the fastest for 100,000 points of four dimensions
+_STACK = 1 << 14  # pairs of nodes; at most 64 for each of the levels of both trees
 
 
 class PointTree(NamedTuple):
-    """Points in the order of leaves, and nodes: the leaves first, then level by level, root last."""
+    """Points in the order of leaves, and nodes: leaves first, then level by level, root last."""
 
     point: Float64s  # [n d]
     number: Int64s  # [n] rows of the points
@@ -53,7 +54,6 @@ def tile(points: np.ndarray, capacity: int) -> np.ndarray:
 
 def build_tree(points: np.ndarray) -> PointTree:
     """Return a packed R-tree of points."""
-    d = points.shape[1]
     order = tile(points, FANOUT)
     rows = points[order]
     lows, highs, firsts, stops = [], [], [], []
@@ -88,9 +88,12 @@ def build_tree(points: np.ndarray) -> PointTree:
 class RTreeJoin:
     """A join of two trees, behind the interface of Tocsin's joins; for L2 only."""
 
-    def __init__(self, a: PointTree, b: PointTree, closeness: Closeness, d: int, same: bool):
+    def __init__(
+        self, a: PointTree, b: PointTree, closeness: Closeness, same: bool, restricted: bool
+    ):
         assert closeness.metric == L2
-        self._arguments = (a, b, d, closeness.bound, same)
+        d = len(a.point) // len(a.number)
+        self._arguments = (a, b, d, closeness.bound, same, restricted)
         self.state: np.ndarray = np.zeros(OWN + 1 + 2 * _STACK, np.int64)
         self.state[OWN] = 1
         self.state[OWN + 1 : OWN + 3] = len(a.first) - 1, len(b.first) - 1
@@ -115,11 +118,14 @@ def box_gap(low_a, high_a, first_a, low_b, high_b, first_b, d, bound):
 
 
 @bare_step
-def list_near(entry_low, entry_high, first, stop, low, high, node, d, bound, out):
-    """Write the entries that are close to a node of the other tree; return their number."""
+def list_near(entry_low, entry_high, first, stop, low, high, node, d, bound, restricted, out):
+    """Write the entries, or those that are close to the other node; return their number."""
     n = 0
     for entry in range(first, stop):
-        if box_gap(entry_low, entry_high, entry * d, low, high, node * d, d, bound) < bound:
+        if (
+            not restricted
+            or box_gap(entry_low, entry_high, entry * d, low, high, node * d, d, bound) < bound
+        ):
             out[n] = entry
             n += 1
     return n
@@ -127,7 +133,7 @@ def list_near(entry_low, entry_high, first, stop, low, high, node, d, bound, out
 
 @kernel
 def traverse(
-    a: PointTree, b: PointTree, d: int, bound: float, same: bool, out: Output
+    a: PointTree, b: PointTree, d: int, bound: float, same: bool, restricted: bool, out: Output
 ) -> bool:
     """Write the pairs of close points; the state is a stack of pairs of nodes."""
     left, right, state = out
@@ -144,11 +150,11 @@ def traverse(
             size -= 1
             points_a = list_near(
                 a.point, a.point, a.first[node_a], a.stop[node_a], b.low, b.high, node_b, d, bound,
-                near_a,
+                restricted, near_a,
             )  # fmt: skip
             points_b = list_near(
                 b.point, b.point, b.first[node_b], b.stop[node_b], a.low, a.high, node_a, d, bound,
-                near_b,
+                restricted, near_b,
             )  # fmt: skip
             for i in range(points_a):
                 x = a.number[near_a[i]]
@@ -167,14 +173,14 @@ def traverse(
         else:
             children_a = list_near(
                 a.low, a.high, a.first[node_a], a.stop[node_a], b.low, b.high, node_b, d, bound,
-                near_a,
+                restricted, near_a,
             )  # fmt: skip
         if leaf_b:
             children_b, near_b[0] = 1, node_b
         else:
             children_b = list_near(
                 b.low, b.high, b.first[node_b], b.stop[node_b], a.low, a.high, node_a, d, bound,
-                near_b,
+                restricted, near_b,
             )  # fmt: skip
         for i in range(children_a):
             for j in range(children_b):

@@ -22,7 +22,7 @@ from tocsin.similarity.costs import find_epsilon
 SIZES = {
     "tiny": dict(n=500, pitfall=500, seconds=0.0, dimensions=[2, 4, 32]),
     "full": dict(
-        n=100_000, pitfall=100_000, seconds=0.5, dimensions=[2, 3, 4, 6, 9, 12, 16, 24, 32]
+        n=100_000, pitfall=50_000, seconds=0.5, dimensions=[2, 3, 4, 6, 9, 12, 16, 24, 32]
     ),
 }
 _PITFALL = 0.05
