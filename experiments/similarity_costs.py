@@ -248,7 +248,8 @@ def loading(size: str) -> Finding:
             # On a logarithmic scale, an estimate below 0 is at its bottom.
             series[name] = [1000 * max(v, 1e-5 if judged is None else 0.0) for v in values]
         ticks = {"powers": False, "zero": judged is not None}
-        drawing.lines(ax, title, ("epsilon", xs), "milliseconds", series, **ticks)
+        x = ("epsilon, in thousandths", [1000 * e for e in xs])
+        drawing.lines(ax, title, x, "milliseconds", series, **ticks)
     return Finding(
         "join-loading",
         "The cost of loading a grid",

@@ -22,7 +22,7 @@ from tocsin.similarity.costs import find_epsilon
 SIZES = {
     "tiny": dict(n=500, pitfall=500, seconds=0.0, dimensions=[2, 4, 32]),
     "full": dict(
-        n=100_000, pitfall=50_000, seconds=0.5, dimensions=[2, 3, 4, 6, 9, 12, 16, 24, 32]
+        n=100_000, pitfall=30_000, seconds=0.2, dimensions=[2, 3, 4, 6, 9, 12, 16, 24, 32]
     ),
 }
 _PITFALL = 0.05
@@ -61,8 +61,10 @@ def one_pair(size: str) -> Finding:
         max(c / e, e / c)
         for c, e in zip(series["counted"], series["from a sample (Tocsin)"], strict=True)
     ]
-    low = [r for r, d in zip(apart, dimensions, strict=True) if d <= 4]
-    high = [r for r, d in zip(apart, dimensions, strict=True) if d >= 9]
+    few_dimensions = [
+        max(v, 1 / max(v, 1e-9)) for v, d in zip(at_formula, dimensions, strict=True) if d <= 9
+    ]
+    high = [max(r, 1 / r) for r, d in zip(apart, dimensions, strict=True) if d >= 9]
     return Finding(
         "join-epsilon",
         "Epsilon for one pair per point",
@@ -76,8 +78,17 @@ def one_pair(size: str) -> Finding:
         "which Tocsin's `estimate` proposes an epsilon; no check of the thesis, but it is required "
         "to be near.",
         [
-            at_most("up to 4-D: the epsilon needed over the formula's", max(low), 1.25),
-            at_most("from 9-D on: the epsilon needed over the formula's", max(high), 1.25),
+            at_most(
+                "up to 9-D: pairs per point at m^(-1/d), or the reverse: about one",
+                max(few_dimensions),
+                10,
+                "",
+            ),
+            at_most(
+                "from 9-D on: the epsilon needed over the formula's, or the reverse",
+                max(high),
+                1.25,
+            ),
             at_least("32-D: pairs per point at m^(-1/d), about one", at_formula[-1], 0.1, ""),
             at_most("32-D: pairs per point at 0.3, none", few, 0.01, ""),
             at_most("Tocsin's estimate over the epsilon needed, or the reverse", max(ours), 1.25),
