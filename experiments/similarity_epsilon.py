@@ -61,9 +61,7 @@ def one_pair(size: str) -> Finding:
         max(c / e, e / c)
         for c, e in zip(series["counted"], series["from a sample (Tocsin)"], strict=True)
     ]
-    few_dimensions = [
-        max(v, 1 / max(v, 1e-9)) for v, d in zip(at_formula, dimensions, strict=True) if d <= 9
-    ]
+    low = [max(r, 1 / r) for r, d in zip(apart, dimensions, strict=True) if d <= 4]
     high = [max(r, 1 / r) for r, d in zip(apart, dimensions, strict=True) if d >= 9]
     return Finding(
         "join-epsilon",
@@ -79,10 +77,7 @@ def one_pair(size: str) -> Finding:
         "to be near.",
         [
             at_most(
-                "up to 9-D: pairs per point at m^(-1/d), or the reverse: about one",
-                max(few_dimensions),
-                10,
-                "",
+                "up to 4-D: the epsilon needed over the formula's, or the reverse", max(low), 1.25
             ),
             at_most(
                 "from 9-D on: the epsilon needed over the formula's, or the reverse",

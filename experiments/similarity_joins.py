@@ -208,7 +208,8 @@ def nine_dimensions(size: str) -> Finding:
         "In many dimensions, EGO and EGO* beat Grid, and EGO* always beats EGO, most at low "
         "selectivity. RSJ is the slowest.",
         f"Synthetic sets of {len(uniform.case.a):,} points each, for EGO takes long (the thesis: "
-        f"68,000 to 200,000); RSJ for uniform data only, as in the thesis. {_REAL} {_SELECTED} {_HOW} {_RSJ}",
+        f"68,000 to 200,000); RSJ for uniform data only, as in the thesis. {_REAL} "
+        f"{_SELECTED} {_HOW} {_RSJ}",
         [
             *(
                 at_least(
