@@ -43,7 +43,7 @@ tables: $(READY)
 	$(BIN)/python -m scripts.index_tables
 	$(BIN)/python -m scripts.function_table
 
-# The papers' own figures, measured again: PNGs and docs/experiments.md. About ten minutes.
+# The papers' own figures, measured again: PNGs and docs/experiments.md. About twenty minutes.
 experiments: $(READY)
 	$(BIN)/python -m experiments
 

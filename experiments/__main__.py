@@ -18,9 +18,29 @@ from typing import Any
 import numba
 import numpy as np
 
-from experiments import bestar, drawing, grid, grid_cycles, vci, vcr
+from experiments import (
+    bestar,
+    drawing,
+    grid,
+    grid_cycles,
+    similarity_costs,
+    similarity_epsilon,
+    similarity_joins,
+    vci,
+    vcr,
+)
 
-FIGURES = {**vci.FIGURES, **vcr.FIGURES, **grid.FIGURES, **grid_cycles.FIGURES, **bestar.FIGURES}
+_PARTS = (
+    vci,
+    vcr,
+    grid,
+    grid_cycles,
+    bestar,
+    similarity_costs,
+    similarity_epsilon,
+    similarity_joins,
+)
+FIGURES = {name: figure for part in _PARTS for name, figure in part.FIGURES.items()}
 
 
 def main(arguments: list[str] | None = None) -> None:

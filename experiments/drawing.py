@@ -61,6 +61,23 @@ STYLES = {  # name: colour, marker, line
     "the paper": (_GREY, "^", "-"),
     "add": (_BLUE, "o", "-"),
     "remove": (_RED, "s", "-"),
+    "RSJ": (_BLACK, "^", "-"),
+    "RSJ, restricted": (_GREY, "^", "--"),
+    "EGO": (_RED, "s", "-"),
+    "EGO*": (_ORANGE, "D", "-"),
+    "Grid": (_BLUE, "o", "-"),
+    "Grid, unsorted": (_SKY, "o", "--"),
+    "cells (Tocsin)": (_GREEN, "P", "-"),
+    "blocks (Tocsin)": (_PURPLE, "v", "-"),
+    "measured": (_BLACK, "o", "-"),
+    "18 equations": (_RED, "s", "--"),
+    "fitted (Tocsin)": (_GREEN, "P", "--"),
+    "as shipped": (_SKY, "v", "-"),
+    "polynomial": (_RED, "s", "--"),
+    "counted": (_BLUE, "o", "-"),
+    "from a sample (Tocsin)": (_GREEN, "P", "--"),
+    "side of a cube": (_RED, "s", "-"),
+    "selectivity": (_BLUE, "o", "-"),
 }
 
 plt.rcParams.update(

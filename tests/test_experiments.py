@@ -10,11 +10,18 @@ from benchmarks.boolean_workloads import Setting, World
 from benchmarks.index_search import IndexSearch, check_same
 from experiments.__main__ import FIGURES, main
 from experiments.grid_cycles import z_order
+from experiments.image_features import cut, moments_of, to_hsv
 from experiments.kindex import KIndex
 from experiments.measuring import check_equal
 from experiments.rivals import Constructs, SegmentTree, build_packed_tree, build_rstar_tree
+from experiments.rtree_join import RTreeJoin, build_tree
+from experiments.similarity_cases import Case, digest, epsilons_for, measure
+from experiments.similarity_costs import solve
 from experiments.verdicts import Check, Finding, at_least, at_most, near_power, verdict
+from tocsin import similarity
 from tocsin.index.exhaustive.index import Exhaustive
+from tocsin.similarity.closeness import read_closeness
+from tocsin.similarity.output import collect_pairs, count_pairs, stream_pairs
 
 
 @pytest.fixture(scope="module")
@@ -138,3 +145,68 @@ def test_differences_are_reported():
 def test_z_order():
     points = np.array([[0.1, 0.9, 0.1, 0.9], [0.9, 0.9, 0.1, 0.1]])
     assert z_order(points).tolist() == [2, 3, 0, 1]
+
+
+@pytest.mark.parametrize("restricted", [False, True])
+@pytest.mark.parametrize(("n", "m", "d"), [(1, 1, 2), (9, 700, 3), (700, 65, 1), (600, 500, 9)])
+def test_the_r_tree_join_finds_what_is_there(n, m, d, restricted):
+    rng = np.random.default_rng(n)
+    a, b = rng.integers(0, 12, (n, d)) / 12, rng.integers(0, 12, (m, d)) / 12
+    trees = build_tree(a), build_tree(b)
+    closeness = read_closeness(0.5, "l2", False)
+    expected = similarity.join(a, b, 0.5, "exhaustive").pairs()
+    found = collect_pairs(RTreeJoin(*trees, closeness, False, restricted))
+    assert digest(*found) == digest(*expected)
+    assert count_pairs(RTreeJoin(*trees, closeness, False, restricted)) == len(expected[0])
+    blocks = stream_pairs(RTreeJoin(*trees, closeness, False, restricted), 1024)
+    parts = [(left.copy(), right.copy()) for left, right in blocks]
+    assert sum(len(left) for left, _ in parts) == len(expected[0])
+    own = collect_pairs(RTreeJoin(trees[0], trees[0], closeness, True, restricted))
+    assert digest(*own) == digest(*similarity.self_join(a, 0.5, "exhaustive").pairs())
+
+
+def test_digests_differ_for_other_pairs():
+    left, right = np.array([1, 2, 3]), np.array([4, 5, 6])
+    assert digest(left, right) == digest(left[::-1], right[::-1])
+    assert digest(left, right) != digest(left, right[::-1])
+    assert digest(left, right) != digest(right, left)
+
+
+def test_joins_that_find_other_pairs_are_reported(monkeypatch):
+    from experiments import similarity_cases
+
+    class Nothing(similarity_cases.CellJoin):
+        def fill(self, out):
+            out.state[0] = 0
+            return True
+
+    monkeypatch.setattr(similarity_cases, "CellJoin", Nothing)
+    points = np.random.default_rng(0).random((100, 2))
+    case = Case("few", points, None, (0.5,), (similarity_cases.BLOCKS, similarity_cases.CELLS))
+    with pytest.raises(AssertionError, match=r"few: cells \(Tocsin\) finds other pairs"):
+        measure(case, 0.0)
+
+
+def test_an_epsilon_has_the_selectivity_that_it_was_chosen_for():
+    rng = np.random.default_rng(0)
+    a, b = rng.random((200, 3)), rng.random((300, 3))
+    for wanted, epsilon in zip((1.0, 20.0), epsilons_for(a, b, (1.0, 20.0)), strict=True):
+        assert similarity.count(a, b, epsilon) == wanted * len(a)
+
+
+def test_equations_are_solved_exactly():
+    numbers = [[1.0, 2e9], [3.0, 4e9]]
+    np.testing.assert_allclose(solve(numbers, [5.0, 11.0]), [1.0, 2e-9])
+
+
+def test_patches_and_their_moments():
+    picture = np.zeros((24, 32, 3))
+    picture[:8, :8] = 1.0
+    patches = cut(picture)
+    assert patches.shape == (2 * 3, 256, 3)
+    np.testing.assert_allclose(moments_of(patches)[0, :3], 0.25)
+    np.testing.assert_allclose(moments_of(patches)[0, 3:6], np.sqrt(0.25 * 0.75))
+    np.testing.assert_allclose(
+        to_hsv(np.array([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 1, 1]])),
+        [[0, 1, 1], [1 / 3, 1, 1], [2 / 3, 1, 1], [0, 0, 1]],
+    )
