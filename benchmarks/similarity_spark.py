@@ -48,7 +48,8 @@ class LshSettings(NamedTuple):
     bucket: float  # the length of a bucket, in epsilons
 
     def __str__(self) -> str:
-        return f"{self.tables} tables, buckets of {self.bucket:g} epsilon"
+        tables = f"{self.tables} table{'s' * (self.tables != 1)}"
+        return f"{tables}, buckets of {self.bucket:g} epsilon"
 
 
 # A bucket holds all points between two parallel planes, and pairs in a bucket of any table are
