@@ -1,5 +1,7 @@
 """A similarity join on Spark, and the same in one process."""
 
+from unittest import mock
+
 import numpy as np
 import pyarrow as pa
 
@@ -32,6 +34,7 @@ def join_in_one_process():
 def join_on_spark(session, partitions):
     """Return the same of a join on Spark."""
     a, b = (session.createDataFrame(table).repartition(partitions) for table in tables())
-    joined = tocsin.spark.similarity_join(a, b, on=ON, epsilon=EPSILON)
+    with mock.patch.object(tocsin.spark.similarity, "_ROWS_PER_PART", 100):  # so there are many
+        joined = tocsin.spark.similarity_join(a, b, on=ON, epsilon=EPSILON)
     rows = joined.select("id_a", "id_b", "distance").collect()
     return sorted(map(tuple, rows))

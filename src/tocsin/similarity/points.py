@@ -15,6 +15,7 @@ import pyarrow.types as t
 from tocsin.errors import SimilarityError
 from tocsin.model.event_tables import is_pandas
 
+_MOST_POINTS = 2**31 - 1024  # methods number them with 32 bits
 _MOST_EXACT = 2**53  # integers up to here are doubles
 
 
@@ -36,6 +37,11 @@ def read_points(source: Any, name: str) -> Points:
     n, d = points.coordinates.shape
     if n == 0:
         raise SimilarityError(f"{name} has no points")
+    if n > _MOST_POINTS:
+        raise SimilarityError(
+            f"{name} has {n:,} points, but at most {_MOST_POINTS:,} are joined in one process; use "
+            "tocsin.spark.similarity_join"
+        )
     if d == 0:
         raise SimilarityError(f"the points of {name} have no coordinates")
     _check_finite(points, name)

@@ -27,6 +27,8 @@ from tocsin.spark.kernels import compile_kernels
 from tocsin.spark.worker import make_self_contained
 
 _SAMPLE = 10_000  # points of each side, chosen: parts are then within a tenth of each other
+_ROWS_PER_PART = 20_000  # chosen: a part takes some milliseconds, however few rows it has
+_USUAL_TASKS = 200  # where Spark chooses the number itself
 _PARTS_PER_TASK = 4  # chosen: so that tasks of a crowded part do not come last
 
 
@@ -44,31 +46,47 @@ def similarity_join(
     suffix `_a`, those of `b` with `_b`, and `distance`.
     """
     closeness = read_closeness(epsilon, metric, closed)
-    names = _check_columns(a, b, on)
+    names_a, names_b = _check_columns(a, b, on)
     compile_kernels()
-    sample_a, sample_b = _draw_sample(a, names[0], "a"), _draw_sample(b, names[1], "b")
-    tasks = int(a.sparkSession.conf.get("spark.sql.shuffle.partitions"))
     schema = _result_schema(a.schema, b.schema)
-    if sample_a is None or sample_b is None:
+    rows = a.count(), b.count()
+    if not all(rows):
         return a.sparkSession.createDataFrame([], schema)
-    reach = closeness.reach
-    partition, _ = make_partition(sample_a, sample_b, reach, _PARTS_PER_TASK * tasks)
-    sides = []
-    for frame, own, is_left in ((a, names[0], True), (b, names[1], False)):
-        places = [frame.columns.index(name) for name in own]
-        job = make_self_contained(functools.partial(_assign, partition, places, reach, is_left))
-        numbered = [f"{_quote(name)} AS c{i}" for i, name in enumerate(frame.columns)]
-        hashed = ", ".join(_quote(f.name) for f in frame.schema.fields if _can_hash(f.dataType))
-        given = frame.selectExpr(*numbered, f"xxhash64({hashed}) & 9223372036854775807 AS h")
-        fields = [st.StructField(f"c{i}", f.dataType) for i, f in enumerate(frame.schema.fields)]
-        part = st.StructField("part", st.IntegerType())
-        sides.append(given.mapInArrow(job, st.StructType([*fields, part])).groupBy("part"))
-    places = [frame.columns.index(name) for frame, own in zip((a, b), names) for name in own]
-    arrow = _arrow_schema(schema, a.sparkSession)
-    join_part = functools.partial(
-        _join_part, places[: len(on)], places[len(on) :], closeness, metric, closed, arrow
+    partition, _ = make_partition(
+        _draw_sample(a, rows[0], names_a, "a"),
+        _draw_sample(b, rows[1], names_b, "b"),
+        closeness.reach,
+        _count_parts(sum(rows), a.sparkSession),
     )
-    return sides[0].cogroup(sides[1]).applyInArrow(_two_tables(join_part), schema)
+    arrow = _arrow_schema(schema, a.sparkSession)
+    places_a, places_b = (
+        [f.columns.index(n) for n in own] for f, own in ((a, names_a), (b, names_b))
+    )
+    job = functools.partial(_join_part, places_a, places_b, closeness, metric, closed, arrow)
+    left = _assign_parts(a, partition, places_a, closeness.reach, is_left=True)
+    right = _assign_parts(b, partition, places_b, closeness.reach, is_left=False)
+    both = left.groupBy("part").cogroup(right.groupBy("part"))
+    return both.applyInArrow(_two_tables(job), schema)
+
+
+def _count_parts(rows: int, session: Any) -> int:
+    """Return how many parts there should be: each costs a call, so few rows have few."""
+    tasks = session.conf.get("spark.sql.shuffle.partitions")
+    most = _PARTS_PER_TASK * (int(tasks) if tasks.isdigit() else _USUAL_TASKS)
+    return min(-(-rows // _ROWS_PER_PART), most)
+
+
+def _assign_parts(
+    frame: Any, partition: Partition, places: list[int], reach: float, is_left: bool
+) -> Any:
+    """Return the columns of a frame, numbered, and the part of each row."""
+    job = make_self_contained(functools.partial(_assign, partition, places, reach, is_left))
+    numbered = [f"{_quote(name)} AS c{i}" for i, name in enumerate(frame.columns)]
+    hashed = ", ".join(_quote(f.name) for f in frame.schema.fields if _can_hash(f.dataType))
+    given = frame.selectExpr(*numbered, f"xxhash64({hashed}) & 9223372036854775807 AS h")
+    fields = [st.StructField(f"c{i}", f.dataType) for i, f in enumerate(frame.schema.fields)]
+    part = st.StructField("part", st.IntegerType())
+    return given.mapInArrow(job, st.StructType([*fields, part]))
 
 
 def _check_columns(a: Any, b: Any, on: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -105,12 +123,12 @@ def _check_columns(a: Any, b: Any, on: Sequence[str]) -> tuple[list[str], list[s
     return found[0], found[1]
 
 
-def _draw_sample(frame: Any, names: list[str], side: str) -> np.ndarray | None:
-    """Return the coordinates of some rows, None if there are none."""
-    columns = [f"{_quote(name)} AS c{i}" for i, name in enumerate(names)]
-    drawn = frame.selectExpr(*columns, "rand(0) AS r").orderBy("r").limit(_SAMPLE).toArrow()
-    drawn = drawn.drop_columns(["r"]).rename_columns(names)
-    return read_points(drawn, side).coordinates if drawn.num_rows else None
+def _draw_sample(frame: Any, rows: int, names: list[str], side: str) -> np.ndarray:
+    """Return the coordinates of some of the rows."""
+    drawn = frame.selectExpr(*(f"{_quote(name)} AS c{i}" for i, name in enumerate(names)))
+    if rows > _SAMPLE:
+        drawn = drawn.sample(_SAMPLE / rows, seed=0)
+    return read_points(drawn.toArrow().rename_columns(names), side).coordinates
 
 
 def _result_schema(a: st.StructType, b: st.StructType) -> st.StructType:
