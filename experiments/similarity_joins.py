@@ -36,7 +36,8 @@ _RSJ = (
 _REAL = (
     "The thesis' image features (Corel) are not to be had. Instead, these are colour moments in "
     "HSV (9-D: mean, standard deviation and skewness of three channels) and colour histograms "
-    "(32-D) of 16 x 16 patches of ten photographs in scikit-learn and scikit-image; lower "
+    "(32-D) of 16 x 16 patches, which overlap by half, of ten photographs in scikit-learn and "
+    "scikit-image; lower "
     "dimensions are the leading ones. Patches of even colour are left out, and of equal "
     "histograms all but one. Each point is its own pair, as in the thesis."
 )
