@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import random
 import socket
 import subprocess
 import sys
@@ -25,9 +26,7 @@ def connect_session(log, cores=2):
     tries to reach a server that has ended for ten minutes. So the session is stopped first, even
     after an error, and if the server ends by itself, so does this process, with the server's log.
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = _find_port()
     # Clients can run code, so the server has a password. Both sides read it from the environment;
     # without TLS it is sent only to a host with the name localhost.
     os.environ["SPARK_CONNECT_AUTHENTICATE_TOKEN"] = uuid.uuid4().hex
@@ -65,6 +64,19 @@ def connect_session(log, cores=2):
         is_stopping.set()
         server.terminate()
         server.wait()
+
+
+def _find_port():
+    """Return a free port that the system gives to no client.
+
+    Waiting for a server on one of those can connect to itself, which looks like a server and takes
+    its port.
+    """
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with socket.socket() as free, contextlib.suppress(OSError):
+            free.bind(("127.0.0.1", port))
+            return port
 
 
 def _watch(server, is_stopping, log):
