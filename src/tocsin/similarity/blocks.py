@@ -8,7 +8,7 @@ are compared with a point of `a` at once (`lanes`).
 In many dimensions most boxes touch each other: a box is half as wide as the domain in about ten
 dimensions, and as wide in the others. Boxes of `a` and `b` prune nothing there; a point and a box
 do, since the point is somewhere inside of its own. Nine dimensions, 100,000 uniform points and an
-epsilon with 10 pairs per point: 2.7% of the blocks are compared.
+epsilon of 0.3, three pairs per point: a point is compared with 2.7% of the blocks.
 
 In memory: 8 d bytes per point, and 16 d / 31 for the boxes. A point of `a` costs a comparison for
 each node whose box is close to it. The points of `a` are in the order of a k-d tree as well, so

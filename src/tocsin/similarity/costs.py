@@ -25,7 +25,7 @@ from tocsin.similarity.lanes import FAN, RUN
 from tocsin.similarity.output import count_pairs
 from tocsin.similarity.sampling import draw
 
-QUICK = 128, 2048  # points of a and of b, to choose a method; chosen: takes a millisecond
+QUICK = 128, 2048  # points of a and of b, to choose a method; chosen: takes three milliseconds
 _THOROUGH = 2048, 1 << 16  # to estimate the number of pairs
 _FEW = 1_000_000  # pairs of points, which take less time than an estimate
 _USUAL = 100  # pairs per point; more are "unlikely" to be meant (thesis, 4.4.1)

@@ -106,7 +106,8 @@ class GridJoin:
         """List all circles; the second phase."""
         closeness, starts = self._closeness, self._starts
         arguments = self._other, self._d, self._plane, closeness.reach, closeness.bound
-        count_circles(*arguments, closeness.metric, *self._counts)
+        nothing: np.ndarray = np.empty(0, np.int32)
+        list_circles(*arguments, closeness.metric, *self._counts, nothing, nothing)
         np.cumsum(self._counts, axis=1, out=starts[:, 1:])
         entries = [np.empty(int(start[-1]), np.int32) for start in starts]
         self._counts[:] = starts[:, :-1]  # now where to write the next entry
@@ -210,36 +211,6 @@ def edges(x, cell, plane, axis):
 
 
 @kernel
-def count_circles(
-    b: Float64s,
-    d: int,
-    plane: Plane,
-    reach: float,
-    bound: float,
-    metric: int,
-    part: Int64Out,
-    full: Int64Out,
-) -> None:
-    """Count the circles of the lists of each cell."""
-    size = plane.size[0]
-    for row in range(b.shape[0] // d):
-        x = 0.5 * b[row * d + plane.dimension[0]]
-        y = 0.5 * b[row * d + plane.dimension[1]]
-        for i in range(
-            cell_of(x - 0.5 * reach, plane, 0, size), cell_of(x + 0.5 * reach, plane, 0, size) + 1
-        ):
-            for j in range(
-                cell_of(y - 0.5 * reach, plane, 1, size),
-                cell_of(y + 0.5 * reach, plane, 1, size) + 1,
-            ):
-                how = classify(x, y, i, j, plane, reach, bound, metric)
-                if how == 2 and d == 2:
-                    full[i * size + j] += 1
-                elif how > 0:
-                    part[i * size + j] += 1
-
-
-@kernel
 def list_circles(
     b: Float64s,
     d: int,
@@ -252,25 +223,27 @@ def list_circles(
     part: Int32Out,
     full: Int32Out,
 ) -> None:
-    """Write the circles of the lists of each cell."""
+    """Move the cursors of cells past their circles, and write the circles if there is room."""
     size = plane.size[0]
+    writing = part.shape[0] + full.shape[0] > 0
     for row in range(b.shape[0] // d):
         x = 0.5 * b[row * d + plane.dimension[0]]
         y = 0.5 * b[row * d + plane.dimension[1]]
+        first_j = cell_of(y - 0.5 * reach, plane, 1, size)
+        last_j = cell_of(y + 0.5 * reach, plane, 1, size)
         for i in range(
             cell_of(x - 0.5 * reach, plane, 0, size), cell_of(x + 0.5 * reach, plane, 0, size) + 1
         ):
-            for j in range(
-                cell_of(y - 0.5 * reach, plane, 1, size),
-                cell_of(y + 0.5 * reach, plane, 1, size) + 1,
-            ):
+            for j in range(first_j, last_j + 1):
                 how = classify(x, y, i, j, plane, reach, bound, metric)
                 cell = i * size + j
                 if how == 2 and d == 2:
-                    full[full_cursor[cell]] = row
+                    if writing:
+                        full[full_cursor[cell]] = row
                     full_cursor[cell] += 1
                 elif how > 0:
-                    part[part_cursor[cell]] = row
+                    if writing:
+                        part[part_cursor[cell]] = row
                     part_cursor[cell] += 1
 
 

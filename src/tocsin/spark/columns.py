@@ -189,3 +189,8 @@ def check_names(kept: Sequence[str], added: Sequence[str], payload: Sequence[str
                     f"one is {other}, one is {origin}; rename it, or leave it out of "
                     f"{'payload' if origin == 'payload' else 'keep'}"
                 )
+
+
+def quote_column(name: str) -> str:
+    """Return the name of a column as SQL."""
+    return "`" + name.replace("`", "``") + "`"

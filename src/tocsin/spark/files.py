@@ -19,6 +19,7 @@ from pyspark.sql import types as st
 from tocsin.errors import EventError, TocsinError, suggest
 from tocsin.model.decimals import digits_of
 from tocsin.model.schema import RANGE, Kind, Schema
+from tocsin.spark.columns import quote_column
 
 _TYPES: dict[str, st.DataType] = {
     "integer": st.LongType(),
@@ -73,7 +74,9 @@ def read_files(spark: Any, path: str | os.PathLike[str], format: str, declared: 
         if format == "parquet":
             return frame.select(
                 [
-                    functions.col(_quote(f.name)).cast(types.get(f.name, f.dataType)).alias(f.name)
+                    functions.col(quote_column(f.name))
+                    .cast(types.get(f.name, f.dataType))
+                    .alias(f.name)
                     for f in frame.schema.fields
                 ]
             )
@@ -146,10 +149,6 @@ def write_files(frame: Any, folder: str | os.PathLike[str], format: str) -> None
     with spark_errors("Spark could not finish"):
         writer = frame.write.format(format).options(**_WRITE_OPTIONS[format])
         writer.save(os.path.abspath(folder))
-
-
-def _quote(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 # ------------------------------------------------------------ errors

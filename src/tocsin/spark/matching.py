@@ -37,7 +37,13 @@ from tocsin.engine.store import RuleStore
 from tocsin.engine.store_folder import StoreFolder
 from tocsin.engine.version import Version
 from tocsin.errors import EventError, RuleError, suggest
-from tocsin.spark.columns import EventColumns, check_names, find_needed_columns, is_collated
+from tocsin.spark.columns import (
+    EventColumns,
+    check_names,
+    find_needed_columns,
+    is_collated,
+    quote_column,
+)
 from tocsin.spark.kernels import compile_kernels
 from tocsin.spark.worker import MatchOptions, RuleSource, make_self_contained, match_batches
 
@@ -140,7 +146,7 @@ def match(
     schema = st.StructType([*kept, *added, *payload_columns, *versions])
     # mapInArrow fails for names with dots, and binds by position anyway. Expressions are strings,
     # because `functions.col` creates a Classic or a Connect column depending on the process.
-    numbered = [f"{_quote(name)} AS c{i}" for i, name in enumerate(selected)]
+    numbered = [f"{quote_column(name)} AS c{i}" for i, name in enumerate(selected)]
     return events.selectExpr(*(numbered or ["0 AS c0"])).mapInArrow(job, schema)
 
 
@@ -315,7 +321,3 @@ _to_arrow_type = (
     if "timezone" in inspect.signature(to_arrow_type).parameters
     else to_arrow_type
 )
-
-
-def _quote(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

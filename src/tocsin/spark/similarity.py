@@ -23,6 +23,7 @@ from tocsin.similarity import join
 from tocsin.similarity.closeness import Closeness, read_closeness
 from tocsin.similarity.partitioning import Partition, find_parts, list_parts, make_partition
 from tocsin.similarity.points import read_points
+from tocsin.spark.columns import quote_column
 from tocsin.spark.kernels import compile_kernels
 from tocsin.spark.worker import make_self_contained
 
@@ -81,8 +82,8 @@ def _assign_parts(
 ) -> Any:
     """Return the columns of a frame, numbered, and the part of each row."""
     job = make_self_contained(functools.partial(_assign, partition, places, reach, is_left))
-    numbered = [f"{_quote(name)} AS c{i}" for i, name in enumerate(frame.columns)]
-    hashed = ", ".join(_quote(f.name) for f in frame.schema.fields if _can_hash(f.dataType))
+    numbered = [f"{quote_column(name)} AS c{i}" for i, name in enumerate(frame.columns)]
+    hashed = ", ".join(quote_column(f.name) for f in frame.schema.fields if _can_hash(f.dataType))
     given = frame.selectExpr(*numbered, f"xxhash64({hashed}) & 9223372036854775807 AS h")
     fields = [st.StructField(f"c{i}", f.dataType) for i, f in enumerate(frame.schema.fields)]
     part = st.StructField("part", st.IntegerType())
@@ -125,7 +126,7 @@ def _check_columns(a: Any, b: Any, on: Sequence[str]) -> tuple[list[str], list[s
 
 def _draw_sample(frame: Any, rows: int, names: list[str], side: str) -> np.ndarray:
     """Return the coordinates of some of the rows."""
-    drawn = frame.selectExpr(*(f"{_quote(name)} AS c{i}" for i, name in enumerate(names)))
+    drawn = frame.selectExpr(*(f"{quote_column(name)} AS c{i}" for i, name in enumerate(names)))
     if rows > _SAMPLE:
         drawn = drawn.sample(_SAMPLE / rows, seed=0)
     return read_points(drawn.toArrow().rename_columns(names), side).coordinates
@@ -215,7 +216,3 @@ def _two_tables(job: Any) -> Any:
         return job(a, b)
 
     return join_part
-
-
-def _quote(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
