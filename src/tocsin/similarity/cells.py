@@ -33,7 +33,7 @@ from tocsin.jit import (
 )
 from tocsin.similarity.closeness import Closeness
 from tocsin.similarity.lanes import RUN, close_in_run, count_bits, write_lanes
-from tocsin.similarity.output import COUNTING, OWN, WRITTEN, Output
+from tocsin.similarity.output import COUNTING, LEAST_ROOM, OWN, WRITTEN, Output
 
 MOST_DIMENSIONS = 4  # of the grid; chosen: 27 runs for a point, with five there would be 81
 # Cells are numbered with at most so many bits. Chosen: three passes of sorting; a cluster in a
@@ -68,7 +68,12 @@ class Side(NamedTuple):
     number: Int32s  # [n + RUN] in the order given
     cell: Int32s  # [m + 1] then a larger number than any
     start: Int32s  # [m + 1] its first point
-    directory: Int32s  # [cells >> shift] the first occupied cell from there on
+
+
+class Directory(NamedTuple):
+    """Where to look for a cell among those that are occupied."""
+
+    first: Int32s  # [cells >> shift] the first occupied cell from there on
     shift: Int64s  # [1]
 
 
@@ -78,22 +83,23 @@ class CellJoin:
     def __init__(self, a: np.ndarray, b: np.ndarray, closeness: Closeness, same: bool):
         self._d, self._closeness, self._same = a.shape[1], closeness, same
         grid, cells = make_grid(box_around(a, b), closeness.reach)
-        self._points = a.reshape(-1)
         self._a = sort_by_cell(a, grid, cells)
         self._b = self._a if same else sort_by_cell(b, grid, cells)
-        self._columns = np.empty(self._d * len(self._b.number))
+        self._directory = make_directory(self._b, cells)
+        self._rows, self._columns = np.empty(a.size), np.empty(self._d * len(self._b.number))
+        gather_rows(a.reshape(-1), self._d, self._a.number, self._rows)
         gather_columns(b.reshape(-1), self._d, self._b.number, self._columns)
         stride = grid.stride.tolist()[:-1]
         steps = product((-1, 0, 1), repeat=len(stride))
         offsets = [sum(s * n for s, n in zip(step, stride, strict=True)) for step in steps]
         self._offsets = np.array([o for o in offsets if o >= 0 or not same], np.int64)
-        self.state: np.ndarray = np.zeros(OWN + 4, np.int64)
+        self.state: np.ndarray = np.zeros(OWN + 3, np.int64)
 
     def fill(self, out: Output) -> bool:
         """Write pairs; return whether these were the last ones."""
         return bool(
             join_runs(
-                self._a, self._points, self._b, self._columns, self._offsets, self._d,
+                self._a, self._rows, self._b, self._columns, self._directory, self._offsets, self._d,
                 self._closeness.bound, self._closeness.metric, self._same, out,
             )
         )  # fmt: skip
@@ -150,27 +156,31 @@ def sort_by_cell(points: np.ndarray, grid: Grid, cells: int) -> Side:
         sort_by_digit(cell, number, shift, spare_cell, spare)
         cell, number, spare_cell, spare = spare_cell, spare, cell, number
     m = find_occupied(cell, spare_cell, spare)
-    shift = (cells // (_CELLS_PER_POINT * n)).bit_length()
-    directory = np.empty((cells >> shift) + 4, np.int32)
-    fill_directory(spare_cell, shift, directory)
-    return freeze_fields(
-        Side,
-        number=number,
-        cell=spare_cell[: m + 1],
-        start=spare[: m + 1],
-        directory=directory,
-        shift=[shift],
-    )
+    return freeze_fields(Side, number=number, cell=spare_cell[: m + 1], start=spare[: m + 1])
+
+
+def make_directory(side: Side, cells: int) -> Directory:
+    """Return a directory of the occupied cells."""
+    shift = (cells // (_CELLS_PER_POINT * len(side.number))).bit_length()
+    first = np.empty((cells >> shift) + 4, np.int32)
+    fill_directory(side.cell, shift, first)
+    return freeze_fields(Directory, first=first, shift=[shift])
 
 
 @kernel
 def extend_box(points: Float64s, low: Float64Out, high: Float64Out) -> None:
-    """Extend a box by points; NumPy takes ten times as long for few dimensions."""
+    """Extend a box by points; NumPy takes ten times as long for few dimensions.
+
+    Every other point has a box of its own, so that a comparison need not wait for the last one.
+    """
     d = low.shape[0]
-    for first in range(0, points.shape[0], d):
-        for k in range(d):
-            low[k] = min(low[k], points[first + k])
-            high[k] = max(high[k], points[first + k])
+    for k in range(d):
+        low_0, high_0, low_1, high_1 = low[k], high[k], low[k], high[k]
+        for at in range(k, points.shape[0] - d, 2 * d):
+            low_0, high_0 = min(low_0, points[at]), max(high_0, points[at])
+            low_1, high_1 = min(low_1, points[at + d]), max(high_1, points[at + d])
+        last = points[points.shape[0] - d + k]
+        low[k], high[k] = min(low_0, low_1, last), max(high_0, high_1, last)
 
 
 @kernel
@@ -204,10 +214,14 @@ def sort_by_digit(
 
 @kernel
 def find_occupied(cell: Int32s, occupied: Int32Out, start: Int32Out) -> int:
-    """Write the different cells and where each starts, then the end; return how many."""
+    """Write the cells and where each starts, then the end; return how many.
+
+    A cell of many points is repeated, so that there is room for the pairs of eight points with a
+    cell's.
+    """
     m, n = 0, cell.shape[0] - RUN
     for i in range(n):
-        if i == 0 or cell[i] != cell[i - 1]:
+        if i == 0 or cell[i] != cell[i - 1] or i - start[m - 1] == LEAST_ROOM // RUN:
             occupied[m], start[m] = cell[i], i
             m += 1
     occupied[m], start[m] = 0x7FFFFFFF, n
@@ -225,6 +239,14 @@ def fill_directory(occupied: Int32s, shift: int, directory: Int32Out) -> None:
 
 
 @kernel
+def gather_rows(points: Float64s, d: int, number: Int32s, out: Float64Out) -> None:
+    """Write points in their order, row by row."""
+    for i in range(number.shape[0] - RUN):
+        for k in range(d):
+            out[i * d + k] = points[np.int64(number[i]) * d + k]
+
+
+@kernel
 def gather_columns(points: Float64s, d: int, number: Int32s, out: Float64Out) -> None:
     """Write points in their order, column by column; each ends with infinite coordinates."""
     stride = number.shape[0]
@@ -239,9 +261,10 @@ def gather_columns(points: Float64s, d: int, number: Int32s, out: Float64Out) ->
 @kernel
 def join_runs(
     a: Side,
-    points: Float64s,
+    rows: Float64s,
     b: Side,
     columns: Float64s,
+    directory: Directory,
     offsets: Int64s,
     d: int,
     bound: float,
@@ -249,44 +272,45 @@ def join_runs(
     same: bool,
     out: Output,
 ) -> bool:
-    """Write the pairs of close points."""
+    """Write the pairs of close points.
+
+    Eight points of a run are compared with all points of a cell before the next eight: whether they
+    are close cannot be predicted, but the loop over the points can be.
+    """
     left, right, state = out
     n, counting = state[WRITTEN], state[COUNTING] != 0
     capacity = left.shape[0]
     stride = columns.shape[0] // d
-    directory, shift, cell, number = b.directory, b.shift[0], b.cell, b.number
-    resumed_i, resumed_o, resumed_j = state[OWN + 1], state[OWN + 2], state[OWN + 3]
-    first, stop = np.empty(offsets.shape[0], np.int64), np.empty(offsets.shape[0], np.int64)
+    shift, cell, number = directory.shift[0], b.cell, b.number
+    resumed_o, resumed_j = state[OWN + 1], state[OWN + 2]
     for group in range(state[OWN], a.cell.shape[0] - 1):
-        for o in range(offsets.shape[0]):
+        for o in range(resumed_o, offsets.shape[0]):
             low = np.int64(a.cell[group]) + offsets[o] - 1
-            begin, end = directory[low >> shift], directory[(low + 3) >> shift]
+            begin, end = directory.first[low >> shift], directory.first[(low + 3) >> shift]
             while cell[begin] < low:
                 begin += 1
             while cell[end] < low + 3:
                 end += 1
-            first[o], stop[o] = b.start[begin], b.start[end]
-        for i in range(max(a.start[group], resumed_i), a.start[group + 1]):
-            x = np.int64(a.number[i])
-            if same:  # the run of the own cell, of which only later points count
-                first[0] = i + 1
-            for o in range(resumed_o, offsets.shape[0]):
-                j = max(first[o], resumed_j)
-                resumed_j = -1
-                while j < stop[o]:
-                    if not counting and n + RUN > capacity:
-                        state[WRITTEN], state[OWN] = n, group
-                        state[OWN + 1], state[OWN + 2], state[OWN + 3] = i, o, j
-                        return False
-                    size = min(stop[o] - j, RUN)
-                    bits = close_in_run(points, x * d, columns, j, stride, d, bound, metric)
-                    bits &= (np.uint64(1) << np.uint64(size)) - np.uint64(1)
+            # Of the own cell and those beside it, only later points count.
+            first = a.start[group] if same and o == 0 else b.start[begin]
+            stop = np.int64(b.start[end])
+            for j in range(max(first, resumed_j), stop, RUN):
+                if not counting and n + LEAST_ROOM > capacity:
+                    state[WRITTEN], state[OWN] = n, group
+                    state[OWN + 1], state[OWN + 2] = o, j
+                    return False
+                inside = (np.uint64(1) << np.uint64(min(stop - j, RUN))) - np.uint64(1)
+                for i in range(a.start[group], a.start[group + 1]):
+                    bits = close_in_run(rows, i * d, columns, j, stride, d, bound, metric) & inside
+                    if same:
+                        earlier = np.uint64(max(min(i + 1 - j, RUN), 0))
+                        bits = bits >> earlier << earlier
                     if counting:
                         n += count_bits(bits)
                     else:
+                        x = np.int64(a.number[i])
                         n = write_lanes(x, number, j, bits, same, left, right, n)
-                    j += RUN
-            resumed_o = 0
-        resumed_i = -1
+            resumed_j = -1
+        resumed_o = 0
     state[WRITTEN], state[OWN] = n, a.cell.shape[0] - 1
     return True
