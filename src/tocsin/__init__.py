@@ -19,6 +19,7 @@ from tocsin.errors import (
     StoreConflictError,
     StoreError,
     TocsinError,
+    UncertainError,
     UnknownRuleError,
 )
 
@@ -52,6 +53,7 @@ __all__ = [
     "StoreConflictError",
     "StoreError",
     "TocsinError",
+    "UncertainError",
     "UnknownRuleError",
     "Version",
     "open",

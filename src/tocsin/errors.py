@@ -9,6 +9,7 @@
     │   └── UnknownRuleError   no rule has this id (also a KeyError)
     ├── EventError         events lack a column that a rule tests, or its type is wrong
     ├── SimilarityError    points or arguments of a similarity join are not valid
+    ├── UncertainError     uncertain readings, or a query over them, are not valid
     └── StoreError         a rule store is missing, damaged, or has a newer format
         └── StoreConflictError   another writer has published in the meantime
 
@@ -97,6 +98,10 @@ class EventError(TocsinError):
 
 class SimilarityError(TocsinError):
     """Points or arguments of a similarity join are not valid."""
+
+
+class UncertainError(TocsinError):
+    """Uncertain readings, or a query over them, are not valid."""
 
 
 class StoreError(TocsinError):

@@ -1,0 +1,119 @@
+"""Densities of uncertain values: points, uniform, truncated normal and histograms, in flat arrays.
+
+All objects of a set are in one layout, whatever their families, so that a kernel goes through them
+in one loop. A histogram's bins are uniform; its edges and the probabilities below them are in two
+arrays that all histograms share. Memory: 41 bytes per object, and 16 per edge of a histogram.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from tocsin.jit import Float64Out, Float64s, Int64s, UInt8s, kernel, step
+from tocsin.uncertain.normal import share_above, truncated_density
+
+POINT, UNIFORM, NORMAL, HISTOGRAM = range(4)
+FAMILIES = ("point", "uniform", "normal", "histogram")
+
+
+class Densities(NamedTuple):
+    """n densities. Fields that a family does not use are 0."""
+
+    family: UInt8s  # [n]
+    low: Float64s  # [n] the values are within [low, high]
+    high: Float64s  # [n]
+    mean: Float64s  # [n] of the normal before it is truncated
+    deviation: Float64s  # [n]
+    first: Int64s  # [n + 1] where the edges of an object's histogram begin
+    edge: Float64s  # [edges] ascending within a histogram, from its low to its high
+    below: Float64s  # [edges] the probability of a value below that edge, from 0 to 1
+
+
+@step
+def bin_of(d, i, x):
+    """Return the position of the last edge of a histogram that is at most x, low <= x < high."""
+    begin, end = d.first[i], d.first[i + 1] - 1
+    while end - begin > 1:
+        middle = (begin + end) >> 1
+        if d.edge[middle] <= x:
+            begin = middle
+        else:
+            end = middle
+    return begin
+
+
+@step
+def cdf_of(d, i, x):
+    """Return the probability that value i is at most x."""
+    if x < d.low[i]:
+        return 0.0
+    if x >= d.high[i]:
+        return 1.0
+    if d.family[i] == UNIFORM:
+        return divide_spans(x, d.high[i], d.low[i])
+    if d.family[i] == NORMAL:
+        low, high = standardise(d, i, d.low[i]), standardise(d, i, d.high[i])
+        return 1 - share_above(low, high, standardise(d, i, x))
+    at = bin_of(d, i, x)
+    share = divide_spans(x, d.edge[at + 1], d.edge[at])
+    return d.below[at] + share * (d.below[at + 1] - d.below[at])
+
+
+@step
+def pdf_of(d, i, x):
+    """Return the density of value i at x; that of a point is 0 or infinite."""
+    if x < d.low[i] or x > d.high[i]:
+        return 0.0
+    if d.family[i] == POINT:
+        return np.inf
+    if d.family[i] == UNIFORM:
+        return 1 / (d.high[i] - d.low[i])
+    if d.family[i] == NORMAL:
+        low, high = standardise(d, i, d.low[i]), standardise(d, i, d.high[i])
+        return truncated_density(low, high, standardise(d, i, x)) / d.deviation[i]
+    at = bin_of(d, i, x)
+    return (d.below[at + 1] - d.below[at]) / (d.edge[at + 1] - d.edge[at])
+
+
+@step
+def standardise(d, i, x):
+    """Return how many deviations x is above the mean of normal i."""
+    return (x - d.mean[i]) / d.deviation[i]
+
+
+@step
+def divide_spans(x, high, low):
+    """Return (x - low) / (high - low); halves do not overflow."""
+    return (0.5 * x - 0.5 * low) / (0.5 * high - 0.5 * low)
+
+
+@kernel
+def write_cdf(d: Densities, x: Float64s, out: Float64Out) -> None:
+    """Write the probability that each value is at most its x."""
+    for i in range(out.shape[0]):
+        out[i] = cdf_of(d, i, x[i])
+
+
+@kernel
+def write_probabilities(d: Densities, low: float, high: float, out: Float64Out) -> None:
+    """Write the probability of each value to be within [low, high], low <= high."""
+    family, bottom, top = d.family, d.low, d.high
+    for i in range(out.shape[0]):
+        if bottom[i] > high or top[i] < low:
+            out[i] = 0.0
+        elif low <= bottom[i] and top[i] <= high:
+            out[i] = 1.0
+        elif family[i] == UNIFORM:
+            within = 0.5 * min(high, top[i]) - 0.5 * max(low, bottom[i])
+            out[i] = within / (0.5 * top[i] - 0.5 * bottom[i])
+        elif family[i] == NORMAL:
+            a, b = standardise(d, i, bottom[i]), standardise(d, i, top[i])
+            upper, lower = (
+                standardise(d, i, min(high, top[i])),
+                standardise(d, i, max(low, bottom[i])),
+            )
+            out[i] = max(share_above(a, b, lower) - share_above(a, b, upper), 0.0)
+        else:
+            out[i] = max(cdf_of(d, i, high) - cdf_of(d, i, low), 0.0)
