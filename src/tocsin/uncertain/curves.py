@@ -1,8 +1,8 @@
 """Distances that are not linear: of truncated normals in 1-D, of disks in 2-D and balls in 3-D.
 
-A curve has four parameters. For a normal: its ends, the query point, all in deviations from its
-mean, and how many deviations a unit of distance is. For a disk or a ball: the distance of its centre
-from the query point, and its radius. A value is uniform in its disk or ball.
+A curve has four parameters. For a normal: its ends and the query point, in deviations from its
+mean, and how many deviations a unit of distance is. For a disk or a ball: the distance of its
+center from the query point, and its radius. A place is uniform in its disk or ball.
 """
 
 from __future__ import annotations

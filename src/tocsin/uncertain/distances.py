@@ -2,8 +2,8 @@
 
 The minimum is the value nearest to the lowest end of all intervals, and the maximum the one nearest
 to the highest end (5.3.3). So all three queries are about distances: X_i = |value_i - q|. They end
-at f, the smallest of the farthest distances; an object whose nearest distance n_i is not below f has
-no chance, and what is beyond f does not matter.
+at f, the smallest of the farthest distances. An object whose nearest distance n_i is not below f
+has no chance, and what is beyond f does not matter.
 
 The probability that X_i is above y is linear between two distances for a uniform value and for a
 histogram, also if q is inside: the two sides are added. So such an object becomes *pieces*, each

@@ -1,4 +1,4 @@
-"""Answers that are values: a distribution with its bounds, density and quality (thesis, 5.4, 5.5.3).
+"""Answers that are values: distributions with bounds, densities and qualities (thesis, 5.4, 5.5.3).
 
 A distribution has a continuous part and possibly atoms: values with a probability of their own,
 where objects have no uncertainty. Subclasses give the density and the distribution function for

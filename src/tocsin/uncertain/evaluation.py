@@ -1,8 +1,8 @@
 """Evaluation: the probability of each object to be the nearest (thesis, 5.3.2, Equation 5.3).
 
 With S_k(y) the probability that object k is further than y, and P(y) the product of all of them,
-p_i is the integral of f_i(y) P(y) / S_i(y), up to the bound. P is computed once for all objects: the
-thesis' loop multiplies j - 1 factors for each of j objects, in each of j intervals.
+p_i is the integral of f_i(y) P(y) / S_i(y), up to the bound. P is computed once for all objects:
+the thesis' loop multiplies j - 1 factors for each of j objects, in each of j intervals.
 
 The sweep goes through the intervals between breakpoints, in each of which all densities are smooth.
 Only objects that have begun are active there. An interval is integrated panel by panel by

@@ -2,13 +2,13 @@
 
 The thesis convolves densities one after the other (Equation 5.4). The characteristic function of a
 sum is the product of those of its terms, which are known in closed form. On a window of length 2 L
-the density is a Fourier series, whose coefficients are its values at multiples of pi / L. The window
-is the support of the sum, or a shorter one around its mean beyond which there is less than 1e-18
-(Hoeffding). With many terms, a few dozen coefficients are enough: the product falls like a normal's.
-Few terms of a bounded density fall slowly: see `sums`.
+the density is a Fourier series, whose coefficients are that product at multiples of pi / L. The
+window is the support of the sum, or a shorter one around its mean that leaves out less than 1e-18
+(Hoeffding). With many terms a few dozen coefficients are enough: the product falls like a normal's.
+With few terms it falls slowly: see `sums`.
 
-The characteristic function of a truncated normal is that of the whole normal, and error functions of
-complex numbers for the parts that are cut off. These are computed by Weideman's rational
+The characteristic function of a truncated normal is that of the whole normal, less those of the
+parts that are cut off: error functions of complex numbers, computed by Weideman's rational
 approximation of the Faddeeva function.
 """
 
