@@ -359,11 +359,11 @@ def _quality_of_piece(width, coefficients):
     top = max((abs(c) for c in coefficients), default=0)
     if not top:
         return mpf(0)
-    scaled = [to_mpf(c / top) for c in reversed(coefficients)]
+    scaled = [to_mpf(c / top) for c in coefficients]
     log_top = mp.log(to_mpf(top), 2)
 
     def integrand(t):
-        f = mp.polyval(scaled, t)
+        f = evaluate(scaled, t)
         return f * (mp.log(f, 2) + log_top) if f > 0 else mpf(0)
 
     return to_mpf(width * top) * mp.quad(integrand, [0, 1])
