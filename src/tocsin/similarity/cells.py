@@ -307,7 +307,7 @@ def join_runs(
                         bits = bits >> earlier << earlier
                     if counting:
                         n += count_bits(bits)
-                    else:
+                    elif bits:
                         x = np.int64(a.number[i])
                         n = write_lanes(x, number, j, bits, same, left, right, n)
             resumed_j = -1

@@ -38,7 +38,7 @@ class Answer:
 
     >>> from tocsin import uncertain
     >>> uncertain.minimum(uncertain.Readings.uniform(["a", "b"], [10, 12], [14, 13]))
-    Answer: 2 of 2 may be the minimum; quality -1.62834
+    Answer: 2 of 2 may be the minimum; quality -2.8633
       a: probability 0.625
       b: probability 0.375
     """
