@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.jit import Float64Out, Float64s, Int64s, UInt8s, kernel, step
+from tocsin.jit import Float64Out, Float64s, Int64s, UInt8s, freeze_fields, kernel, step
 from tocsin.uncertain.normal import share_above, truncated_density
 
 POINT, UNIFORM, NORMAL, HISTOGRAM = range(4)
@@ -29,6 +29,24 @@ class Densities(NamedTuple):
     first: Int64s  # [n + 1] where the edges of an object's histogram begin
     edge: Float64s  # [edges] ascending within a histogram, from its low to its high
     below: Float64s  # [edges] the probability of a value below that edge, from 0 to 1
+
+
+def take_densities(d: Densities, positions: np.ndarray) -> Densities:
+    """Return the densities at these positions, in this order."""
+    sizes = np.diff(d.first)[positions]
+    first = np.concatenate([[0], np.cumsum(sizes)])
+    places = np.repeat(d.first[:-1][positions] - first[:-1], sizes) + np.arange(first[-1])
+    return freeze_fields(
+        Densities,
+        family=d.family[positions],
+        low=d.low[positions],
+        high=d.high[positions],
+        mean=d.mean[positions],
+        deviation=d.deviation[positions],
+        first=first,
+        edge=d.edge[places],
+        below=d.below[places],
+    )
 
 
 @step

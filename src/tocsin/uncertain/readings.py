@@ -24,7 +24,9 @@ from tocsin.uncertain.densities import (
     POINT,
     UNIFORM,
     Densities,
+    take_densities,
 )
+from tocsin.uncertain.disks import Disks
 
 _MOST_DEVIATIONS = 1e8  # of a truncated normal; beyond, squares of deviations lose all digits
 _MOST_SHOWN = 8  # objects in a repr
@@ -143,6 +145,28 @@ class Readings:
         return cls.uniform(ids, *_widen(ids, values, d))
 
     @classmethod
+    def disks(cls, ids: Any, centers: Any, radii: Any) -> Disks:
+        """Return places that are anywhere within `radii` of their centers, in 2-D or 3-D.
+
+        `centers` are an array [n, 2] or [n, 3]. They are for `nearest`.
+        """
+        ids = _read_ids(ids)
+        radii = _read_numbers(radii, "radii", ids)
+        _check(ids, radii < 0, "the radius is {}, but it must not be negative", radii)
+        try:
+            centers = np.array(centers, np.float64)
+        except (TypeError, ValueError) as error:
+            raise UncertainError(f"centers must be numbers: {error}") from None
+        if centers.ndim != 2 or len(centers) != len(ids) or centers.shape[1] not in (2, 3):
+            raise UncertainError(
+                f"centers must be an array [{len(ids)}, 2] or [{len(ids)}, 3]; its shape is "
+                f"{centers.shape}"
+            )
+        for values in centers.T:
+            _check(ids, ~np.isfinite(values), "a coordinate is {}, but it must be finite", values)
+        return Disks(ids, centers, radii)
+
+    @classmethod
     def growing(
         cls,
         ids: Any,
@@ -164,8 +188,9 @@ class Readings:
         """Return readings with these fields; a `-0` becomes 0."""
         n = len(ids)
         mean, deviation = normal if normal else (np.zeros(n), np.zeros(n))
-        histogram = histogram or dict(first=np.zeros(n + 1), edge=[], below=[])
-        fields = dict(family=family, low=low + 0.0, high=high + 0.0, mean=mean, deviation=deviation)
+        histogram = histogram or {"first": np.zeros(n + 1), "edge": [], "below": []}
+        low, high = low + 0.0, high + 0.0
+        fields = {"family": family, "low": low, "high": high, "mean": mean, "deviation": deviation}
         return cls(ids, freeze_fields(Densities, **fields, **histogram))
 
     # ------------------------------------------------------------ look
@@ -197,17 +222,7 @@ class Readings:
     def take(self, positions: Any) -> Readings:
         """Return the readings at these positions, in this order."""
         positions = np.asarray(positions, np.int64)
-        d = self.densities
-        sizes = np.diff(d.first)[positions]
-        first = np.concatenate([[0], np.cumsum(sizes)])
-        places = np.repeat(d.first[:-1][positions] - first[:-1], sizes) + np.arange(first[-1])
-        simple = {
-            name: getattr(d, name)[positions]
-            for name in ("family", "low", "high", "mean", "deviation")
-        }
-        taken = freeze_fields(
-            Densities, **simple, first=first, edge=d.edge[places], below=d.below[places]
-        )
+        taken = take_densities(self.densities, positions)
         return Readings(self.ids.take(pa.array(positions)), taken)
 
     def __add__(self, other: object) -> Readings:
@@ -238,15 +253,15 @@ class Readings:
 
     def __repr__(self) -> str:
         lines = [f"Readings: {len(self):,} value{'s' * (len(self) != 1)}"]
-        for i in range(min(len(self), _MOST_SHOWN)):
-            lines.append(f"  {self.ids[i].as_py()}: {self.describe(i)}")
+        shown = range(min(len(self), _MOST_SHOWN))
+        lines += [f"  {self.ids[i].as_py()}: {self.describe(i)}" for i in shown]
         if len(self) > _MOST_SHOWN:
             lines.append("  ...")
         return "\n".join(lines)
 
 
 class Growing:
-    """Readings whose intervals grow with the time since their report; `at` gives those of a time."""
+    """Readings whose intervals grow with the time since their report: see `at`."""
 
     def __init__(
         self, ids: Any, values: Any, rates: Any, times: Any, domain: tuple[float, float] | None
@@ -269,7 +284,7 @@ class Growing:
 
     def at(self, t: float) -> Readings:
         """Return the readings at time t, which must not be before any report."""
-        t = _read_number(t, "t")
+        t = read_number(t, "t")
         _check(
             self.ids, self.times > t, f"the report is of time {{}}, after t = {t:.17g}", self.times
         )
@@ -358,7 +373,8 @@ def _to_numpy(source: Any) -> np.ndarray:
     return source.to_numpy()
 
 
-def _read_number(value: Any, name: str) -> float:
+def read_number(value: Any, name: str) -> float:
+    """Return a finite number; `name` is that of the argument."""
     try:
         number = float(value)
     except (TypeError, ValueError, OverflowError):
@@ -374,8 +390,8 @@ def _read_domain(domain: Any) -> tuple[float, float]:
     except (TypeError, ValueError):
         raise UncertainError(f"a domain is (low, high), got {domain!r}") from None
     low, high = (
-        _read_number(low, "the domain's low end"),
-        _read_number(high, "the domain's high end"),
+        read_number(low, "the domain's low end"),
+        read_number(high, "the domain's high end"),
     )
     if low > high:
         raise UncertainError(f"the domain ({low}, {high}) is reversed")
