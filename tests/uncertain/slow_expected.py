@@ -1,5 +1,7 @@
 """The expected entropy and score after a refresh, computed plainly: for each new value, anew."""
 
+from itertools import pairwise
+
 import numpy as np
 
 _T, _W = np.polynomial.legendre.leggauss(12)
@@ -22,7 +24,7 @@ def minimum_of(low, high):
     ends = np.unique(np.concatenate([low[low < bound], [bound]]))
     others_at_bound = 1.0
     if len(ends) > 1:
-        x, weight = gauss(np.concatenate([np.linspace(a, b, 3) for a, b in zip(ends, ends[1:])]))
+        x, weight = gauss(np.concatenate([np.linspace(a, b, 3) for a, b in pairwise(ends)]))
         survival = np.ones((n, len(x)))
         for i in range(n):
             if not exact[i]:
@@ -56,7 +58,7 @@ def expected_after(low, high, i, levels=30):
     # The entropy behaves like x log x at both ends of each interval.
     half = 0.5 ** np.arange(levels, 0, -1)
     share = np.unique(np.concatenate([[0], half, 1 - half, [1]]))
-    ends = np.unique(np.concatenate([a + (b - a) * share for a, b in zip(breaks, breaks[1:])]))
+    ends = np.unique(np.concatenate([a + (b - a) * share for a, b in pairwise(breaks)]))
     v, weight = gauss(ends)
     means = np.zeros(2)
     for value, w in zip(v, weight / (high[i] - low[i])):

@@ -13,137 +13,125 @@ is transmitted. A message that has been sent is transmitted even if its query ha
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
-from tocsin.jit import Float64Out, Int64Out, kernel, step
-from tocsin.uncertain.choosing import CUSTOM, GLB_RR, LOC_RR, choose
-from tocsin.uncertain.expected import Rule
+from tocsin.jit import bare_step, kernel, step
+from tocsin.uncertain.choosing import (
+    CUSTOM,
+    FREE,
+    GLB_RR,
+    LOC_RR,
+    PENDING,
+    SHARED,
+    choose,
+)
+from tocsin.uncertain.panels import Rule
 from tocsin.uncertain.scoring import score_minimum
+from tocsin.uncertain.simulation_state import (
+    ACTIVE,
+    BINS,
+    BUSY,
+    CARDINALITY,
+    CHECK,
+    CHOSEN,
+    DONE,
+    END,
+    ENTROPY,
+    FIRST_OPEN,
+    FIRST_WAITING,
+    FLIGHT_START,
+    FLYING,
+    IDLE_POINTER,
+    IDLE_REFRESH,
+    INTERVAL,
+    IS_RIGHT,
+    LEAST,
+    LINK_DONE,
+    LINK_IS_BUSY,
+    LOG_SCORE,
+    LOGGED,
+    LOWEST,
+    MEASURES,
+    NEXT_QUERY,
+    NOTHING,
+    NOW,
+    OWN_REPORT,
+    POINTER,
+    QUEUE_START,
+    QUEUED,
+    REACHED,
+    REQUEST,
+    SCORE,
+    TICK,
+    TODO,
+    UNDECIDED,
+    VALUE_SCORE,
+    WIDTH,
+    Settings,
+    State,
+)
 from tocsin.uncertain.worlds import World, value_at
-
-# What a kernel's `count` holds.
-(
-    NEXT_QUERY, FIRST_WAITING, FIRST_OPEN, TICK, ACTIVE, TODO, QUEUE_START, QUEUED, FLIGHT_START,
-    FLYING, LINK_IS_BUSY, POINTER, CHOSEN, LOGGED, LOWEST,
-) = range(15)  # fmt: skip
-COUNTS = 15
-# What its `clock` holds.
-NOW, LINK_DONE, BUSY = range(3)
-CLOCKS = 3
-UNDECIDED, NOTHING = -2, -1  # of CHOSEN
-DONE = -1  # returned by the kernel; otherwise the query that a policy has to choose for
-
-# Measured for each query, in a row of `answer`.
-(
-    SCORE, VALUE_SCORE, ENTROPY, WIDTH, INTERVAL, CARDINALITY, IS_RIGHT, LOG_SCORE, REACHED,
-) = range(9)  # fmt: skip
-MEASURES = 9
-BINS = 10  # of probabilities, for calibration
-LEAST = 2.0**-50  # probability that a log score counts
-
-
-class Settings(NamedTuple):
-    """The parameters of a simulation, as the kernel needs them. No limit is a large number."""
-
-    sensors: int
-    subset: int  # sensors of a query
-    walk_step: float  # seconds between ticks
-    bandwidth: float  # messages per second
-    messages: int  # that a requested update takes
-    latency: float  # seconds from the end of a transmission until the update arrives
-    queries: int  # that are active at a time, at most
-    waits: bool  # whether queries in excess wait; otherwise they are rejected
-    from_arrival: bool  # whether the active time includes the time that a query has waited
-    active_time: float  # seconds
-    ends_early: bool  # whether a query ends when its updates have arrived
-    target: float  # score at which a query ends; above 0 for none
-    updates: int  # that a query may request
-    concurrent: int  # of these, at a time
-    shares: bool  # whether queries share an update that is under way
-    report_after: float  # seconds since the last update, after which a sensor reports
-    report_width: float  # width of the interval, beyond which it reports
-    edge: float  # share of half an interval; closer to its end, a sensor reports; 0 for never
-    clips: bool  # whether the server knows that values are within [0, 1]
-    measure_from: float  # seconds; earlier arrivals are not measured
-    measure_until: float
-    policy: int
-
-
-class State(NamedTuple):
-    """What changes during a simulation of n sensors and m queries."""
-
-    clock: Float64Out  # [CLOCKS]
-    count: Int64Out  # [COUNTS]
-    value: Float64Out  # [n] of the last update that arrived
-    updated: Float64Out  # [n] when it was measured
-    under_way: Int64Out  # [n] messages from this sensor that have not arrived
-    started: Float64Out  # [m] NaN before
-    ended: Float64Out  # [m] NaN before, infinite if it was rejected
-    requested: Int64Out  # [m]
-    received: Int64Out  # [m]
-    outstanding: Int64Out  # [m * concurrent] sensors, or -1
-    active: Int64Out  # [m] the queries that are active, in any order
-    todo: Int64Out  # [2 * m] queries that may request
-    queue: Int64Out  # [2 * room] messages to transmit: sensor, and query or -1; a ring
-    flight: Int64Out  # [2 * room] messages that have been transmitted; a ring
-    flight_time: Float64Out  # [2 * room] when the value was measured, and when it arrives
-    log: Float64Out  # [4 * messages, or 0] sensor, query, measured, arrived
-    answer: Float64Out  # [m * MEASURES]
-    bins: Float64Out  # [3 * BINS] sum of probabilities, number, number that were the minimum
-    low: Float64Out  # [subset] memory: intervals of the sensors of a query
-    high: Float64Out  # [subset]
-    free: Int64Out  # [subset] memory: whether a sensor may be requested
-    p: Float64Out  # [subset] memory: probabilities
 
 
 @kernel
 def run(w: World, c: Settings, s: State, rule: Rule) -> int:
     """Run until all queries have ended, or until a policy has to choose for the query returned."""
-    count, clock = s.count, s.clock
+    count = s.counter
     while True:
+        # What follows from the last event. Answers are measured in one place, and policies choose
+        # in one: their code is long, and would be compiled for each place.
         while count[TODO]:
-            q = s.todo[count[TODO] - 1]
-            if not may_request(c, s, q):
+            q, action = s.todo[2 * count[TODO] - 2], s.todo[2 * count[TODO] - 1]
+            is_open = math.isnan(s.ended[q])
+            if action != REQUEST:
                 count[TODO] -= 1
-                continue
-            if c.policy == CUSTOM and count[CHOSEN] == UNDECIDED:
+                if is_open and (measure(w, c, s, rule, q) >= c.target or action == END):
+                    close(w, c, s, q)
+                    start_waiting(w, c, s)
+            elif not is_open or not may_request(c, s, q):
+                count[TODO] -= 1
+            elif c.policy == CUSTOM and count[CHOSEN] == UNDECIDED:
                 return q
-            if c.policy == CUSTOM:
-                sensor = count[CHOSEN]
-                count[CHOSEN] = UNDECIDED
             else:
-                sensor = choose_for(w, c, s, rule, q)
-            if sensor == NOTHING:
-                count[TODO] -= 1
-                s.requested[q] = c.updates  # it has all that it can get
-                if c.ends_early and not count_outstanding(c, s, q):
-                    end(w, c, s, rule, q)
-            else:
-                request(c, s, q, sensor)
+                if c.policy == CUSTOM:
+                    sensor = count[CHOSEN]
+                    count[CHOSEN] = UNDECIDED
+                else:
+                    sensor = choose_for(w, c, s, rule, q)
+                if sensor >= 0:
+                    request(c, s, q, sensor)
+                else:
+                    count[TODO] -= 1
+                    s.requested[q] = c.updates  # it has all that it can get
+                    if c.ends_early and not count_outstanding(c, s, q):
+                        plan(s, q, END)
         now = next_time(w, c, s)
         if now == math.inf:
             return DONE
-        clock[NOW] = now
-        if count[LINK_IS_BUSY] and clock[LINK_DONE] <= now:
+        s.clock[NOW] = now
+        if count[LINK_IS_BUSY] and s.clock[LINK_DONE] <= now:
             transmit(c, s)
         elif count[FLYING] and s.flight_time[2 * count[FLIGHT_START] + 1] <= now:
-            arrive(w, c, s, rule)
-        elif count[NEXT_QUERY] < w.arrival.shape[0] and (w.arrival[count[NEXT_QUERY]] <= now):
-            count[NEXT_QUERY] += 1
-            if not c.waits and count[ACTIVE] >= c.queries:
-                count[FIRST_WAITING] += 1
-                s.ended[count[NEXT_QUERY] - 1] = math.inf
-            start_waiting(w, c, s, rule)
+            arrive(w, c, s)
+        elif count[NEXT_QUERY] < len(w.arrival) and w.arrival[count[NEXT_QUERY]] <= now:
+            admit(w, c, s)
         elif deadline(w, c, s) <= now:
-            end(w, c, s, rule, count[FIRST_OPEN])
+            plan(s, count[FIRST_OPEN], END)
         else:
             report(w, c, s)
 
 
-@step
+@bare_step
+def plan(s, q, action):
+    """Put something on the list of what to do now; the last comes first."""
+    at = s.counter[TODO]
+    s.todo[2 * at], s.todo[2 * at + 1] = q, action
+    s.counter[TODO] += 1
+
+
+@bare_step
 def next_time(w, c, s):
     """Return the time of the next event; infinite, if all queries to measure have ended."""
-    count = s.count
+    count = s.counter
     queries = w.arrival.shape[0]
     while count[FIRST_OPEN] < queries and not math.isnan(s.ended[count[FIRST_OPEN]]):
         count[FIRST_OPEN] += 1
@@ -161,11 +149,11 @@ def next_time(w, c, s):
     return now if now < ticks * c.walk_step else math.inf
 
 
-@step
+@bare_step
 def deadline(w, c, s):
     """Return when the first open query has to end: as queries start in order, none is earlier."""
-    q = s.count[FIRST_OPEN]
-    if q >= s.count[NEXT_QUERY]:
+    q = s.counter[FIRST_OPEN]
+    if q >= s.counter[NEXT_QUERY]:
         return math.inf
     if c.from_arrival:
         return w.arrival[q] + c.active_time
@@ -175,42 +163,44 @@ def deadline(w, c, s):
 # ------------------------------------------------------------ queries
 
 
-@step
-def start_waiting(w, c, s, rule):
+@bare_step
+def admit(w, c, s):
+    """Let the next query in."""
+    count = s.counter
+    if not c.waits and count[ACTIVE] >= c.queries:
+        s.ended[count[NEXT_QUERY]] = math.inf
+    count[NEXT_QUERY] += 1
+    start_waiting(w, c, s)
+
+
+@bare_step
+def start_waiting(w, c, s):
     """Start queries that wait, in the order of their arrival, as long as there is room."""
-    count = s.count
+    count = s.counter
     while count[ACTIVE] < c.queries and count[FIRST_WAITING] < count[NEXT_QUERY]:
         q = count[FIRST_WAITING]
         count[FIRST_WAITING] += 1
-        if not math.isnan(s.ended[q]):  # its time was over before it could start
+        if not math.isnan(s.ended[q]):  # rejected, or its time was over before it could start
             continue
         s.started[q] = s.clock[NOW]
-        if c.target <= 0 and measure(w, c, s, rule, q) >= c.target:
-            close(w, c, s, q)
-            continue
         s.active[count[ACTIVE]] = q
         count[ACTIVE] += 1
-        s.todo[count[TODO]] = q
-        count[TODO] += 1
+        plan(s, q, REQUEST)
+        if c.ends_early and not c.updates:
+            plan(s, q, END)
+        elif c.target <= 0:
+            plan(s, q, CHECK)
 
 
-@step
-def end(w, c, s, rule, q):
-    """End a query: measure its answer, and start another one."""
-    measure(w, c, s, rule, q)
-    close(w, c, s, q)
-    for i in range(s.count[ACTIVE]):
-        if s.active[i] == q:
-            s.count[ACTIVE] -= 1
-            s.active[i] = s.active[s.count[ACTIVE]]
-            break
-    start_waiting(w, c, s, rule)
-
-
-@step
+@bare_step
 def close(w, c, s, q):
-    """Note that a query has ended, and how its probabilities compare with the truth."""
+    """End a query that was measured, and note how its probabilities compare with the truth."""
     s.ended[q] = s.clock[NOW]
+    for i in range(s.counter[ACTIVE]):
+        if s.active[i] == q:
+            s.counter[ACTIVE] -= 1
+            s.active[i] = s.active[s.counter[ACTIVE]]
+            break
     if not c.measure_from <= w.arrival[q] < c.measure_until:
         return
     for i in range(c.subset):
@@ -218,7 +208,7 @@ def close(w, c, s, q):
             at = 3 * min(int(s.p[i] * BINS), BINS - 1)
             s.bins[at] += s.p[i]
             s.bins[at + 1] += 1
-            s.bins[at + 2] += i == s.count[LOWEST]
+            s.bins[at + 2] += i == s.counter[LOWEST]
 
 
 @step
@@ -248,11 +238,11 @@ def measure(w, c, s, rule, q):
     s.answer[at + INTERVAL] = widths / members
     s.answer[at + IS_RIGHT] = likeliest == lowest
     s.answer[at + LOG_SCORE] = math.log2(max(p[lowest], LEAST))
-    s.count[LOWEST] = lowest
+    s.counter[LOWEST] = lowest
     return score
 
 
-@step
+@bare_step
 def look(w, c, s, q):
     """Write the intervals of the sensors of a query, as the server knows them now."""
     low, high, now = s.low, s.high, s.clock[NOW]
@@ -267,7 +257,7 @@ def look(w, c, s, q):
 # ------------------------------------------------------------ requests
 
 
-@step
+@bare_step
 def count_outstanding(c, s, q):
     """Return how many updates a query waits for."""
     total = 0
@@ -276,7 +266,7 @@ def count_outstanding(c, s, q):
     return total
 
 
-@step
+@bare_step
 def may_request(c, s, q):
     """Return whether a query may request another update."""
     is_active = not math.isnan(s.started[q]) and math.isnan(s.ended[q])
@@ -286,20 +276,21 @@ def may_request(c, s, q):
 @step
 def choose_for(w, c, s, rule, q):
     """Return the sensor that the policy refreshes for a query, or NOTHING."""
-    count = s.count
+    count = s.counter
     if c.policy == GLB_RR:
         count[POINTER] = (count[POINTER] + 1) % c.sensors
         return count[POINTER]
     look(w, c, s, q)
     for i in range(c.subset):
-        s.free[i] = 1
+        sensor = w.member[q * c.subset + i]
+        s.status[i] = SHARED if s.under_way[sensor] else FREE
         for slot in range(q * c.concurrent, (q + 1) * c.concurrent):
-            if s.outstanding[slot] == w.member[q * c.subset + i]:
-                s.free[i] = 0
+            if s.outstanding[slot] == sensor:
+                s.status[i] = PENDING
     after = 0
     while after < c.subset and w.member[q * c.subset + after] <= count[POINTER]:
         after += 1
-    i = choose(c.policy, s.low, s.high, s.free, c.subset, after, rule)
+    i = choose(c.policy, s.low, s.high, s.status, c.subset, after, rule)
     if i < 0:
         return NOTHING
     if c.policy == LOC_RR:
@@ -307,7 +298,7 @@ def choose_for(w, c, s, rule, q):
     return w.member[q * c.subset + i]
 
 
-@step
+@bare_step
 def request(c, s, q, sensor):
     """Request an update from a sensor."""
     s.requested[q] += 1
@@ -322,10 +313,10 @@ def request(c, s, q, sensor):
 # ------------------------------------------------------------ the network
 
 
-@step
+@bare_step
 def send(c, s, sensor, q):
-    """Put a message into the queue; q is -1 for a sensor's own report."""
-    count, room = s.count, s.queue.shape[0] // 2
+    """Put a message into the queue."""
+    count, room = s.counter, s.queue.shape[0] // 2
     at = (count[QUEUE_START] + count[QUEUED]) % room
     s.queue[2 * at], s.queue[2 * at + 1] = sensor, q
     count[QUEUED] += 1
@@ -334,22 +325,33 @@ def send(c, s, sensor, q):
         start_transmission(c, s)
 
 
-@step
+@bare_step
 def start_transmission(c, s):
     """Transmit the first message of the queue."""
-    count, clock = s.count, s.clock
+    count, clock = s.counter, s.clock
     q = s.queue[2 * count[QUEUE_START] + 1]
-    messages = 1 if q < 0 else c.messages
+    messages = 1 if q == OWN_REPORT else c.messages
     count[LINK_IS_BUSY] = 1
     begin, done = clock[NOW], clock[NOW] + messages / c.bandwidth
     clock[LINK_DONE] = done
     clock[BUSY] += max(min(done, c.measure_until) - max(begin, c.measure_from), 0.0)
 
 
-@step
+@bare_step
+def refresh_next(c, s):
+    """Request an update from the next of all sensors that has none under way."""
+    for _ in range(c.sensors):
+        sensor = s.counter[IDLE_POINTER]
+        s.counter[IDLE_POINTER] = (sensor + 1) % c.sensors
+        if not s.under_way[sensor]:
+            send(c, s, sensor, IDLE_REFRESH)
+            return
+
+
+@bare_step
 def transmit(c, s):
     """Finish a transmission: the update is on its way, and the next message follows."""
-    count, clock = s.count, s.clock
+    count, clock = s.counter, s.clock
     room = s.queue.shape[0] // 2
     sensor, q = s.queue[2 * count[QUEUE_START]], s.queue[2 * count[QUEUE_START] + 1]
     count[QUEUE_START] = (count[QUEUE_START] + 1) % room
@@ -362,12 +364,14 @@ def transmit(c, s):
     count[LINK_IS_BUSY] = 0
     if count[QUEUED]:
         start_transmission(c, s)
+    elif c.refreshes:
+        refresh_next(c, s)
 
 
-@step
-def arrive(w, c, s, rule):
+@bare_step
+def arrive(w, c, s):
     """Take an update, and tell the queries that wait for it."""
-    count, at = s.count, s.count[FLIGHT_START]
+    count, at = s.counter, s.counter[FLIGHT_START]
     sensor, owner = s.flight[2 * at], s.flight[2 * at + 1]
     measured = s.flight_time[2 * at]
     count[FLIGHT_START] = (at + 1) % (s.flight.shape[0] // 2)
@@ -381,23 +385,21 @@ def arrive(w, c, s, rule):
         s.log[row], s.log[row + 1] = sensor, owner
         s.log[row + 2], s.log[row + 3] = measured, s.clock[NOW]
     count[LOGGED] += 1
-    for i in range(count[ACTIVE] - 1, -1, -1):  # backwards: one that ends is replaced by the last
+    for i in range(count[ACTIVE]):
         q = s.active[i]
         if c.shares or q == owner:
             for slot in range(q * c.concurrent, (q + 1) * c.concurrent):
                 if s.outstanding[slot] == sensor:
                     s.outstanding[slot] = -1
                     s.received[q] += 1
-                    s.todo[count[TODO]] = q
-                    count[TODO] += 1
-        is_over = c.ends_early and s.requested[q] >= c.updates and not count_outstanding(c, s, q)
-        if not is_over and c.target <= 0 and has_member(w, c, q, sensor):
-            is_over = measure(w, c, s, rule, q) >= c.target
-        if is_over:
-            end(w, c, s, rule, q)
+                    plan(s, q, REQUEST)
+        if c.ends_early and s.requested[q] >= c.updates and not count_outstanding(c, s, q):
+            plan(s, q, END)
+        elif c.target <= 0 and has_member(w, c, q, sensor):
+            plan(s, q, CHECK)
 
 
-@step
+@bare_step
 def has_member(w, c, q, sensor):
     """Return whether a query is about a sensor."""
     begin, end = q * c.subset, (q + 1) * c.subset
@@ -410,11 +412,13 @@ def has_member(w, c, q, sensor):
     return begin < (q + 1) * c.subset and w.member[begin] == sensor
 
 
-@step
+@bare_step
 def report(w, c, s):
     """Let sensors report on their own, at a tick."""
-    count, now = s.count, s.clock[NOW]
+    count, now = s.counter, s.clock[NOW]
     count[TICK] += 1
+    if c.refreshes and not count[LINK_IS_BUSY]:
+        refresh_next(c, s)
     if c.report_after == math.inf and c.report_width == math.inf and not c.edge:
         return
     for sensor in range(c.sensors):
@@ -427,4 +431,4 @@ def report(w, c, s):
             moved = abs(w.walk[count[TICK] * c.sensors + sensor] - s.value[sensor])
             is_due = moved > (1 - c.edge) * half
         if is_due:
-            send(c, s, sensor, -1)
+            send(c, s, sensor, OWN_REPORT)

@@ -1,253 +1,251 @@
 """What the answer is expected to be after one object has been refreshed (thesis, 5.6).
 
-A refresh shrinks the interval of object i to one value v, which has the density of i. With S_k(y)
-the probability that object k is beyond y, P(y) the product of all of them, and P_i = P / S_i that
-of all others, the new answer is: i with probability P_i(v), and k with the integral of f_k P_i / S_k
-up to v. So one sweep over y gives the new probabilities for all v. MinExpEntropy takes the mean of
-their entropies; the thesis evaluates the query anew for each v.
-
-The line is that of distances: values above the lowest end of all intervals for the minimum, below
-the highest end for the maximum, distances from q for the nearest. It is cut into panels where an
-object begins, and further so that P falls by little in a panel. Each panel has a few Gauss-Legendre
-nodes, which serve twice: as values v, and to integrate up to each of them, by the polynomial
-through all nodes of the panel. The entropy behaves like x log x where an object begins, so with few
-objects panels are narrower there.
-
-A candidate costs the panels from where it begins, times the active objects, times 40 nanoseconds.
+A refresh shrinks the interval of an object to one value, which has the object's density. `panels`
+says how the new probabilities are computed for all values at once; here are its panels for all
+densities, and for distances from a query point. The means err by less than 1e-6, for disks by less
+than 1e-4, since the density of a distance has a kink there.
 """
 
 from __future__ import annotations
 
-import math
-from typing import NamedTuple
-
 import numpy as np
 
-from tocsin.jit import Float64Out, Float64s, freeze_fields, kernel, step
+from tocsin.jit import Float64Out, Float64s, Int64Out, Int64s, bare_step, kernel, step
+from tocsin.uncertain.curves import PARAMETERS, curve_at, widest_panel
+from tocsin.uncertain.distances import Bounded, Distances
+from tocsin.uncertain.evaluation import select_active
+from tocsin.uncertain.panels import (
+    BITS,
+    DECAY,
+    EXTRA,
+    FIRST,
+    LEAST,
+    NEGLIGIBLE,
+    NODES,
+    PANELS,
+    RULE,
+    Rule,
+    accumulate,
+    expect,
+    negative_log,
+)
 
-NODES = 5  # per panel
-_DECAY = 1.0  # of the logarithm of P in a panel; chosen: integrals then err by less than 1e-7
-_NEGLIGIBLE = 1e-12  # of P without any one of the objects
-# If `is_fine`: panels at least, and the first one of an object among m others as a share of these.
-# Chosen: the mean entropy then errs by less than 1e-6.
-_PANELS = 40
-_FIRST = 0.02  # times m
-_EXTRA = 256  # panels, at most, that are not due to an object
-_BITS = 1 / math.log(2)
-
-
-class Rule(NamedTuple):
-    """Gauss-Legendre on [0, 1]."""
-
-    node: Float64s  # [NODES]
-    weight: Float64s  # [NODES]
-    upto: Float64s  # [NODES * NODES] weights of the integrals up to each node
-
-
-def _make_rule() -> Rule:
-    t, w = np.polynomial.legendre.leggauss(NODES)
-    node = 0.5 + 0.5 * t
-    upto = np.empty((NODES, NODES))
-    for j in range(NODES):
-        others = np.delete(node, j)
-        basis = np.poly1d(others, r=True) / np.prod(node[j] - others)
-        upto[:, j] = np.polyint(basis)(node)
-    return freeze_fields(Rule, node=node, weight=0.5 * w, upto=upto.reshape(-1))
+_PARTS = 64  # of a curve's tail, to integrate it
 
 
-RULE = _make_rule()
+def expect_refresh(
+    bounded: Bounded, near: np.ndarray, far: np.ndarray, is_nearest: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the entropy and the score that are expected after each object's refresh.
 
-
-@step
-def cut_lines(low, high, m, bound, is_fine, cut, active):
-    """Cut the line into panels for m uniform objects, ordered by `low`; return how many.
-
-    `low` is below `bound`, and `high` is not. Writes the ends of panels, and how many objects have
-    begun in each. Objects that begin after the last panel have no probability.
+    `near` and `far` are the smallest and largest distances of all objects. For objects without
+    influence on the answer, these are the entropy and the score of the answer as it is.
     """
-    most = active.shape[0]
-    widest = (bound - low[0]) / _PANELS
-    narrowest = widest * min(_FIRST * m, 1.0)
-    y, begun, panels = low[0], 0, 0
-    cut[0] = y
-    while y < bound:
-        while begun < m and low[begun] <= y:
+    n, d = bounded.objects, bounded.distances
+    points = len(bounded.nearest_points)
+    scale = bounded.bound / bounded.f if bounded.f else 1.0
+    owners = np.concatenate([d.owner, d.curve_owner])
+    if not len(owners):  # nothing but points
+        return np.full(n, np.log2(points)), np.zeros(n)
+    lefts = np.concatenate([d.left, d.curve_left])
+    begin = np.full(n, np.inf)
+    np.minimum.at(begin, owners, lefts)
+    order = np.argsort(begin, kind="stable")[: len(np.unique(owners))].astype(np.int64)
+    column = np.zeros(n, np.int64)
+    column[order] = np.arange(len(order))
+    ends = np.concatenate([lefts, d.right, d.curve_right, [bounded.bound]])
+    breaks = np.unique(ends[ends <= bounded.bound])
+    breaks = breaks[breaks >= begin[order[0]]]
+    room = 2 * len(breaks) + len(order) + PANELS + EXTRA
+    cut, active = np.empty(room + 1), np.empty(room, np.int64)
+    panels = cut_distances(d, breaks, begin[order], cut, active)
+    columns = int(active[panels - 1])
+    least, second = np.sort(far)[:2] if n > 1 else (far[0], np.inf)
+    lowest, next_lowest = np.sort(near)[:2] if n > 1 else (near[0], near[0])
+    without_far = np.where((far == least), second, least)[order]
+    without_near = np.where(near == lowest, next_lowest, lowest)[order]
+    if is_nearest:
+        without_near = np.zeros(len(order))
+    out = np.empty((3, len(order)))
+    entropy = write_expected(
+        d, breaks, column, cut[: panels + 1], active[:panels], bounded.bound, points,
+        scale * without_near, np.minimum(scale * without_far, 1e300), RULE, out[0], out[1],
+    )  # fmt: skip
+    width = least if is_nearest else least - lowest
+    means, scores = np.full(n, entropy), np.full(n, -entropy * width)
+    means[order[:columns]] = out[0, :columns]
+    scores[order[:columns]] = out[1, :columns] / scale
+    return means, scores * (2 if is_nearest else 1)
+
+
+@kernel
+def cut_distances(
+    d: Distances, breaks: Float64s, begin: Float64s, cut: Float64Out, out: Int64Out
+) -> int:
+    """Cut the line into panels; write their ends, and how many objects have begun in each."""
+    left, right, curve_left, curve_right = d.left, d.right, d.curve_left, d.curve_right
+    pieces, curves = np.empty(len(left), np.int64), np.empty(len(curve_left), np.int64)
+    n, n_curves, next_piece, next_curve, begun, panels = 0, 0, 0, 0, 0, 0
+    m, bound = begin.shape[0], breaks[-1]
+    widest = (bound - begin[0]) / PANELS
+    narrowest = widest * min(FIRST * m, 1.0)
+    cut[0] = breaks[0]
+    for interval in range(breaks.shape[0] - 1):
+        y, b = breaks[interval], breaks[interval + 1]
+        n, next_piece = select_active(left, right, pieces, n, next_piece, y)
+        n_curves, next_curve = select_active(
+            curve_left, curve_right, curves, n_curves, next_curve, y
+        )
+        while begun < m and begin[begun] <= y:
             begun += 1
-        end = min(low[begun], bound) if begun < m else bound
-        # The object with the steepest hazard is left out: one linear factor is no difficulty, and
-        # at the bound its hazard is infinite.
-        hazard, steepest, product, least = 0.0, 0.0, 1.0, 1.0
-        for k in range(begun):
-            own = 1 / (high[k] - y)
-            hazard += own
-            steepest = max(steepest, own)
-            survival = min((high[k] - y) / (high[k] - low[k]), 1.0)
-            product *= survival
-            least = min(least, survival)
-        if product < _NEGLIGIBLE * least:
-            break
-        width = end - y
-        if panels < most - m - 2:
-            if is_fine:
-                # From where an object begins, and towards the bound, in growing steps.
-                width = min(width, widest, max(y - low[begun - 1], narrowest))
+        start = y
+        while y < b:
+            width = b - y
+            can_cut = panels < out.shape[0] - breaks.shape[0]
+            if can_cut:
+                width = min(width, widest, max(y - start, narrowest))
                 width = min(width, max(0.5 * (bound - y), narrowest))
-            if begun > NODES and (hazard - steepest) * width > _DECAY:
-                width = _DECAY / (hazard - steepest)
-        if width < end - y and y + width > y:
-            end = y + width
-        active[panels] = begun
-        panels += 1
-        cut[panels] = end
-        y = end
+            hazard, steepest, product, least = 0.0, 0.0, 1.0, 1.0
+            for k in range(n + n_curves):
+                if k < n:
+                    i = pieces[k]
+                    survival = d.survival[i] + d.density[i] * (right[i] - y)
+                    density = d.density[i]
+                else:
+                    i = curves[k - n]
+                    survival, density = curve_at(d.curve[i], d.parameters, PARAMETERS * i, y)
+                    _, later = curve_at(d.curve[i], d.parameters, PARAMETERS * i, y + width)
+                    density = max(density, later)
+                    if can_cut:
+                        widest_here = widest_panel(d.curve[i], d.parameters, PARAMETERS * i, y)
+                        width = min(width, widest_here)
+                survival = max(survival, LEAST)
+                hazard += density / survival
+                steepest = max(steepest, density / survival)
+                product *= survival
+                least = min(least, survival)
+            if product < NEGLIGIBLE * least:
+                return panels
+            if can_cut and begun > NODES and (hazard - steepest) * width > DECAY:
+                width = DECAY / (hazard - steepest)
+            end = y + width if width < b - y and y + width > y else b
+            out[panels] = begun
+            panels += 1
+            cut[panels] = end
+            y = end
     return panels
 
 
 @step
-def fill_lines(low, high, panels, columns, cut, active, rule, survival, hazard, product):
-    """Write S_k and f_k / S_k of uniform objects, and P, at the nodes of all panels."""
-    for panel in range(panels):
+def fill_distances(d, breaks, column, columns, cut, active, rule, survival, hazard, product):
+    """Write S_k and f_k / S_k of all objects, and P, at the nodes of all panels."""
+    left, right, curve_left, curve_right = d.left, d.right, d.curve_left, d.curve_right
+    pieces, curves = np.empty(len(left), np.int64), np.empty(len(curve_left), np.int64)
+    n, n_curves, next_piece, next_curve = 0, 0, 0, 0
+    interval = 0
+    for panel in range(active.shape[0]):
         start, width = cut[panel], cut[panel + 1] - cut[panel]
-        at = panel * NODES
+        if interval < breaks.shape[0] and start >= breaks[interval]:
+            interval += 1
+            n, next_piece = select_active(left, right, pieces, n, next_piece, start)
+            n_curves, next_curve = select_active(
+                curve_left, curve_right, curves, n_curves, next_curve, start
+            )
         for j in range(NODES):
-            product[at + j] = 1.0
-        for k in range(active[panel]):
-            place = (panel * columns + k) * NODES
-            scale, end = 1 / (high[k] - low[k]), high[k]
+            product[panel * NODES + j] = 1.0
+        for k in range(n + n_curves):
+            i = pieces[k] if k < n else curves[k - n]
+            owner = d.owner[i] if k < n else d.curve_owner[i]
+            place = (panel * columns + column[owner]) * NODES
             for j in range(NODES):
-                rest = end - (start + width * rule.node[j])
-                survival[place + j] = rest * scale
-                hazard[place + j] = 1 / rest
-                product[at + j] *= rest * scale
+                y = start + width * rule.node[j]
+                if k < n:
+                    s, f = d.survival[i] + d.density[i] * (right[i] - y), d.density[i]
+                else:
+                    s, f = curve_at(d.curve[i], d.parameters, PARAMETERS * i, y)
+                s = max(s, LEAST)
+                survival[place + j] = s
+                hazard[place + j] = f / s
+                product[panel * NODES + j] *= s
 
 
-@step
-def accumulate(panels, columns, cut, active, rule, hazard, product, begun, p):
-    """Write the probabilities so far at the start of each panel, and those at the end to `p`."""
-    for k in range(columns):
-        p[k] = 0.0
-    for panel in range(panels):
-        width, at = cut[panel + 1] - cut[panel], panel * NODES
-        for k in range(columns):
-            begun[panel * columns + k] = p[k]
-        for k in range(active[panel]):
-            place = (panel * columns + k) * NODES
-            total = 0.0
+@bare_step
+def write_tails(d, column, columns, start, bound, rule, at_bound, area):
+    """Write each object's probability beyond the bound, and its integral from `start` to there."""
+    for i in range(d.owner.shape[0]):
+        k = column[d.owner[i]]
+        a, b = max(d.left[i], start), min(d.right[i], bound)
+        if k >= columns or a > b or d.right[i] < start:
+            continue
+        s_a = d.survival[i] + d.density[i] * (d.right[i] - a)
+        s_b = d.survival[i] + d.density[i] * (d.right[i] - b)
+        area[k] += 0.5 * (s_a + s_b) * (b - a)
+        if d.right[i] >= bound and d.left[i] < bound:
+            at_bound[k] = max(s_b, 0.0)
+    for i in range(d.curve_owner.shape[0]):
+        k = column[d.curve_owner[i]]
+        a, b = max(d.curve_left[i], start), min(d.curve_right[i], bound)
+        if k >= columns or a > b or d.curve_right[i] < start:
+            continue
+        for part in range(_PARTS):
+            width = (b - a) / _PARTS
             for j in range(NODES):
-                total += rule.weight[j] * product[at + j] * hazard[place + j]
-            p[k] += width * total
-
-
-@step
-def negative_log(p):
-    """Return -p ln p."""
-    return -p * math.log(p) if p > 0 else 0.0
-
-
-@step
-def expect(
-    i, panels, columns, cut, active, rule, survival, hazard, product, begun, near, far, p, part
-):  # fmt: skip
-    """Return what is expected of the answer if object i is refreshed to a value within the panels.
-
-    That is the entropy in nats, its product with the width of B, and the probability of a value
-    beyond. The new probabilities for such a value are written to `p`; that of i is then 0. `near`
-    and `far` are the ends of B without i. `part` is memory.
-    """
-    first = 0
-    while active[first] <= i:
-        first += 1
-    for k in range(columns):
-        p[k] = begun[first * columns + k]
-    mean, score, beyond = 0.0, 0.0, 1.0
-    for panel in range(first, panels):
-        start, width = cut[panel], cut[panel + 1] - cut[panel]
-        at, own = panel * NODES, (panel * columns + i) * NODES
-        for j in range(NODES):
-            others = product[at + j] / survival[own + j]
-            part[j] = negative_log(others)
-            part[NODES + j] = width * rule.weight[j] * others
-            for a in range(NODES):
-                part[(2 + a) * NODES + j] = width * rule.upto[a * NODES + j] * others
-        for k in range(active[panel]):
-            if k == i:
-                continue
-            place = (panel * columns + k) * NODES
-            for a in range(NODES):
-                total, row = p[k], (2 + a) * NODES
-                for j in range(NODES):
-                    total += part[row + j] * hazard[place + j]
-                part[a] += negative_log(total)
-            for j in range(NODES):
-                p[k] += part[NODES + j] * hazard[place + j]
-        for a in range(NODES):
-            share = width * rule.weight[a] * hazard[own + a] * survival[own + a]
-            y = start + width * rule.node[a]
-            mean += share * part[a]
-            score += share * part[a] * (min(y, far) - min(y, near))
-            beyond -= share
-    p[i] = 0.0
-    return mean, score, max(beyond, 0.0)
-
-
-@step
-def expect_lines(low, high, m, bound, second, points, is_fine, rule, p, entropy, score):
-    """Write the expected entropy and score for each of m uniform objects, ordered by `low`.
-
-    All begin below `bound`, the smallest of the upper ends; `second` is the next one, and `points`
-    is the number of values without uncertainty at the bound. Writes the probabilities as they are
-    without a refresh to `p`. Returns the number of objects that have begun where P is negligible:
-    refreshing the others changes nothing.
-    """
-    cut, active = np.empty(3 * m + _EXTRA + 1), np.empty(3 * m + _EXTRA, np.int64)
-    panels = cut_lines(low, high, m, bound, is_fine, cut, active)
-    columns = active[panels - 1]
-    size = panels * columns * NODES
-    survival, hazard, product = np.empty(size), np.empty(size), np.empty(panels * NODES)
-    begun, part = np.empty(panels * columns), np.empty((2 + NODES) * NODES)
-    fill_lines(low, high, panels, columns, cut, active, rule, survival, hazard, product)
-    accumulate(panels, columns, cut, active, rule, hazard, product, begun, p)
-    new = np.empty(columns)
-    reached = cut[panels]
-    for i in range(columns):
-        near = low[1] if i == 0 and m > 1 else low[0]
-        far = second if high[i] == bound and not points else bound
-        mean, width, beyond = expect(
-            i, panels, columns, cut, active, rule, survival, hazard, product, begun, near, far, new,
-            part,
-        )  # fmt: skip
-        rest = 0.0
-        for k in range(columns):
-            rest += negative_log(new[k])
-        if points and reached == bound:
-            others = 1.0
-            for k in range(columns):
-                if k != i:
-                    others *= (high[k] - bound) / (high[k] - low[k])
-            rest += points * negative_log(others / points)
-        # The mean of min(value, far) over the values beyond the panels.
-        top = max(min(high[i], far), reached)
-        upto = 0.5 * (top - reached) * (top + reached) + far * max(high[i] - top, 0.0)
-        entropy[i] = _BITS * (mean + beyond * rest)
-        score[i] = -_BITS * (width + rest * max(upto / (high[i] - low[i]) - beyond * near, 0.0))
-    return columns
+                y = a + width * (part + rule.node[j])
+                s, _ = curve_at(d.curve[i], d.parameters, PARAMETERS * i, y)
+                area[k] += width * rule.weight[j] * s
+        if d.curve_right[i] >= bound and d.curve_left[i] < bound:
+            at_bound[k], _ = curve_at(d.curve[i], d.parameters, PARAMETERS * i, bound)
 
 
 @kernel
 def write_expected(
-    low: Float64s,
-    high: Float64s,
-    second: float,
+    d: Distances,
+    breaks: Float64s,
+    column: Int64s,
+    cut: Float64s,
+    active: Int64s,
+    bound: float,
     points: int,
+    near: Float64s,
+    far: Float64s,
     rule: Rule,
-    p: Float64Out,
     entropy: Float64Out,
     score: Float64Out,
-) -> int:
-    """Write what is expected of refreshing uniform objects; see `expect_lines`."""
-    bound = high[0]
-    for k in range(high.shape[0]):
-        bound = min(bound, high[k])
-    return expect_lines(
-        low, high, low.shape[0], bound, second, points, True, rule, p, entropy, score
-    )
+) -> float:
+    """Write the expected entropy and score of the objects that have begun; return the entropy now.
+
+    `near` and `far` are the ends of B without each object. `points` objects without uncertainty are
+    at the bound.
+    """
+    panels = active.shape[0]
+    columns = active[panels - 1]
+    size = panels * columns * NODES
+    survival, hazard, product = np.ones(size), np.zeros(size), np.empty(panels * NODES)
+    begun, p, part = np.empty(panels * columns), np.empty(columns), np.empty((2 + NODES) * NODES)
+    at_bound, area = np.zeros(columns), np.zeros(columns)
+    fill_distances(d, breaks, column, columns, cut, active, rule, survival, hazard, product)
+    accumulate(panels, columns, cut, active, rule, hazard, product, begun, p)
+    reached = cut[panels]
+    write_tails(d, column, columns, reached, bound, rule, at_bound, area)
+    now, rest = 0.0, 1.0
+    for k in range(columns):
+        now += negative_log(p[k])
+        rest *= at_bound[k]
+    if points and reached == bound:
+        now += points * negative_log(rest / points)
+    for i in range(columns):
+        mean, width, beyond = expect(
+            i, panels, columns, cut, active, rule, survival, hazard, product, begun,
+            near[i], far[i], p, part,
+        )  # fmt: skip
+        after, others = 0.0, 1.0
+        for k in range(columns):
+            after += negative_log(p[k])
+            others *= at_bound[k] if k != i else 1.0
+        if points and reached == bound:
+            after += points * negative_log(others / points)
+        # The mean of min(value, far) over the values beyond the panels.
+        upto = beyond * reached + area[i] + (far[i] - bound) * at_bound[i]
+        entropy[i] = BITS * (mean + beyond * after)
+        score[i] = -BITS * (width + after * max(upto - beyond * near[i], 0.0))
+    return BITS * now

@@ -1,7 +1,7 @@
 """The answer to a minimum query over uniform values, and how good it is, for the simulation.
 
 `queries.minimum` answers for all densities and is exact to 1e-10. This is for the simulation's
-kernel: uniform values and points, to 1e-7, with the panels of `expected`.
+kernel: uniform values and points, to 1e-7, with the sweep of `panels`.
 """
 
 from __future__ import annotations
@@ -10,13 +10,20 @@ import math
 
 import numpy as np
 
-from tocsin.jit import Float64Out, Float64s, kernel, step
-from tocsin.uncertain.expected import NODES, Rule, accumulate, cut_lines, fill_lines, negative_log
+from tocsin.jit import Float64Out, Float64s, bare_step, kernel, step
+from tocsin.uncertain.panels import (
+    BITS,
+    EXTRA,
+    NODES,
+    Rule,
+    accumulate,
+    cut_lines,
+    fill_lines,
+    negative_log,
+)
 
-_BITS = 1 / math.log(2)
 
-
-@step
+@bare_step
 def overlapping(low, high, n, order):
     """Find the objects that may be the minimum.
 
@@ -64,7 +71,7 @@ def score_minimum(low, high, n, rule, p):
         a, b = np.empty(m), np.empty(m)
         for k in range(m):
             a[k], b[k] = low[order[k]], high[order[k]]
-        cut, active = np.empty(3 * m + 257), np.empty(3 * m + 256, np.int64)
+        cut, active = np.empty(3 * m + EXTRA + 1), np.empty(3 * m + EXTRA, np.int64)
         panels = cut_lines(a, b, m, bound, True, cut, active)
         columns = active[panels - 1]
         size = panels * columns * NODES
@@ -91,7 +98,7 @@ def score_minimum(low, high, n, rule, p):
         for i in range(n):
             if low[i] == high[i] and low[i] == bound:
                 p[i] = rest / points
-    return entropy * _BITS, value_entropy * _BITS, bottom, bound
+    return entropy * BITS, value_entropy * BITS, bottom, bound
 
 
 @kernel

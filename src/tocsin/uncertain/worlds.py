@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.jit import Float64s, Int64s, freeze_fields, step
+from tocsin.jit import Float64s, Int64s, bare_step, freeze_fields
 
 _RATES, _STARTS, _STEPS, _ARRIVALS, _SUBSETS, _PHASES = range(6)
 
@@ -32,7 +32,7 @@ class World(NamedTuple):
 
 @dataclass(frozen=True)
 class WorldParameters:
-    """What a world is made from; the defaults are in `simulation.simulate`."""
+    """What a world is made from; `simulation.simulate` has the defaults."""
 
     seed: int
     seconds: float
@@ -42,7 +42,7 @@ class WorldParameters:
     arrival_rate: float
     subset: int
     hot: float
-    hot_queries: float
+    hot_choices: float
 
 
 @functools.lru_cache(maxsize=2)
@@ -89,7 +89,7 @@ def _subsets(p: WorldParameters, queries: int) -> np.ndarray:
     cold = p.sensors - hot
     members = np.empty((queries, p.subset), np.int64)
     for row in members:
-        chosen = int(random.binomial(p.subset, p.hot_queries))
+        chosen = int(random.binomial(p.subset, p.hot_choices))
         chosen = max(min(chosen, hot), p.subset - cold)
         row[:chosen] = random.choice(hot, chosen, replace=False, shuffle=False)
         row[chosen:] = hot + random.choice(cold, p.subset - chosen, replace=False, shuffle=False)
@@ -97,7 +97,7 @@ def _subsets(p: WorldParameters, queries: int) -> np.ndarray:
     return members.reshape(-1)
 
 
-@step
+@bare_step
 def value_at(walk, sensors, walk_step, sensor, time):
     """Return the true value of a sensor."""
     tick = int(time / walk_step)
