@@ -10,8 +10,9 @@ except ModuleNotFoundError as missing:
         name="pyspark",
     ) from None
 
+from tocsin.spark import uncertain
 from tocsin.spark.matching import match
 from tocsin.spark.session import session
 from tocsin.spark.similarity import similarity_join
 
-__all__ = ["match", "session", "similarity_join"]
+__all__ = ["match", "session", "similarity_join", "uncertain"]

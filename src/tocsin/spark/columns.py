@@ -6,10 +6,14 @@ another column. Here this is an error only if the column is kept or needed.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Iterable, Sequence
+from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import types as st
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from tocsin.engine.version import Version
 from tocsin.errors import EventError, RuleError, suggest
@@ -194,3 +198,12 @@ def check_names(kept: Sequence[str], added: Sequence[str], payload: Sequence[str
 def quote_column(name: str) -> str:
     """Return the name of a column as SQL."""
     return "`" + name.replace("`", "``") + "`"
+
+
+def arrow_schema(schema: st.StructType, session: Any) -> pa.Schema:
+    """Return what Spark requires of the tables that workers return."""
+    is_large = session.conf.get("spark.sql.execution.arrow.useLargeVarTypes", "false") == "true"
+    options: dict[str, Any] = {"prefers_large_types": is_large}
+    if "timezone" in inspect.signature(to_arrow_schema).parameters:  # older ones always take UTC
+        options["timezone"] = "UTC"
+    return to_arrow_schema(schema, **options)

@@ -10,7 +10,8 @@ def compile_kernels() -> None:
     """Compile all kernels; the first time takes a minute, later they are loaded from the cache."""
     # These import all kernels.
     import tocsin.engine.rules
-    import tocsin.similarity.partitioning  # noqa: F401
+    import tocsin.similarity.partitioning
+    import tocsin.uncertain  # noqa: F401
     from tocsin import jit
 
     jit.compile_all()

@@ -8,14 +8,12 @@ rows of a part together. A worker joins them as one process would.
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as st
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from tocsin.errors import SimilarityError, suggest
 from tocsin.jit import freeze_fields
@@ -23,7 +21,7 @@ from tocsin.similarity import join
 from tocsin.similarity.closeness import Closeness, read_closeness
 from tocsin.similarity.partitioning import Partition, find_parts, list_parts, make_partition
 from tocsin.similarity.points import read_points
-from tocsin.spark.columns import quote_column
+from tocsin.spark.columns import arrow_schema, quote_column
 from tocsin.spark.kernels import compile_kernels
 from tocsin.spark.worker import make_self_contained
 
@@ -59,7 +57,7 @@ def similarity_join(
         closeness.reach,
         _count_parts(sum(rows), a.sparkSession),
     )
-    arrow = _arrow_schema(schema, a.sparkSession)
+    arrow = arrow_schema(schema, a.sparkSession)
     places_a, places_b = (
         [f.columns.index(n) for n in own] for f, own in ((a, names_a), (b, names_b))
     )
@@ -139,15 +137,6 @@ def _result_schema(a: st.StructType, b: st.StructType) -> st.StructType:
         for f in schema.fields
     ]
     return st.StructType([*fields, st.StructField("distance", st.DoubleType())])
-
-
-def _arrow_schema(schema: st.StructType, session: Any) -> pa.Schema:
-    """Return what Spark requires of the tables that workers return."""
-    is_large = session.conf.get("spark.sql.execution.arrow.useLargeVarTypes", "false") == "true"
-    options: dict[str, Any] = {"prefers_large_types": is_large}
-    if "timezone" in inspect.signature(to_arrow_schema).parameters:  # older ones always take UTC
-        options["timezone"] = "UTC"
-    return to_arrow_schema(schema, **options)
 
 
 def _can_hash(type_: st.DataType) -> bool:

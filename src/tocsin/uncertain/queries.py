@@ -33,9 +33,7 @@ def in_range(readings: Readings, low: float, high: float, at_least: float | None
       lab: probability 0.8
     """
     _check_values(readings, "in_range", may_be_empty=True)
-    low, high = _read_end(low, "low"), _read_end(high, "high")
-    if low > high:
-        raise UncertainError(f"the range is reversed: low {low:.12g} is above high {high:.12g}")
+    low, high = read_range(low, high)
     at_least = read_threshold(at_least)
     out = np.empty(len(readings))
     write_probabilities(readings.densities, low, high, out)
@@ -102,6 +100,14 @@ def check_readings(readings: Any, may_be_empty: bool = False) -> None:
         raise UncertainError(f"a query needs Readings, got {type(readings).__name__}{hint}")
     if not len(readings) and not may_be_empty:
         raise UncertainError("there are no readings; this query needs at least one")
+
+
+def read_range(low: Any, high: Any) -> tuple[float, float]:
+    """Return the ends of a range, which may be infinite; raise if it is reversed."""
+    low, high = _read_end(low, "low"), _read_end(high, "high")
+    if low > high:
+        raise UncertainError(f"the range is reversed: low {low:.12g} is above high {high:.12g}")
+    return low, high
 
 
 def read_threshold(at_least: Any) -> float | None:

@@ -1,0 +1,133 @@
+"""Queries about each reading by itself: how likely it is in a range, and its distribution.
+
+A range query is an expression of Spark SQL, without Python: for points, uniform values, growing
+ones and histograms. Only DataFrames with normal readings go through workers, since Spark SQL has no
+error function; of those, only rows whose interval meets the range.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+from pyspark.sql import types as st
+
+from tocsin.spark.columns import arrow_schema, quote_column
+from tocsin.spark.kernels import compile_kernels
+from tocsin.spark.uncertain.evaluation import describe_rows, rate_rows
+from tocsin.spark.uncertain.intervals import quote_number, sum_of
+from tocsin.spark.uncertain.reading_columns import (
+    ReadingColumns,
+    ReadingOptions,
+    check_frame,
+    find_columns,
+    read_columns,
+)
+from tocsin.spark.uncertain.results import check_names, distribution_fields, read_quantiles
+from tocsin.spark.worker import make_self_contained
+from tocsin.uncertain.queries import read_range, read_threshold
+
+_LOW, _HIGH = "_tocsin_low", "_tocsin_high"
+
+
+def in_range(
+    readings: Any,
+    low: float,
+    high: float,
+    at_least: float | None = None,
+    **options: Unpack[ReadingOptions],
+) -> Any:
+    """Return the readings that may be within [low, high], both ends included (ERQ, 5.3.1).
+
+    The result has all columns of the readings, and `probability`, which is above 0, or at least
+    `at_least`. `readings` may be a stream. See `ReadingOptions` for `options`.
+    """
+    check_frame(readings, "in_range")
+    low, high = read_range(low, high)
+    threshold = read_threshold(at_least)
+    columns = read_columns(readings.schema, **options)
+    check_names([*readings.columns, "probability"])
+    wanted = "probability > 0" if threshold is None else f"probability >= {quote_number(threshold)}"
+    given = readings.selectExpr("*", f"{columns.low} AS {_LOW}", f"{columns.high} AS {_HIGH}")
+    if columns.has("deviation"):
+        given = given.where(f"{_LOW} <= {quote_number(high)} AND {_HIGH} >= {quote_number(low)}")
+        return _rate_in_workers(given, readings.schema, columns, low, high).where(wanted)
+    share = _share_in_range(columns, low, high)
+    return given.selectExpr("*", f"{share} AS probability").where(wanted).drop(_LOW, _HIGH)
+
+
+def _share_in_range(columns: ReadingColumns, low: float, high: float) -> str:
+    """Return the probability to be in a range, as SQL; the same arithmetic as in one process."""
+    bottom, top = quote_number(low), quote_number(high)
+    histogram = ""
+    if columns.has("edges"):
+        edges, weights = columns.extra["edges"], columns.extra["weights"]
+        histogram = f"WHEN {edges} IS NOT NULL THEN {_share_of_bins(edges, weights, bottom, top)}"
+    return (
+        f"CASE WHEN {_LOW} > {top} OR {_HIGH} < {bottom} THEN 0D "
+        f"WHEN {bottom} <= {_LOW} AND {_HIGH} <= {top} THEN 1D "
+        f"{histogram} "
+        f"ELSE (0.5D * least({top}, {_HIGH}) - 0.5D * greatest({bottom}, {_LOW})) "
+        f"/ (0.5D * {_HIGH} - 0.5D * {_LOW}) END"
+    )
+
+
+def _share_of_bins(edges: str, weights: str, low: str, high: str) -> str:
+    """Return the probability of a histogram to be in a range, as SQL."""
+    bins = (
+        f"transform({weights}, (w, i) -> struct(w, get({edges}, i) AS a, get({edges}, i + 1) AS b))"
+    )
+    total = sum_of(weights)
+    below, with_bin = f"s.below / {total}", f"(s.below + bin.w) / {total}"
+
+    def up_to(x: str, found: str) -> str:
+        share = f"(0.5D * {x} - 0.5D * bin.a) / (0.5D * bin.b - 0.5D * bin.a)"
+        inside = f"{below} + {share} * ({with_bin} - {below})"
+        cases = f"WHEN {x} >= bin.b THEN {with_bin} WHEN {x} > bin.a THEN {inside}"
+        return f"CASE {cases} ELSE {found} END"
+
+    step = (
+        f"struct(s.below + bin.w AS below, {up_to(low, 's.low')} AS low, "
+        f"{up_to(high, 's.high')} AS high)"
+    )
+    start = "struct(0D AS below, 0D AS low, 0D AS high)"
+    return f"aggregate({bins}, {start}, (s, bin) -> {step}, s -> greatest(s.high - s.low, 0D))"
+
+
+def _rate_in_workers(
+    given: Any, schema: st.StructType, columns: ReadingColumns, low: float, high: float
+) -> Any:
+    compile_kernels()
+    fields = schema.fields
+    selected = [f"{quote_column(f.name)} AS c{i}" for i, f in enumerate(fields)]
+    parameters = [f"{_LOW} AS low", f"{_HIGH} AS high"]
+    parameters += [f"{sql} AS {name}" for name, sql in columns.extra.items()]
+    job = make_self_contained(functools.partial(rate_rows, len(fields), low, high))
+    result = st.StructType([*fields, st.StructField("probability", st.DoubleType(), False)])
+    return given.selectExpr(*selected, *parameters).mapInArrow(job, result)
+
+
+def value(
+    readings: Any,
+    quantiles: Sequence[float] = (),
+    *,
+    keep: Sequence[str] = (),
+    **options: Unpack[ReadingOptions],
+) -> Any:
+    """Return the distribution of each reading (VSingleQ): a row for each.
+
+    The result has the id, the columns to `keep`, and those of `total`. `readings` may be a stream.
+    """
+    check_frame(readings, "value")
+    schema = readings.schema
+    columns = read_columns(schema, **options)
+    wanted = read_quantiles(quantiles)
+    kept = [schema[columns.id], *find_columns(schema, keep, "keep")]
+    result = st.StructType([*kept, *distribution_fields(wanted)])
+    check_names(result.names)
+    compile_kernels()
+    arrow = arrow_schema(result, readings.sparkSession)
+    job = make_self_contained(functools.partial(describe_rows, len(kept), wanted, arrow))
+    selected = [f"{quote_column(f.name)} AS c{i}" for i, f in enumerate(kept)]
+    return readings.selectExpr(*selected, *columns.select()).mapInArrow(job, result)
