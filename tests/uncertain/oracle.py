@@ -246,6 +246,8 @@ class Total:
         self.n = len(variables)
         self.low = self.scale * (self.shift + sum(v[0][0] for v in variables))
         self.high = self.scale * (self.shift + sum(v[-1][0] for v in variables))
+        means = [sum((g - f) * (a + b) / 2 for (a, f), (b, g) in pairwise(v)) for v in variables]
+        self.mean = self.scale * (self.shift + sum(means))
         steps = {Fraction(0): Fraction(1)}
         for variable in variables:
             slopes = [(g - f) / (b - a) for (a, f), (b, g) in pairwise(variable)]

@@ -51,10 +51,11 @@ def test_exact_probabilities_add_up_to_one(shape, n):
 
 def test_sums_by_hand():
     triangle = oracle.total([Uniform(0, 1), Uniform(2, 3), Point(10)])
-    assert (triangle.low, triangle.high) == (12, 14)
+    assert (triangle.low, triangle.high, triangle.mean) == (12, 14, 13)
     assert [triangle.pdf(x) for x in (12.5, 13, 13.75)] == [HALF, 1, Fraction(1, 4)]
     assert [triangle.cdf(x) for x in (11, 12.5, 13, 15)] == [0, Fraction(1, 8), HALF, 1]
     assert oracle.average([Uniform(0, 1), Uniform(2, 3), Point(10)]).pdf(13 / 3) == pytest.approx(3)
+    assert oracle.total([Histogram((0, 1, 3), (0.75, 0.25)), Point(2)]).mean == 2.875
     # The differential entropy of the triangle is half a nat.
     assert triangle.quality() == pytest.approx(-0.5 / math.log(2), abs=1e-14)
     assert oracle.total([Uniform(0, 4)]).quality() == pytest.approx(-2, abs=1e-14)
