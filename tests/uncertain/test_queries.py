@@ -74,7 +74,7 @@ def test_random_mixtures_are_exact(seed):
 # ------------------------------------------------------------ against 40 digits
 
 
-@pytest.mark.parametrize("n", [1, 2, 3, 5])
+@pytest.mark.parametrize("n", [1, 2, 3, 4])
 @pytest.mark.parametrize("shape", cases.NORMAL)
 def test_normals(shape, n):
     densities = shape(np.random.default_rng(n), n)
@@ -89,9 +89,8 @@ def test_normals(shape, n):
         checks.check_in_range(answer, precise.in_range(densities, low, high))
 
 
-@pytest.mark.parametrize("shape", [cases.all_families, cases.normals_in_a_tail])
-def test_twelve_normals(shape):
-    densities = shape(np.random.default_rng(12), 12)
+def test_twelve_of_all_families():
+    densities = cases.all_families(np.random.default_rng(12), 12)
     readings = to_readings(densities)
     checks.check_minimum(uncertain.minimum(readings), densities, precise.minimum(densities))
 
