@@ -41,17 +41,18 @@ class Values:
         self.origin = np.maximum(self.near, 0)
         self.whole = normal_mass(self.near, self.far, self.origin)
 
-    def knots(self):
-        """Return where densities are not smooth, or change on another scale than their width."""
+    def knots(self, panel):
+        """Return where densities are not smooth, or change within a panel of this width."""
         knots = [self.low, self.high]
         knots += [np.array(self.densities[i].edges) for i in self.histogram]
         scale = self.deviation / np.maximum(self.near, 1)
         start = self.mean + self.side * self.origin * self.deviation
+        is_steep = scale < 2 * panel
         for k in (0, 1, 2, 3, 4, 6, 8, 11, 15, 20, 28, 40):
             for step in (-k * scale, k * scale):
                 x = start + step
                 inside = (self.low[self.normal] < x) & (x < self.high[self.normal])
-                knots.append(x[inside])
+                knots.append(x[inside & is_steep])
         return np.unique(np.concatenate(knots))
 
     def below(self, x):
@@ -70,9 +71,9 @@ class Values:
         if len(self.normal):
             z = self.side * (inside[:, self.normal] - self.mean) / self.deviation
             z = np.clip(z, self.near, self.far)
-            upper = normal_mass(z, self.far, self.origin) / self.whole
-            lower = normal_mass(self.near, z, self.origin) / self.whole
-            shares[:, self.normal] = np.where((self.side > 0) == above, upper, lower)
+            is_upper = (self.side > 0) == above
+            start, stop = np.where(is_upper, z, self.near), np.where(is_upper, self.far, z)
+            shares[:, self.normal] = normal_mass(start, stop, self.origin) / self.whole
         for i in self.histogram:
             edges, weights = np.array(self.densities[i].edges), self.densities[i].weights
             parts = np.cumsum([0.0, *(weights[::-1] if above else weights)])
@@ -105,20 +106,21 @@ def normal_mass(a, b, origin):
     The origin is a or below it, and 0 if a is negative.
     """
     a, b, origin = np.broadcast_arrays(a, b, origin)
-    width = b - a
-    close = np.zeros(a.shape)
-    for t, weight in zip(*gauss_legendre(12), strict=True):
-        y = a + t * width
-        close += weight * width * np.exp(np.minimum(-(y - origin) * (y + origin) / 2, 700))
 
     def tail(y):
         right = np.maximum(y, 0)
         scaled = np.exp(-(right - origin) * (right + origin) / 2) * special.erfcx(right / 2**0.5)
         return np.where(y >= 0, scaled, special.erfc(y / 2**0.5)) * math.sqrt(math.pi / 2)
 
-    with np.errstate(over="ignore"):
-        apart = tail(a) - tail(b)
-    return np.where(width * (1 + abs(a) + abs(b)) < 1, close, apart)
+    found = tail(a) - tail(b)
+    # Tails of neighbors cancel.
+    close = (b - a) * (1 + abs(a) + abs(b)) < 1
+    a, width, origin = a[close], (b - a)[close], origin[close]
+    found[close] = sum(
+        weight * width * np.exp(-(a + t * width - origin) * (a + t * width + origin) / 2)
+        for t, weight in zip(*gauss_legendre(12), strict=True)
+    )
+    return found
 
 
 class Distances:
@@ -131,8 +133,8 @@ class Distances:
         self.high = np.maximum(abs(low - q), abs(high - q))
         self.is_point = self.values.is_point
 
-    def knots(self):
-        return np.unique(np.append(abs(self.values.knots() - self.q), 0))
+    def knots(self, panel):
+        return np.unique(np.append(abs(self.values.knots(panel) - self.q), 0))
 
     def above(self, r):
         is_below = r[:, None] < self.low  # exactly 1, whatever q + r is rounded to
@@ -155,7 +157,7 @@ class DiskDistances:
         self.high = self.away + self.radius
         self.is_point = self.radius == 0
 
-    def knots(self):
+    def knots(self, panel):
         return np.unique(np.concatenate([self.low, self.high, abs(self.away - self.radius)]))
 
     def _half_angles(self, r):
@@ -228,7 +230,8 @@ def win_probabilities(variables, nodes=16, curved=False):
     """Return for each variable the probability that it is smallest; equal points share."""
     wins = np.zeros(len(variables.low))
     start, end = variables.low.min(), variables.high.min()
-    for x, weight in grid(variables.knots(), start, end, nodes, curved, len(wins)):
+    knots = variables.knots((end - start) / _PANELS)
+    for x, weight in grid(knots, start, end, nodes, curved, len(wins)):
         survival = np.maximum(variables.above(x), _LEAST)
         product = np.exp(np.log(survival).sum(1))
         wins += (weight * product) @ (variables.pdf(x) / survival)
@@ -283,17 +286,18 @@ class Lowest:
         survival = np.maximum(self.values.above(x), _LEAST)
         return np.exp(np.log(survival).sum(1)) * (self.values.pdf(x) / survival).sum(1)
 
-    def integrate(self, function):
-        chunks = grid(self.values.knots(), self.low, self.high, 16, False, len(self.values.low))
-        return sum(weight @ function(x) for x, weight in chunks)
-
-    @property
-    def mean(self):
-        return self.low + self.integrate(lambda x: 1 - self.cdf(x))
-
-    def quality(self):
-        """Return minus the differential entropy in bits."""
-        return self.integrate(lambda x: special.xlogy(self.pdf(x), self.pdf(x))) / math.log(2)
+    def mean_and_quality(self):
+        """Return the mean, and minus the differential entropy in bits."""
+        knots = self.values.knots((self.high - self.low) / _PANELS)
+        mean, quality = self.low, 0.0
+        for x, weight in grid(knots, self.low, self.high, 16, False, len(self.values.low)):
+            above = 1 - self.cdf(x)
+            pdf = self.pdf(x)
+            mean += weight @ above
+            quality += weight @ special.xlogy(pdf, pdf) / math.log(2)
+            if above[-1] < 1e-30:
+                break
+        return mean, quality
 
 
 class Total:
@@ -310,12 +314,17 @@ class Total:
         last = math.exp((logs - math.log(tolerance / span * (n - 1))) / (n - 1))
         panels = math.ceil(last * span / (2 * math.pi))
         t, weight = gauss_legendre(16)
-        edges = np.arange(panels)[:, None]
-        self.t = ((edges + t) * 2 * math.pi / span).ravel()
-        self.weight = np.tile(weight * 2 * math.pi / span, panels)
-        self.transform = np.ones(len(self.t), complex)
-        for density in continuous:
-            self.transform *= characteristic(density, self.t)
+        nodes, transforms = [], []
+        for first in range(0, panels, 256):
+            edges = np.arange(first, min(first + 256, panels))[:, None]
+            nodes.append(((edges + t) * 2 * math.pi / span).ravel())
+            transforms.append(np.ones(len(nodes[-1]), complex))
+            for density in continuous:
+                transforms[-1] *= characteristic(density, nodes[-1])
+            if abs(transforms[-1]).max() < 1e-20:  # that of a sum of many is a narrow bell
+                break
+        self.t, self.transform = np.concatenate(nodes), np.concatenate(transforms)
+        self.weight = np.tile(weight * 2 * math.pi / span, len(self.t) // 16)
 
     def pdf(self, x):
         return np.array([self.weight @ self._turned(y).real for y in np.asarray(x)]) / math.pi
@@ -331,7 +340,7 @@ class Total:
 def variation(density):
     """Return the total variation of a density."""
     values = Values([density])
-    x = values.knots()
+    x = values.knots(np.inf)
     inner = np.concatenate([np.nextafter(x, -np.inf), x, np.nextafter(x, np.inf)])
     return float(abs(np.diff(values.pdf(np.sort(inner))[:, 0])).sum())
 
