@@ -254,8 +254,7 @@ def truth(size: str) -> Finding:
         "should also find the true minimum most often, and probabilities should be frequencies.",
         f"{describe(s)} Log score: the logarithm of the probability that the answer gave to the "
         f"true minimum. At {s.xs[at]:g} messages per second: {parts}. Values in an interval are "
-        "not uniform, as the server assumes, but mostly near the last report: so probabilities "
-        "above a third are too low, and small ones are too high.",
+        "not uniform, as the server assumes, but mostly near the last report.",
         [
             main(
                 least_difference(
