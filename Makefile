@@ -8,11 +8,11 @@ READY := $(VENV)/.ready
 .PHONY: test test-long check format bench calibrate tables experiments demo clean java
 
 test: $(READY) java
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
 # The same tests with many more generated examples: before an issue is called resolved.
 test-long: $(READY) java
-	TOCSIN_PROFILE=long $(BIN)/python -m pytest
+	TOCSIN_PROFILE=long $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -30,6 +30,7 @@ bench: $(READY) java
 	$(BIN)/python -m benchmarks.boolean_matching --out docs/benchmarks-boolean.md
 	$(BIN)/python -m benchmarks.real_rules --out docs/benchmarks-real-rules.md
 	$(BIN)/python -m benchmarks.similarity --out docs/benchmarks-similarity.md
+	$(BIN)/python -m benchmarks.uncertain --out docs/benchmarks-uncertain.md
 	$(BIN)/python -m benchmarks.threads --out docs/benchmarks-threads.md
 	$(BIN)/python -m benchmarks.spark_matching --out docs/benchmarks-spark.md
 	$(BIN)/python -m benchmarks.similarity_spark --out docs/benchmarks-similarity-spark.md

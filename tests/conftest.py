@@ -19,6 +19,17 @@ settings.register_profile("long", max_examples=1500, deadline=None)
 settings.load_profile(os.environ.get("TOCSIN_PROFILE", "quick"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep together what shares something costly, if tests run on several cores.
+
+    Tests on Spark share a session, and those of a file share compiled kernels and fixtures.
+    """
+    for item in items:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        on_spark = "spark" in item.path.parts or fixtures & {"spark", "connect_folder"}
+        item.add_marker(pytest.mark.xdist_group("spark" if on_spark else str(item.path)))
+
+
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
     """A small local Spark with its default meaning of SQL, in UTC."""

@@ -50,6 +50,12 @@ def test_similarity():
         assert name in output
 
 
+def test_uncertain():
+    output = output_of("uncertain")
+    for name in ("minimum, uniform", "nearest, histogram", "thesis' loop", "FFT convolution"):
+        assert name in output
+
+
 def test_threads():
     output = output_of("threads")
     for task in ("W2", "W5", "B, 3,000 events x 1,000 rules: top 5"):

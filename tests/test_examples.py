@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from examples import ad_targeting, contact_tracing, range_join
+from examples import ad_targeting, air_conditioning, contact_tracing, range_join
 
 
 def test_ad_targeting(capsys):
@@ -35,3 +35,11 @@ def test_contact_tracing(capsys, tmp_path):
     apart = np.abs(points[first] - points[second])
     assert (apart < [2, 2, 1]).all()
     assert (person[first] != person[second]).all()
+
+
+def test_air_conditioning(capsys, tmp_path):
+    air_conditioning.main(out=str(tmp_path / "floor.png"))
+    printed = capsys.readouterr().out
+    assert "1A: probability 0.546764" in printed
+    assert "Distribution of the lowest value: in [17.7455, 20.0102], mean 18.6708" in printed
+    assert (tmp_path / "floor.png").stat().st_size > 10_000

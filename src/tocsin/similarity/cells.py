@@ -99,8 +99,8 @@ class CellJoin:
         """Write pairs; return whether these were the last ones."""
         return bool(
             join_runs(
-                self._a, self._rows, self._b, self._columns, self._directory, self._offsets, self._d,
-                self._closeness.bound, self._closeness.metric, self._same, out,
+                self._a, self._rows, self._b, self._columns, self._directory, self._offsets,
+                self._d, self._closeness.bound, self._closeness.metric, self._same, out,
             )
         )  # fmt: skip
 
@@ -299,7 +299,7 @@ def join_runs(
                     state[WRITTEN], state[OWN] = n, group
                     state[OWN + 1], state[OWN + 2] = o, j
                     return False
-                inside = (np.uint64(1) << np.uint64(min(stop - j, RUN))) - np.uint64(1)
+                inside = (np.uint64(1) << np.uint64(min(int(stop) - j, RUN))) - np.uint64(1)
                 for i in range(a.start[group], a.start[group + 1]):
                     bits = close_in_run(rows, i * d, columns, j, stride, d, bound, metric) & inside
                     if same:
@@ -307,7 +307,7 @@ def join_runs(
                         bits = bits >> earlier << earlier
                     if counting:
                         n += count_bits(bits)
-                    else:
+                    elif bits:
                         x = np.int64(a.number[i])
                         n = write_lanes(x, number, j, bits, same, left, right, n)
             resumed_j = -1

@@ -6,6 +6,9 @@ from tocsin.uncertain.distributions import Distribution
 from tocsin.uncertain.extremes import highest, lowest, value
 from tocsin.uncertain.queries import in_range, maximum, minimum, nearest
 from tocsin.uncertain.readings import Growing, Readings
+from tocsin.uncertain.refresh import QueryState, next_refresh, policies
+from tocsin.uncertain.simulation import simulate
+from tocsin.uncertain.simulation_result import SimulationResult
 from tocsin.uncertain.sums import average, total
 
 __all__ = [
@@ -13,7 +16,9 @@ __all__ = [
     "Disks",
     "Distribution",
     "Growing",
+    "QueryState",
     "Readings",
+    "SimulationResult",
     "average",
     "highest",
     "in_range",
@@ -21,6 +26,9 @@ __all__ = [
     "maximum",
     "minimum",
     "nearest",
+    "next_refresh",
+    "policies",
+    "simulate",
     "total",
     "value",
 ]

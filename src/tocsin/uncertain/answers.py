@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,7 @@ class Answer:
 
     >>> from tocsin import uncertain
     >>> uncertain.minimum(uncertain.Readings.uniform(["a", "b"], [10, 12], [14, 13]))
-    Answer: 2 of 2 may be the minimum; quality -1.62834
+    Answer: 2 of 2 may be the minimum; quality -2.8633
       a: probability 0.625
       b: probability 0.375
     """
@@ -54,7 +55,7 @@ class Answer:
         least = np.nextafter(0, 1) if at_least is None else at_least
         chosen = np.flatnonzero(probabilities >= least)
         chosen = chosen[np.argsort(-probabilities[chosen], kind="stable")]
-        self.ids = ids.take(pa.array(chosen))
+        self._ids = ids
         self.probabilities = probabilities[chosen]
         self.positions = chosen
         self.bounds = bounds
@@ -69,8 +70,13 @@ class Answer:
             width = (bounds[1] - bounds[0]) * (2 if question == "nearest" else 1)
             self.quality = -self.entropy * width if self.entropy else 0.0
 
+    @cached_property
+    def ids(self) -> pa.Array:
+        """The ids of the objects."""
+        return self._ids.take(pa.array(self.positions))
+
     def __len__(self) -> int:
-        return len(self.ids)
+        return len(self.positions)
 
     def __iter__(self) -> Iterator[tuple[Any, float]]:
         """Yield ids and probabilities."""

@@ -2,8 +2,8 @@
 
 The minimum is the value nearest to the lowest end of all intervals, and the maximum the one nearest
 to the highest end (5.3.3). So all three queries are about distances: X_i = |value_i - q|. They end
-at f, the smallest of the farthest distances; an object whose nearest distance n_i is not below f has
-no chance, and what is beyond f does not matter.
+at f, the smallest of the farthest distances. An object whose nearest distance n_i is not below f
+has no chance, and what is beyond f does not matter.
 
 The probability that X_i is above y is linear between two distances for a uniform value and for a
 histogram, also if q is inside: the two sides are added. So such an object becomes *pieces*, each
@@ -23,7 +23,14 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.jit import Float64Out, Float64s, Int32Out, Int32s, UInt8s, freeze_fields, kernel, step
-from tocsin.uncertain.curves import BALL, DISK, NORMAL_CURVE, survival_at
+from tocsin.uncertain.curves import (
+    BALL,
+    DISK,
+    NORMAL_CURVE,
+    PARAMETERS,
+    curve_at,
+    write_normal,
+)
 from tocsin.uncertain.densities import HISTOGRAM, NORMAL, POINT, UNIFORM, Densities
 
 _FLAT = 81.0  # a square of deviations: exp(-81 / 2) is below 1e-17
@@ -41,7 +48,7 @@ class Distances(NamedTuple):
     curve_left: Float64s  # [curves]
     curve_right: Float64s  # [curves]
     curve: UInt8s  # [curves] which function
-    parameters: Float64s  # [4 * curves] of that function
+    parameters: Float64s  # [8 * curves] of that function
 
 
 class Bounded(NamedTuple):
@@ -69,7 +76,11 @@ def bound_values(d: Densities, q: float) -> Bounded:
     most = 4 * len(kept) + 2 * edges + 1
     owner, curve_owner = np.empty(most, np.int32), np.empty(most, np.int32)
     left, right, survival, density = (np.empty(most) for _ in range(4))
-    curve_left, curve_right, parameters = np.empty(most), np.empty(most), np.empty(4 * most)
+    curve_left, curve_right, parameters = (
+        np.empty(most),
+        np.empty(most),
+        np.empty(PARAMETERS * most),
+    )
     cuts = np.empty(2 * int(np.diff(d.first).max(initial=0)) + 8)
     pieces, curves = write_pieces(
         d, kept, q, scale, cuts, owner, left, right, survival, density,
@@ -87,17 +98,19 @@ def bound_values(d: Densities, q: float) -> Bounded:
         curve_left=curve_left[curve_order],
         curve_right=curve_right[curve_order],
         curve=np.full(curves, NORMAL_CURVE),
-        parameters=parameters[: 4 * curves].reshape(-1, 4)[curve_order].reshape(-1),
+        parameters=parameters[: PARAMETERS * curves]
+        .reshape(-1, PARAMETERS)[curve_order]
+        .reshape(-1),
     )
     return Bounded(distances, f * (scale / shrink), points, f / shrink, n)
 
 
-def bound_disks(centres: np.ndarray, radii: np.ndarray, q: np.ndarray) -> Bounded:
+def bound_disks(centers: np.ndarray, radii: np.ndarray, q: np.ndarray) -> Bounded:
     """Return the distances of uncertain places, in disks or balls, from q."""
-    n, d = centres.shape
-    largest = max(np.abs(centres).max(), np.abs(radii).max(), np.abs(q).max())
+    n, d = centers.shape
+    largest = max(np.abs(centers).max(), np.abs(radii).max(), np.abs(q).max())
     shrink = 0.125 if largest > 1e306 else 1.0
-    away, radii = _lengths(shrink * centres - shrink * q), shrink * radii
+    away, radii = _lengths(shrink * centers - shrink * q), shrink * radii
     near, far = np.maximum(away - radii, 0), away + radii
     f = float(far.min())
     points = np.flatnonzero((radii == 0) & (near == f))
@@ -109,7 +122,7 @@ def bound_disks(centres: np.ndarray, radii: np.ndarray, q: np.ndarray) -> Bounde
     left = np.concatenate([np.where(radii > away, radii - away, near), np.zeros(len(inside))])
     right = np.concatenate([far, (radii - away)[inside]])
     owner = np.concatenate([kept, kept[inside]])
-    parameters = np.zeros((len(left), 4))
+    parameters = np.zeros((len(left), PARAMETERS))
     parameters[:, 0] = np.concatenate([away, away[inside]])
     parameters[:, 1] = np.concatenate([radii, radii[inside]])
     order = np.argsort(left, kind="stable")
@@ -220,10 +233,9 @@ def write_pieces(
                 a, b = cuts[piece], cuts[piece + 1]
                 if b <= a:
                     continue
-                parameters[4 * curves], parameters[4 * curves + 1] = bottom, top
-                parameters[4 * curves + 2], parameters[4 * curves + 3] = start, rate
-                s_a = survival_at(NORMAL_CURVE, parameters, 4 * curves, a)
-                s_b = survival_at(NORMAL_CURVE, parameters, 4 * curves, b)
+                write_normal(parameters, PARAMETERS * curves, start, rate, bottom, top)
+                s_a, _ = curve_at(NORMAL_CURVE, parameters, PARAMETERS * curves, a)
+                s_b, _ = curve_at(NORMAL_CURVE, parameters, PARAMETERS * curves, b)
                 if is_flat(start, rate, bottom, top, flat, a, b):
                     owner[n], left[n], right[n] = i, a, b
                     survival[n], density[n] = s_b, (s_a - s_b) / (b - a)

@@ -1,4 +1,4 @@
-"""Answers that are values: a distribution with its bounds, density and quality (thesis, 5.4, 5.5.3).
+"""Answers that are values: distributions with bounds, densities and qualities (thesis, 5.4, 5.5.3).
 
 A distribution has a continuous part and possibly atoms: values with a probability of their own,
 where objects have no uncertainty. Subclasses give the density and the distribution function for
@@ -89,7 +89,9 @@ class Distribution(ABC):
     @cached_property
     def mean(self) -> float:
         """The expected value."""
-        above = integrate_panels(lambda x: 1 - self._cdf(x), self._breaks())
+        above = integrate_panels(
+            lambda x: 1 - self._cdf(x), self._breaks(), 1e-15 * (self.high - self.low)
+        )
         return self.low + above
 
     @cached_property
@@ -103,7 +105,7 @@ class Distribution(ABC):
             with np.errstate(divide="ignore", invalid="ignore"):
                 return np.where(density > 0, density * np.log2(density), 0.0)
 
-        return integrate_panels(information, self._breaks())
+        return integrate_panels(information, self._breaks(), 1e-14)
 
     def _at(
         self,
@@ -133,26 +135,31 @@ class Distribution(ABC):
         )
 
 
-def integrate_panels(function: Callable[[np.ndarray], np.ndarray], breaks: np.ndarray) -> float:
+def integrate_panels(
+    function: Callable[[np.ndarray], np.ndarray], breaks: np.ndarray, noise: float
+) -> float:
     """Return the integral of a function that is smooth between breakpoints.
 
-    Panels are halved until 16 Gauss-Legendre nodes and twice 16 agree to 1e-13 of the integral.
+    A panel is halved until 16 Gauss-Legendre nodes and twice 16 agree: to 1e-13 of all, to 1e-12 of
+    the function's size in the panel, as its values are rounded, or to `noise`, which does not
+    matter.
     """
     left, right = breaks[:-1], breaks[1:]
     keep = right > left
     left, right = left[keep], right[keep]
-    whole = _integrate_each(function, left, right)
-    scale = float(np.abs(whole).sum())
+    whole, size = _integrate_each(function, left, right)
+    least = max(1e-13 * float(size.sum()), noise)
     total = 0.0
     for _ in range(_DEEPEST):
         if not len(left):
             break
         middle = 0.5 * left + 0.5 * right
         ends = np.concatenate([left, middle]), np.concatenate([middle, right])
-        halves = _integrate_each(function, *ends)
-        first, second = halves[: len(left)], halves[len(left) :]
+        halves, sizes = _integrate_each(function, *ends)
+        (first, second), (size_1, size_2) = (np.split(each, 2) for each in (halves, sizes))
         error = np.abs(first + second - whole)
-        is_done = (error <= 1e-14 * scale) | (middle <= left) | (middle >= right)
+        is_done = (error <= np.maximum(least, 1e-12 * (size_1 + size_2))) | (middle <= left)
+        is_done |= middle >= right
         total += float((first + second)[is_done].sum())
         rest = ~is_done
         left = np.concatenate([left[rest], middle[rest]])
@@ -163,11 +170,12 @@ def integrate_panels(function: Callable[[np.ndarray], np.ndarray], breaks: np.nd
 
 def _integrate_each(
     function: Callable[[np.ndarray], np.ndarray], left: np.ndarray, right: np.ndarray
-) -> np.ndarray:
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the integral of each panel, and that of the absolute values."""
     width = right - left
     x = left[:, None] + width[:, None] * _NODES
     values = function(x.reshape(-1)).reshape(x.shape)
-    return (values @ _WEIGHTS) * width
+    return (values @ _WEIGHTS) * width, (np.abs(values) @ _WEIGHTS) * width
 
 
 def _read_array(x: Any, name: str) -> np.ndarray:

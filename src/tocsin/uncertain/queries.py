@@ -64,9 +64,9 @@ def nearest(readings: Readings | Disks, q: Any, at_least: float | None = None) -
     >>> from tocsin import uncertain
     >>> taxis = uncertain.Readings.disks(["a", "b"], [[0, 0], [5, 0]], radii=[2, 3])
     >>> uncertain.nearest(taxis, (2, 0))
-    Answer: 2 of 2 may be the nearest; quality -6.64066
-      a: probability 0.733
-      b: probability 0.267
+    Answer: 2 of 2 may be the nearest; quality -6.64922
+      a: probability 0.737059
+      b: probability 0.262941
     """
     if isinstance(readings, Disks):
         bounded = bound_disks(readings.centers, readings.radii, readings.read_place(q))

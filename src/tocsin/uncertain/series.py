@@ -2,13 +2,13 @@
 
 The thesis convolves densities one after the other (Equation 5.4). The characteristic function of a
 sum is the product of those of its terms, which are known in closed form. On a window of length 2 L
-the density is a Fourier series, whose coefficients are its values at multiples of pi / L. The window
-is the support of the sum, or a shorter one around its mean beyond which there is less than 1e-18
-(Hoeffding). With many terms, a few dozen coefficients are enough: the product falls like a normal's.
-Few terms of a bounded density fall slowly: see `sums`.
+the density is a Fourier series, whose coefficients are that product at multiples of pi / L. The
+window is the support of the sum, or a shorter one around its mean that leaves out less than 1e-18
+(Hoeffding). With many terms a few dozen coefficients are enough: the product falls like a normal's.
+With few terms it falls slowly: see `sums`.
 
-The characteristic function of a truncated normal is that of the whole normal, and error functions of
-complex numbers for the parts that are cut off. These are computed by Weideman's rational
+The characteristic function of a truncated normal is that of the whole normal, less those of the
+parts that are cut off: error functions of complex numbers, computed by Weideman's rational
 approximation of the Faddeeva function.
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from tocsin.jit import Float64Out, Float64s, freeze_fields, kernel, step
 from tocsin.uncertain.densities import HISTOGRAM, NORMAL, UNIFORM, Densities
-from tocsin.uncertain.normal import erfcx, tail_ratio, truncated_density
+from tocsin.uncertain.normal import base_of, mass, tail, truncated_density
 
 _TAIL = math.sqrt((math.log(1e18) + math.log(2)) / 2)  # Hoeffding: 2 exp(-2 t^2) = 1e-18
 _RESYNC = 32  # steps of a rotation before sine and cosine are computed again
@@ -191,7 +191,7 @@ def normal_characteristic(low, high, mean, deviation, w, coefficients):
     if a >= 0:
         return normal_characteristic_above(low, high, mean, deviation, w, coefficients)
     s = w * deviation
-    share = 1 - 0.5 * (math.erfc(-a / math.sqrt(2.0)) + math.erfc(b / math.sqrt(2.0)))
+    share = 0.5 * mass(a, b, tail(b, 0.0), 0.0)
     gauss = math.exp(-0.5 * s * s)
     whole = complex(gauss * math.cos(w * mean), gauss * math.sin(w * mean))
     upper = tail_characteristic(b, high, s, w, coefficients)
@@ -217,7 +217,9 @@ def normal_characteristic_above(low, high, mean, deviation, w, coefficients):
     fall = math.exp(0.5 * (a - b) * (a + b))
     first = complex(math.cos(w * low), math.sin(w * low)) * near
     second = complex(fall * math.cos(w * high), fall * math.sin(w * high)) * far
-    return (first - second) / (erfcx(a / math.sqrt(2.0)) * (1 - tail_ratio(a, b)))
+    base = base_of(a, b)
+    whole = mass(a, b, tail(b, base), base) * math.exp(0.5 * (a * a - base))
+    return (first - second) / whole
 
 
 @kernel
