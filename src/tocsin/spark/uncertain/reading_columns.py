@@ -127,7 +127,7 @@ def read_columns(
     names = {key: field.name for key, field in found.items()}
     families = _make_families(found, names, at, domain)
     _check_all_are_used(names, families)
-    extra = {
+    extra: dict[str, str] = {
         name: numbers_of(names[name]) if name in _LISTS else number_of(names[name])
         for name in ("mean", "deviation", "edges", "weights")
         if name in names
