@@ -78,6 +78,23 @@ STYLES = {  # name: colour, marker, line
     "from a sample (Tocsin)": (_GREEN, "P", "--"),
     "side of a cube": (_RED, "s", "-"),
     "selectivity": (_BLUE, "o", "-"),
+    "Glb_RR": (_BLACK, "^", "-"),
+    "Glb_RR, all bandwidth": (_GREY, "^", "--"),
+    "Loc_RR": (_PURPLE, "v", "-"),
+    "MaxUnc": (_ORANGE, "D", "-"),
+    "MinExpEntropy": (_RED, "s", "-"),
+    "MinMin": (_BLUE, "o", "-"),
+    "expected score (Tocsin)": (_SKY, "P", "--"),
+    "MinMin, distinct (Tocsin)": (_GREEN, "P", "--"),
+    "as assumed": (_BLUE, "o", "-"),
+    "one message per update": (_SKY, "v", "-"),
+    "no own reports": (_ORANGE, "D", "-"),
+    "excess is rejected": (_RED, "s", "-"),
+    "no limit of queries": (_PURPLE, "P", "-"),
+    "always 5 seconds": (_GREEN, "v", "--"),
+    "5 seconds, rejected": (_BLACK, "^", "--"),
+    "shared updates": (_GREY, "^", "-"),
+    "perfect": (_GREY, "", "--"),
 }
 
 plt.rcParams.update(
@@ -122,12 +139,18 @@ def lines(
     powers: bool = True,
     zero: bool = False,
     ticks: list[str] | None = None,
+    spread: dict[str, tuple[list[float], list[float]]] | None = None,
 ) -> None:
-    """Draw a line per structure, with its name at its end; `ticks` are labels of the x values."""
+    """Draw a line per structure, with its name at its end.
+
+    `ticks` are labels of the x values, and `spread` has the ends of an interval for each value.
+    """
     x_label, xs = x
     for name, values in series.items():
         colour, marker, style = STYLES[name]
         axes.plot(xs[: len(values)], values, color=colour, marker=marker, linestyle=style)
+        if spread and name in spread:
+            axes.fill_between(xs, *spread[name], color=colour, alpha=0.12, linewidth=0)
     axes.set_title(title)
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 HOLDS, PARTLY, FAILS = "holds", "partly", "does not hold"
@@ -10,11 +10,15 @@ HOLDS, PARTLY, FAILS = "holds", "partly", "does not hold"
 
 @dataclass(frozen=True)
 class Check:
-    """A statement of a paper, as a measured number and a limit."""
+    """A statement of a paper, as a measured number and a limit.
+
+    If a main check fails, the claim does not hold, whatever the others say.
+    """
 
     says: str
     measured: str
     true: bool
+    is_main: bool = False
 
 
 def at_least(says: str, value: float, limit: float, unit: str = "x") -> Check:
@@ -35,10 +39,17 @@ def near_power(says: str, value: int, expected: int) -> Check:
     return Check(says, f"{value} (required: {expected}, half or double of it)", is_near)
 
 
+def main(check: Check) -> Check:
+    """Return a check as a main one."""
+    return replace(check, is_main=True)
+
+
 def verdict(checks: list[Check]) -> str:
     """Return the verdict that follows from all checks."""
     if not checks:
         raise ValueError("a figure without checks has no verdict")
+    if any(check.is_main and not check.true for check in checks):
+        return FAILS
     true = sum(check.true for check in checks)
     return HOLDS if true == len(checks) else PARTLY if true else FAILS
 

@@ -18,6 +18,7 @@ from experiments.rtree_join import RTreeJoin, build_tree
 from experiments.similarity_cases import Case, digest, epsilons_for, measure
 from experiments.similarity_costs import solve
 from experiments.verdicts import Check, Finding, at_least, at_most, near_power, verdict
+from experiments.verdicts import main as main_check
 from tocsin import similarity
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.similarity.closeness import read_closeness
@@ -65,6 +66,12 @@ def test_verdicts(checks, expected):
     assert finding.line.startswith(expected)
     assert ("failed: b: 2" in finding.line) == (NO in checks)
     assert finding.record()["verdict"] == expected
+
+
+def test_a_main_check_decides():
+    assert verdict([main_check(NO), YES, YES]) == "does not hold"
+    assert verdict([main_check(YES), NO]) == "partly"
+    assert verdict([main_check(YES), YES]) == "holds"
 
 
 def test_no_verdict_without_checks():

@@ -193,8 +193,12 @@ def watch_reports(session, folder):
     path = str(folder)
 
     def save(readings, at, batch):
+        import os
+
         from tocsin.spark.uncertain import minimum
 
+        if os.path.exists(f"{path}/crash"):
+            raise RuntimeError("crash")
         answer = minimum(readings, by=["floor"], at=at).selectExpr("*", f"{at}D AS at")
         answer.write.mode("overwrite").parquet(f"{path}/answers/batch={batch}")
 

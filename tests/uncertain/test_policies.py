@@ -88,6 +88,7 @@ def test_the_range_policy():
     assert next_refresh(rooms, "in_range", low=20, high=25, pending=["half"]) == "most"
     assert next_refresh(rooms, "in_range", "maxunc", low=20, high=25) == "half"
     assert next_refresh(rooms, "in_range", low=0, high=100) is None
+    assert next_refresh(Readings.points([], []), "in_range", low=0, high=1) is None
 
 
 def test_nearest():

@@ -20,6 +20,11 @@ _STORE = click.argument("store", type=LocalPath())
 _VERSION = click.option("--version", type=int, help="Version to read. Default: the current one.")
 _WEIGHTS = json_option("--weights", help="Weights of attributes, as in '{\"x\": 0.4}'.")
 _PAYLOAD = json_option("--payload", help='Your own data about the rule, as in \'{"team": "red"}\'.')
+_AT_LEAST = click.option(
+    "--at-least",
+    type=float,
+    help="Probability with which an event must satisfy the rule, if its values are uncertain.",
+)
 
 
 def _index_options(ctx: Any, param: Any, values: Sequence[str]) -> dict[str, Any]:
@@ -90,6 +95,7 @@ def create(
 @click.argument("where", required=False)
 @_WEIGHTS
 @_PAYLOAD
+@_AT_LEAST
 @click.option("--from", "source", type=LocalPath(), help="Add all rules of a file.")
 def add(
     store: Path,
@@ -97,6 +103,7 @@ def add(
     where: str | None,
     weights: dict[str, float] | None,
     payload: dict[str, Any] | None,
+    at_least: float | None,
     source: Path | None,
 ) -> None:
     """Add a rule, or all rules of a CSV, JSON lines or Parquet file.
@@ -104,13 +111,17 @@ def add(
     WHERE is a condition, as in "x BETWEEN 3 AND 8 AND tier = 'gold'".
     """
     if source is not None:
-        if (id, weights, payload) != (None, None, None):
-            raise click.UsageError("--from FILE excludes ID, WHERE, --weights and --payload.")
+        if any(given is not None for given in (id, weights, payload, at_least)):
+            raise click.UsageError(
+                "--from FILE excludes ID, WHERE, --weights, --payload and --at-least."
+            )
         _publish(store, lambda rules: add_file(rules, source))
     elif id is None or where is None:
         raise click.UsageError("Give ID and WHERE, or --from FILE.")
     else:
-        _publish(store, lambda rules: rules.add(parse_id(id, rules), where, weights, payload))
+        _publish(
+            store, lambda rules: rules.add(parse_id(id, rules), where, weights, payload, at_least)
+        )
 
 
 @rules.command()
@@ -119,15 +130,22 @@ def add(
 @click.argument("where")
 @_WEIGHTS
 @_PAYLOAD
+@_AT_LEAST
 def replace(
     store: Path,
     id: str,
     where: str,
     weights: dict[str, float] | None,
     payload: dict[str, Any] | None,
+    at_least: float | None,
 ) -> None:
-    """Replace the condition of a rule; weights and payload stay unless given."""
-    _publish(store, lambda rules: rules.replace(parse_id(id, rules), where, weights, payload))
+    """Replace the condition of a rule; weights, payload and --at-least stay unless given.
+
+    --at-least 0 removes it.
+    """
+    _publish(
+        store, lambda rules: rules.replace(parse_id(id, rules), where, weights, payload, at_least)
+    )
 
 
 @rules.command()
@@ -269,6 +287,8 @@ def show(store: Path, id: str, version: int | None) -> None:
     rule = opened[parse_id(id, opened)]
     click.echo(f"id         {rule.id}")
     click.echo(f"condition  {rule.where}")
+    if rule.at_least is not None:
+        click.echo(f"at least   {rule.at_least:.17g}")
     if rule.weights:
         click.echo(f"weights    {_to_json(rule.weights)}")
     if rule.payload:

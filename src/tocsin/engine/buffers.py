@@ -8,7 +8,12 @@ from typing import cast
 
 import numpy as np
 
+from tocsin.engine.probabilities.checks import work_message
+from tocsin.engine.probabilities.ranges import Uncertainty
+from tocsin.engine.probabilities.thresholds import require_probability
+from tocsin.engine.probabilities.unions import MAX_WORK
 from tocsin.engine.segment import LivePart
+from tocsin.errors import RuleError
 from tocsin.index.accept import accept, accept_ranges
 from tocsin.index.finish import BestRules, EventWeights, fold, keep_best, to_rules
 from tocsin.index.protocol import PruningIndex
@@ -16,6 +21,8 @@ from tocsin.model.keys import EventBatch
 
 ROOM = 1 << 20  # candidates a buffer holds beyond one event's maximum: 4 MiB
 MOST_KEPT = 1 << 24  # candidates of the largest buffer that a thread keeps: 64 MiB
+
+_NO_PROBABILITIES = np.empty(0)
 
 
 class BufferPool(threading.local):
@@ -50,7 +57,7 @@ class Buffer:
 
     def __init__(self, live: LivePart, events: int, pooled: bool = True):
         part = live.part
-        self.part, self.removed = live
+        self.part, self.removed, self.at_least = live
         # One event needs room for every conjunction; a single event gets no more.
         size = part.conjunctions.size + (ROOM if events > 1 else 0)
         self.out = buffer_pool.take(size) if pooled else np.empty(size, np.int32)
@@ -65,31 +72,45 @@ class Buffer:
         self.offsets[0] = 0
         return self.part.index_for(batch.keys).candidates(batch, self.offsets, self.out)
 
-    def accept(self, batch: EventBatch) -> None:
-        """Keep the candidates that hold for the events of a batch."""
+    def accept(self, batch: EventBatch, uncertainty: Uncertainty | None) -> None:
+        """Keep the candidates that hold for the events of a batch, likely enough."""
         part = self.part
         self.candidates += int(self.offsets[batch.size] - self.offsets[0])
-        if part.index_for(batch.keys).proven:
-            return
-        evaluate = accept_ranges if batch.keys.has_ranges else accept
-        self.evaluated += evaluate(part.conjunctions, batch, self.offsets, self.out)
+        if not part.index_for(batch.keys).proven:
+            evaluate = accept_ranges if batch.keys.has_ranges else accept
+            self.evaluated += evaluate(part.conjunctions, batch, self.offsets, self.out)
+        if len(self.at_least) and batch.keys.has_ranges:
+            excessive = require_probability(
+                part.conjunctions, self.at_least, part.single, batch, uncertainty, MAX_WORK,
+                self.offsets, self.out, _NO_PROBABILITIES,
+            )  # fmt: skip
+            if excessive >= 0:  # only in a store that someone has changed: see `check_work`
+                first, stop = part.conjunctions.rule_span(part.conjunctions.rule[excessive])
+                raise RuleError(work_message(stop - first))
 
-    def to_rules(self, batch: EventBatch) -> None:
+    def to_rules(self, batch: EventBatch, uncertainty: Uncertainty | None) -> None:
         """Replace candidates by the live rules that match, each once."""
         part, removed = self.part, self.removed
-        self.accept(batch)
+        self.accept(batch, uncertainty)
         offsets = self.offsets[: batch.size + 1]
         if not part.single:
             fold(part.conjunctions, removed, offsets, self.out)
         elif len(removed) or not part.numbered:
             to_rules(part.conjunctions.rule, removed, offsets, self.out)
 
-    def keep_best(self, batch: EventBatch, weights: EventWeights, best: BestRules) -> None:
+    def keep_best(
+        self,
+        batch: EventBatch,
+        uncertainty: Uncertainty | None,
+        weights: EventWeights,
+        best: BestRules,
+    ) -> None:
         """Merge the part's matches into the k best rules of each event of a batch."""
         part = self.part
         best = best._replace(unique=part.single)
         index = part.index_for(batch.keys)
-        if index.prunes:
+        # An index would prune by rules that are not likely enough.
+        if index.prunes and not (len(self.at_least) and batch.keys.has_ranges):
             candidates, evaluated = cast(PruningIndex, index).best(
                 batch, weights, self.removed, best
             )
@@ -99,7 +120,7 @@ class Buffer:
         done = batch.first
         while done < batch.stop:
             stop = self.propose(batch._replace(first=done))
-            self.accept(batch._replace(first=done, stop=stop))
+            self.accept(batch._replace(first=done, stop=stop), uncertainty)
             events = done - batch.first, stop - batch.first
             keep_best(
                 part.conjunctions,

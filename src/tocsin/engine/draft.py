@@ -34,6 +34,7 @@ from tocsin.engine.segment import (
     concatenate_metadata,
     none_removed,
     remove,
+    thresholds,
 )
 from tocsin.engine.version import Version, can_be_id, find_many, plain_id, unknown_rule_error
 from tocsin.errors import RuleError, UnknownRuleError
@@ -71,6 +72,7 @@ class NewRule(NamedTuple):
     weights: Mapping[int, float]  # by attribute; 1 if absent
     payload: Mapping[str, Any]
     payload_schema: pa.Schema  # the columns of all rules, including this one
+    at_least: float  # the probability that the rule requires; 0 if none
 
 
 class PendingRules:
@@ -83,6 +85,7 @@ class PendingRules:
         self.where: list[str] = []
         self.weights: list[Mapping[int, float]] = []
         self.payload: list[Mapping[str, Any]] = []
+        self.at_least: list[float] = []
         self.place_of: dict[Any, int] = {}  # by id, without removed rules
 
     def sizes(self) -> tuple[int, list[int]]:
@@ -95,7 +98,10 @@ class PendingRules:
         for id_ in self.ids[count:]:
             self.place_of.pop(id_, None)
         self.place_of |= dict(undeleted)
-        for column in (self.positions, self.ids, self.where, self.weights, self.payload):
+        columns = (
+            self.positions, self.ids, self.where, self.weights, self.payload, self.at_least,
+        )  # fmt: skip
+        for column in columns:
             del column[count:]
         self.builder.truncate(builder_sizes)
 
@@ -109,6 +115,7 @@ class PendingRules:
             pa.array(self.ids, pa.int64() if t.is_integer(id_type) else pa.large_string()),
             pa.array(self.where, pa.large_string()),
             pa.table(columns),
+            thresholds(np.array(self.at_least)),
         )
         segment = exhaustive_segment(metadata, self.builder.build())
         is_removed = np.ones(len(self.ids), bool)
@@ -190,14 +197,16 @@ class Draft:
                     locations[i] = _PENDING, self._pending.place_of[id_]
         return locations
 
-    def weights_and_payload(
+    def settings(
         self, location: tuple[int, int]
-    ) -> tuple[Mapping[int, float], Mapping[str, Any]]:
-        """Return the weights (by attribute) and the payload of a rule at a location."""
+    ) -> tuple[Mapping[int, float], Mapping[str, Any], float]:
+        """Return the weights (by attribute), payload and threshold of a rule at a location."""
         owner, place = location
         if owner == _PENDING:
-            return self._pending.weights[place], self._pending.payload[place]
-        return self._live_segments()[owner].segment.weights_and_payload(place)
+            pending = self._pending
+            return pending.weights[place], pending.payload[place], pending.at_least[place]
+        segment = self._live_segments()[owner].segment
+        return *segment.weights_and_payload(place), segment.threshold(place) or 0.0
 
     def unknown_rule_error(self, id_: Any) -> UnknownRuleError:
         """Return the error for an id that no rule has."""
@@ -243,6 +252,7 @@ class Draft:
         pending.where.append(rule.where)
         pending.weights.append(rule.weights)
         pending.payload.append(rule.payload)
+        pending.at_least.append(rule.at_least)
         if instead_of is not None and instead_of[0] == _PENDING:
             self._undeleted.append((rule.id, instead_of[1]))
         pending.place_of[rule.id] = len(pending.ids) - 1
@@ -259,7 +269,8 @@ class Draft:
         self._refuse_taken_ids(read, index)
         payload_schema = self.merge_payload_schemas(read.payload)
         positions = np.arange(self.next_position, self.next_position + n, dtype=np.int32)
-        metadata = RuleMetadata(positions, read.ids, read.where, read.payload)
+        at_least = thresholds(read.at_least)
+        metadata = RuleMetadata(positions, read.ids, read.where, read.payload, at_least)
         self._freeze()
         fresh = exhaustive_segment(metadata, read.conjunctions, index)
         base, delta, recent = self._sizes()

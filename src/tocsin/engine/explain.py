@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import datetime
 import decimal
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tocsin.engine.probabilities.ranges import scales_of, uncertainty_of
+from tocsin.engine.probabilities.thresholds import predicate_probabilities, probability_of
 from tocsin.engine.segment import IndexedPart, Segment
 from tocsin.index.accept import evaluate_predicates
 from tocsin.index.exhaustive.index import Exhaustive
@@ -21,7 +24,7 @@ from tocsin.model.categories import Categories
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.encoding import NULL
 from tocsin.model.events import Events
-from tocsin.model.keys import write_lines
+from tocsin.model.keys import EventBatch, write_lines
 from tocsin.model.matches import Matches
 from tocsin.model.predicates import INTERVAL, IS_NULL, NOT_NULL, Predicate
 from tocsin.model.schema import Kind
@@ -36,7 +39,8 @@ class Test:
     the value from the nearest one that the predicate allows, positive if the value is too high (a
     timedelta for times); None if there is no distance. A range is a dict of low and high; its
     nearer end counts. The product of `rule_weight` and `event_weight` is what the predicate adds
-    to the score in `top`; they are None if there are no weights.
+    to the score in `top`; they are None if there are no weights. If the rule has a threshold,
+    `probability` is that of the predicate alone.
     """
 
     attribute: str
@@ -47,9 +51,12 @@ class Test:
     conjunction: int
     rule_weight: float | None = None
     event_weight: float | None = None
+    probability: float | None = None
 
     def __str__(self) -> str:
         mark = {True: "yes", False: "no", None: "unknown"}[self.holds]
+        if self.probability is not None and 0 < self.probability < 1:
+            mark = "perhaps"
         seen = "missing" if self.value is None else _format_value(self.value)
         line = f"{mark:<8}{self.text}    {self.attribute} is {seen}"
         if self.off is not None:
@@ -60,6 +67,8 @@ class Test:
                 line += (
                     f", {'above' if self.off > zero else 'below'} by {_format_value(abs(self.off))}"
                 )
+        if self.probability is not None and self.holds is not None:
+            line += f"; probability {self.probability:.6g}"
         if self.rule_weight is not None and self.event_weight is not None:
             adds = self.rule_weight * self.event_weight
             line += f"; {'adds' if self.holds else 'would add'} {adds:.6g}"
@@ -71,7 +80,8 @@ class Test:
 class Explanation:
     """Whether a rule matches an event, with all its predicates; prints as a small table.
 
-    `score` is the rule's score in `top` for this event, 0 if it does not match.
+    `score` is the rule's score in `top` for this event, 0 if it does not match. If the rule has a
+    threshold, that is `at_least`, and `probability` is the probability of the whole condition.
     """
 
     rule: Any
@@ -80,12 +90,21 @@ class Explanation:
     predicates: tuple[Test, ...]  # in the order of the conjunctions
     conjunctions: int
     score: float
+    at_least: float | None = None
+    probability: float | None = None
 
     def __str__(self) -> str:
         verdict = "matches" if self.matched else "does not match"
         if self.matched and any(t.rule_weight is not None for t in self.predicates):
             verdict += f" with score {self.score:.6g}"
         lines = [f"rule {self.rule!r} {verdict}: {self.where}"]
+        if self.at_least is not None:
+            # All digits if fewer would show the same numbers.
+            digits = 17 if f"{self.probability:.6g}" == f"{self.at_least:.6g}" else 6
+            lines.append(
+                f"  its probability is {self.probability:.{digits}g}, and it requires at least "
+                f"{self.at_least:.{digits}g}"
+            )
         if not self.conjunctions:
             lines.append("  no event can satisfy this condition")
         for number in range(self.conjunctions):
@@ -118,11 +137,21 @@ def build_explanation(
     `matched` is the result of `top`; `weights` are the event's by attribute, if it has any.
     """
     c = segment.conjunctions_of(0)
-    keys = events.keys(0, 1)
+    keys, densities = events.block(0, 1)
     satisfied = np.empty(len(c.attribute), np.uint8)
     line, last = np.empty(len(attributes), np.int64), np.empty(len(attributes), np.int64)
     write_lines(keys, 0, line, last)
     evaluate_predicates(c, 0, c.size, line, last, satisfied)
+    at_least, probability = segment.threshold(0), None
+    probabilities: Sequence[float | None] = [None] * len(c.attribute)
+    if at_least is not None:
+        uncertainty = uncertainty_of(scales_of(attributes), densities)
+        out = np.empty(len(c.attribute))
+        predicate_probabilities(c, uncertainty, 0, line, last, out)
+        probabilities = out.tolist()
+        held = [n for n in range(c.size) if satisfied[c.offsets[n] : c.offsets[n + 1]].all()]
+        batch = EventBatch.whole(keys, len(attributes))
+        probability = probability_of(c, batch, uncertainty, np.array(held, np.int32))
     # Weights are shown if the event has some, or if the rule has some and matches.
     weighted = weights is not None or (bool((c.weight != 1).any()) and len(matched) > 0)
     tests = []
@@ -147,12 +176,14 @@ def build_explanation(
                     number,
                     (float(c.weight[row]) if c.weight.shape[0] else 1.0) if counts else None,
                     (1.0 if weights is None else float(weights[attribute])) if counts else None,
+                    probabilities[row],
                 )
             )
     id_ = segment.metadata.ids[0].as_py()
     where = condition_text(segment, 0, attributes, categories)
     score = float(matched.scores[0]) if matched.scores is not None and len(matched) else 0.0
-    return Explanation(id_, len(matched) > 0, where, tuple(tests), c.size, score)
+    is_match = len(matched) > 0
+    return Explanation(id_, is_match, where, tuple(tests), c.size, score, at_least, probability)
 
 
 def condition_text(
@@ -189,9 +220,22 @@ def _distance(kind: Kind, predicate: Predicate, ends: tuple[int, int]) -> Any:
 
 def _format_value(value: Any) -> str:
     if isinstance(value, dict):
-        return f"{_format_value(value['low'])} to {_format_value(value['high'])}"
+        return _format_range(value)
     if isinstance(value, float):
         return f"{value:.6g}"
     if isinstance(value, decimal.Decimal):
         return f"{value:f}"
     return repr(value) if isinstance(value, str) else str(value)
+
+
+def _format_range(value: dict[str, Any]) -> str:
+    edges, ends = value.get("edges"), (value.get("low"), value.get("high"))
+    if edges is not None:
+        ends = edges[0], edges[-1]
+    text = f"{_format_value(ends[0])} to {_format_value(ends[1])}"
+    if edges is not None:
+        return f"{text} by a histogram"
+    if value.get("mean") is not None:
+        mean, deviation = _format_value(value["mean"]), _format_value(value["deviation"])
+        return f"{text}, normal with mean {mean} and deviation {deviation}"
+    return text

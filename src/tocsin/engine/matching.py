@@ -17,9 +17,11 @@ from typing import Any
 import numpy as np
 
 from tocsin.engine.buffers import ROOM, Buffer, buffer_pool
+from tocsin.engine.probabilities.ranges import Uncertainty, uncertainty_of
 from tocsin.engine.segment import LivePart, RuleDirectory
 from tocsin.index.finish import BestRules, EventWeights
 from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, kernel
+from tocsin.model.event_densities import EventDensities
 from tocsin.model.event_ranges import EventRange
 from tocsin.model.events import Events
 from tocsin.model.keys import EventBatch
@@ -34,6 +36,7 @@ class Run:
     ids: RuleDirectory
     width: int  # attributes of the schema
     events: Events | EventRange
+    scale: np.ndarray | None = None  # what the keys of attributes are; None without thresholds
 
     def blocks(self, pooled: bool = False) -> Iterator[Matches]:
         """Yield matches of successive events; a block's arrays are valid until the next.
@@ -96,13 +99,14 @@ class Run:
         buffer = Buffer(live, n)
         rules, pooled = buffer.out, True
         size = done = 0
-        for keys in self.events.blocks():
+        for keys, densities in self.events.blocks():
+            uncertainty = self._uncertainty(densities)
             first = 0
             while first < keys.size:
                 buffer.out, buffer.offsets = rules, offsets[done:]
                 batch = EventBatch(keys, width, first, keys.size)
                 stop = part.index_for(keys).candidates(batch, buffer.offsets, rules)
-                buffer.to_rules(batch._replace(stop=stop))
+                buffer.to_rules(batch._replace(stop=stop), uncertainty)
                 done += stop - first
                 first = stop
                 size = int(offsets[done])
@@ -124,7 +128,8 @@ class Run:
         buffers: dict[int, Buffer] = {}
         width = self.width
         before = 0
-        for keys in self.events.blocks():
+        for keys, densities in self.events.blocks():
+            uncertainty = self._uncertainty(densities)
             block_counts = counts[before : before + keys.size]
             # A rule is in one part, so the counts of parts add up.
             for number, live in enumerate(self.parts):
@@ -140,7 +145,7 @@ class Run:
                 while first < keys.size:
                     batch = EventBatch(keys, width, first, keys.size)
                     stop = buffer.propose(batch)
-                    buffer.to_rules(batch._replace(stop=stop))
+                    buffer.to_rules(batch._replace(stop=stop), uncertainty)
                     block_counts[first:stop] += np.diff(buffer.offsets[: stop - first + 1])
                     first = stop
             before += keys.size
@@ -163,7 +168,8 @@ class Run:
         offsets = np.zeros(n + 1, np.int64)
         rules, scores = [np.empty(0, np.int32)], [np.empty(0)]
         before = 0
-        for keys in self.events.blocks():
+        for keys, densities in self.events.blocks():
+            uncertainty = self._uncertainty(densities)
             for first in range(0, keys.size, at_once):
                 events = min(at_once, keys.size - first)
                 batch = EventBatch(keys, width, first, first + events)
@@ -173,7 +179,7 @@ class Run:
                     k, False, sizes, np.empty(events * k, np.int32), np.empty(events * k)
                 )
                 for buffer in buffers:
-                    buffer.keep_best(batch, own_weights, best)
+                    buffer.keep_best(batch, uncertainty, own_weights, best)
                 filled: Any = slice(int(sizes[0]))  # cheaper than a mask
                 if events > 1:
                     filled = (np.arange(k) < sizes[:, None]).reshape(-1)
@@ -187,20 +193,25 @@ class Run:
         counters = _counters(buffers, len(all_rules))
         return Matches(offsets, all_rules, self.ids, np.concatenate(scores), counters=counters)
 
+    def _uncertainty(self, densities: EventDensities | None) -> Uncertainty | None:
+        """Return how the uncertain values of a block are distributed; None without thresholds."""
+        return None if self.scale is None else uncertainty_of(self.scale, densities)
+
     def _buffers(self, pooled: bool = True) -> list[Buffer]:
         return [Buffer(part, len(self.events), pooled) for part in self.parts]
 
     def _rounds(self, buffers: list[Buffer]) -> Iterator[tuple[int, int]]:
         """Yield (first event, number of events) while the buffers hold their matches."""
         before = 0
-        for keys in self.events.blocks():
+        for keys, densities in self.events.blocks():
+            uncertainty = self._uncertainty(densities)
             first = 0
             while first < keys.size:
                 batch = EventBatch(keys, self.width, first, keys.size)
                 for buffer in buffers:  # each stops no later than the one before
                     batch = batch._replace(stop=buffer.propose(batch))
                 for buffer in buffers:
-                    buffer.to_rules(batch)
+                    buffer.to_rules(batch, uncertainty)
                 yield before + first, batch.size
                 first = batch.stop
             before += keys.size

@@ -76,7 +76,7 @@ def report(
     parts: list[Part] = []
     for live in segments:
         has_several = len(live.parts) > 1
-        for (part, _), counts in zip(live.parts, live.counts(), strict=True):
+        for (part, _, _), counts in zip(live.parts, live.counts(), strict=True):
             rules, removed, nbytes = counts
             common = part.common_attributes() if has_several else []
             expected = met = None

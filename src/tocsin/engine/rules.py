@@ -19,6 +19,7 @@ import pyarrow.types as t
 
 from tocsin.engine.draft import Draft, NewRule
 from tocsin.engine.explain import Explanation
+from tocsin.engine.probabilities.checks import check_work
 from tocsin.engine.report import Plan
 from tocsin.engine.store_folder import Origin, StoreFolder
 from tocsin.engine.version import Rule, Version, plain_id
@@ -26,10 +27,12 @@ from tocsin.errors import RuleError, TocsinError, is_unicode, warn
 from tocsin.model.arrow import translate_errors
 from tocsin.model.attributes import Attributes
 from tocsin.model.condition import ConditionReader
+from tocsin.model.conjunctions import ConjunctionBuilder, take
 from tocsin.model.matches import Matches
 from tocsin.model.rule_checks import describe_impossible
 from tocsin.model.schema import Schema
 from tocsin.model.tables import RuleTable, read_rules
+from tocsin.model.thresholds import check_threshold
 from tocsin.model.weights import check_weights
 
 _MOST_SHOWN = 5  # ids in a warning
@@ -91,12 +94,15 @@ class Rules:
         where: str,
         weights: Mapping[str, float] | None = None,
         payload: Mapping[str, Any] | None = None,
+        at_least: float | None = None,
     ) -> None:
         """Add a rule.
 
         `id` is a text or an integer that no other rule has. `where` is a condition. `weights`
         are how much each attribute counts in `top` (1 by default). `payload` is any data of
-        yours, by name.
+        yours, by name. `at_least` is for events with uncertain values: the probability with which
+        an event must satisfy the condition, more than 0 and at most 1. Without it, some of an
+        event's possible values must satisfy it.
 
         A condition that no event can satisfy, or an OR with such a part, is a `ConditionWarning`.
         """
@@ -105,7 +111,7 @@ class Rules:
             if self._draft.find([id])[0] is not None:
                 raise RuleError(f"rule {id!r} exists already; use replace to change it")
             self._draft.check_room(1)
-            self._draft.append(self._new_rule(id, where, weights, payload))
+            self._draft.append(self._new_rule(id, where, weights, payload, at_least))
 
     def replace(
         self,
@@ -113,11 +119,13 @@ class Rules:
         where: str,
         weights: Mapping[str, float] | None = None,
         payload: Mapping[str, Any] | None = None,
+        at_least: float | None = None,
     ) -> None:
         """Give a rule a new condition; the rule moves to the end of the order.
 
-        Weights and payload are kept unless given; `{}` removes them. Weights of attributes that
-        the new condition does not test are dropped.
+        Weights, payload and `at_least` are kept unless given; `{}` removes weights and payload, and
+        0 removes `at_least`. Weights of attributes that the new condition does not test are
+        dropped.
         """
         with self._changing(), self._draft.all_or_nothing():
             id = self._check_id(id)
@@ -125,8 +133,12 @@ class Rules:
             if location is None:
                 raise self._draft.unknown_rule_error(id)
             self._draft.check_room(1)
-            rule = self._new_rule(id, where, weights, payload)
-            old_weights, old_payload = self._draft.weights_and_payload(location)
+            old_weights, old_payload, old_at_least = self._draft.settings(location)
+            if at_least is None:
+                at_least = old_at_least
+            removes_threshold = not isinstance(at_least, bool) and at_least == 0
+            required = None if removes_threshold else at_least
+            rule = self._new_rule(id, where, weights, payload, required)
             if weights is None:
                 tested = {a for conjunction in rule.conjunctions for a, _ in conjunction}
                 rule = rule._replace(weights={a: w for a, w in old_weights.items() if a in tested})
@@ -146,11 +158,15 @@ class Rules:
         * long: `id`, `attribute`, `low`, `high`, optionally `weight`; one row per predicate,
           all rows of an id form one rule
 
+        All forms may have a column `at_least`, see `add`; null is none.
+
         All rules that no event can satisfy, or that have such a part, are one `ConditionWarning`.
         """
         draft = self._draft
         with self._changing(), draft.all_or_nothing():
             read = read_rules(table, self._reader(), draft.categories, draft.next_position)
+            if len(read.at_least):
+                self._check_work(read)
             if len(read.ids):
                 draft.extend(read)
             if len(read.impossible):
@@ -274,7 +290,9 @@ class Rules:
 
         `events` is a dict, a list of dicts, or any Arrow-compatible table (pyarrow, pandas,
         polars, duckdb). A column of map type holds sparse attributes by name. A struct or dict
-        of `low` and `high` is a range: some value in it must satisfy a predicate.
+        of `low` and `high` is a range: some value in it must satisfy a predicate. If the rule has
+        `at_least`, the values of the range must satisfy the rule with that probability; they are
+        uniform, normal with `mean` and `deviation`, or have a histogram of `edges` and `weights`.
 
         Large batches are matched by several `threads`, with the same result. The default is the
         environment variable `TOCSIN_THREADS`, or else the number of cores. A batch of fewer than
@@ -358,7 +376,7 @@ class Rules:
             self._conditions = ConditionReader(self._draft.attributes)
         return self._conditions
 
-    def _new_rule(self, id: Any, where: str, weights: Any, payload: Any) -> NewRule:
+    def _new_rule(self, id: Any, where: str, weights: Any, payload: Any, at_least: Any) -> NewRule:
         """Return a rule to append; raise if any part of it is invalid."""
         payload_schema = self._draft.payload_schema
         try:
@@ -369,6 +387,11 @@ class Rules:
                 given = _payload_table(payload)
                 payload_schema = self._draft.merge_payload_schemas(given)
                 payload = _payload_row(given, payload_schema)
+            if at_least is not None:
+                at_least = check_threshold(at_least)
+                builder = ConjunctionBuilder()
+                builder.add(0, conjunctions)
+                check_work(builder.build(), self._draft.attributes)
         except TocsinError as error:
             raise error.with_place(f"rule {id!r}") from None
         if self._conditions.has_impossible_part:
@@ -376,7 +399,22 @@ class Rules:
             warn(f"rule {id!r}: {parts[0]}")
         tested = {attribute for conjunction in conjunctions for attribute, _ in conjunction}
         tested_weights = {a: w for a, w in (weights or {}).items() if a in tested}
-        return NewRule(id, where, conjunctions, tested_weights, payload or {}, payload_schema)
+        return NewRule(
+            id, where, conjunctions, tested_weights, payload or {}, payload_schema, at_least or 0.0
+        )
+
+    def _check_work(self, read: RuleTable) -> None:
+        """Raise if the probability of a rule in a table takes too much work."""
+        c = read.conjunctions
+        firsts, counts = np.unique(c.rule, return_index=True, return_counts=True)[1:]
+        for first, count in zip(firsts[counts > 1], counts[counts > 1], strict=True):
+            place = int(c.rule[first]) - self._draft.next_position
+            if read.at_least[place]:
+                try:
+                    check_work(take(c, np.arange(first, first + count)), self._draft.attributes)
+                except RuleError as error:
+                    id_ = read.ids[place].as_py()
+                    raise error.with_place(f"row {read.rows[place]} (rule {id_!r})") from None
 
     def _describe_impossible(self, read: RuleTable) -> str:
         """Describe the rules of a table that never hold, or have a part that never does."""

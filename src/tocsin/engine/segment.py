@@ -23,14 +23,17 @@ from tocsin.model.arrow import to_python
 from tocsin.model.conjunctions import Conjunctions, concatenate, expand_ranges, select, take
 from tocsin.model.keys import Keys
 
+NO_THRESHOLDS = freeze(np.empty(0), np.float64)
+
 
 class RuleMetadata(NamedTuple):
-    """Positions, ids, texts and payload of n rules."""
+    """Positions, ids, texts, payload and thresholds of n rules."""
 
     positions: np.ndarray  # [n] int32, ascending
     ids: pa.Array  # [n] int64 or large text
     where: pa.Array  # [n] texts, null for rules given as boxes or in long form
     payload: pa.Table  # [n] rows; 0 rows if there are no columns
+    at_least: np.ndarray = NO_THRESHOLDS  # [n] float64, 0 is none; [0] if no rule has a threshold
 
     def select(self, keep: np.ndarray) -> RuleMetadata:
         """Return the rules for which `keep` is true."""
@@ -42,6 +45,7 @@ class RuleMetadata(NamedTuple):
             self.ids.filter(mask),
             self.where.filter(mask),
             self.payload.filter(mask) if self.payload.num_columns else self.payload,
+            thresholds(self.at_least[keep]) if len(self.at_least) else self.at_least,
         )
 
     def payload_as(self, schema: pa.Schema) -> pa.Table:
@@ -59,6 +63,11 @@ class RuleMetadata(NamedTuple):
         )
 
 
+def thresholds(at_least: np.ndarray) -> np.ndarray:
+    """Return thresholds, or an empty array if there is none among them."""
+    return freeze(at_least, np.float64) if at_least.any() else NO_THRESHOLDS
+
+
 def concatenate_metadata(metadata: Sequence[RuleMetadata]) -> RuleMetadata:
     """Return the metadata of several segments as one, in order."""
     if len(metadata) == 1:
@@ -70,6 +79,14 @@ def concatenate_metadata(metadata: Sequence[RuleMetadata]) -> RuleMetadata:
         pa.concat_arrays([each.ids for each in metadata]),
         pa.concat_arrays([each.where for each in metadata]),
         pa.concat_tables([each.payload_as(schema) for each in metadata]).combine_chunks(),
+        thresholds(
+            np.concatenate(
+                [
+                    each.at_least if len(each.at_least) else np.zeros(len(each.positions))
+                    for each in metadata
+                ]
+            )
+        ),
     )
 
 
@@ -128,6 +145,7 @@ class Segment:
     ):
         self.metadata = metadata
         self.parts = tuple(parts)
+        self.at_least = tuple(_of_conjunctions(metadata, part) for part in self.parts)
         self._ids = ids
         # Number of rows that test each attribute.
         self.tests = np.bincount(np.concatenate([p.conjunctions.attribute for p in self.parts]))
@@ -141,6 +159,16 @@ class Segment:
             if first < stop:
                 break
         return take(part.conjunctions, np.arange(first, stop))
+
+    @property
+    def has_thresholds(self) -> bool:
+        """Whether some rule has a threshold, perhaps a removed one."""
+        return len(self.metadata.at_least) > 0
+
+    def threshold(self, place: int) -> float | None:
+        """Return the probability that the rule at a place requires, or None."""
+        at_least = self.metadata.at_least
+        return float(at_least[place]) or None if len(at_least) else None
 
     def weights_and_payload(self, place: int) -> tuple[dict[int, float], dict[str, Any]]:
         """Return a rule's weights other than 1, by attribute, and its payload without nulls."""
@@ -168,6 +196,14 @@ class Segment:
     def nbytes(self) -> int:
         """Bytes, without ids, texts and payload."""
         return self.metadata.positions.nbytes + sum(part.nbytes for part in self.parts)
+
+
+def _of_conjunctions(metadata: RuleMetadata, part: IndexedPart) -> np.ndarray:
+    """Return the threshold of each conjunction's rule, or an empty array if none has one."""
+    if not len(metadata.at_least):
+        return NO_THRESHOLDS
+    places = np.searchsorted(metadata.positions, part.conjunctions.rule)
+    return thresholds(metadata.at_least[places])
 
 
 class RemovedRules(NamedTuple):
@@ -239,10 +275,11 @@ def _are_set(bits: np.ndarray, count: int) -> np.ndarray:
 
 
 class LivePart(NamedTuple):
-    """A part of a segment, with the bitmap of its removed conjunctions."""
+    """A part of a segment, with the removals and the thresholds of its conjunctions."""
 
     part: IndexedPart
-    removed: np.ndarray  # empty if none is removed
+    removed: np.ndarray  # a bitmap; empty if none is removed
+    at_least: np.ndarray  # the threshold of each conjunction's rule; empty if there is none
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,8 +295,9 @@ class LiveSegment:
 
     @property
     def parts(self) -> list[LivePart]:
-        """The segment's parts, each with its removals."""
-        return list(map(LivePart, self.segment.parts, self.removed.parts))
+        """The segment's parts, each with its removals and thresholds."""
+        segment = self.segment
+        return list(map(LivePart, segment.parts, self.removed.parts, segment.at_least))
 
     @functools.cached_property
     def attributes(self) -> list[int]:
@@ -268,6 +306,18 @@ class LiveSegment:
         if not removed.size or (segment.tests > removed.tests)[segment.attributes].all():
             return segment.attributes
         return np.flatnonzero(segment.tests > removed.tests).tolist()
+
+    def uncertain_attributes(self) -> set[int]:
+        """Return the attributes that live rules with a threshold test."""
+        attributes: set[int] = set()
+        for part, removed, at_least in self.parts:
+            if len(at_least):
+                c = part.conjunctions
+                live = at_least > 0
+                if len(removed):
+                    live &= ~_are_set(removed, c.size)
+                attributes |= set(c.attribute[np.repeat(live, np.diff(c.offsets))].tolist())
+        return attributes
 
     def is_alive(self, place: int) -> bool:
         """Return whether the rule at a place of the segment is live."""
@@ -296,7 +346,7 @@ class LiveSegment:
                 select(part.conjunctions, ~_are_set(removed, part.conjunctions.size))
                 if len(removed)
                 else part.conjunctions
-                for part, removed in self.parts
+                for part, removed, _ in self.parts
             ]
         )
         if len(self.segment.parts) == 1:
@@ -309,7 +359,7 @@ class LiveSegment:
         Unsatisfiable rules are in no part; they count towards the first.
         """
         counts = []
-        for part, removed in self.parts:
+        for part, removed, _ in self.parts:
             rule = part.conjunctions.rule
             removed_rules = rule[_are_set(removed, len(rule))] if len(removed) else rule[:0]
             bytes_ = part.nbytes + removed.nbytes

@@ -32,7 +32,7 @@ from tocsin.engine.planner import build_parts
 from tocsin.engine.segment import IndexedPart, RuleMetadata, Segment
 from tocsin.errors import StoreError
 from tocsin.index.registry import INDEXES, known_options
-from tocsin.jit import freeze_fields
+from tocsin.jit import freeze, freeze_fields
 from tocsin.model.arrow import is_text, translate_errors
 from tocsin.model.categories import check_codes
 from tocsin.model.conjunctions import Conjunctions
@@ -40,8 +40,11 @@ from tocsin.model.schema import Schema
 from tocsin.model.validation import check_dtype, require, typed_arrays
 
 # 1 had one index per segment; 2 to 4 had other arrays for counting, bestar and keyed; up to 5
-# indexes had no versions of their own; up to 6 rules tested columns only, not terms.
+# indexes had no versions of their own; up to 6 rules tested columns only, not terms. 8 is 7 with
+# thresholds: a segment without thresholds is still a 7, which older versions of Tocsin read. They
+# must not read an 8, because they would match its rules regardless of the thresholds.
 FORMAT = 7
+FORMAT_WITH_THRESHOLDS = 8
 _ALIGNMENT = 64
 _FILES = ("arrays.bin", "rules.arrow")
 _DTYPES = ("<i8", "<i4", "|u1", "<u2", "<u8", "<f8")  # of arrays; others are rejected
@@ -69,6 +72,8 @@ def _write_files(folder: Path, segment: Segment) -> str:
         groups = {"conjunctions": part.conjunctions._asdict(), "index": part.index.arrays()}
         arrays |= {f"{number}.{group}.{k}": v for group in groups for k, v in groups[group].items()}
     arrays["positions"] = segment.metadata.positions
+    if segment.has_thresholds:
+        arrays["at_least"] = segment.metadata.at_least
     places: dict[str, Any] = {}
     with open(folder / "arrays.bin", "wb") as out:
         for key, array in arrays.items():
@@ -85,7 +90,7 @@ def _write_files(folder: Path, segment: Segment) -> str:
             writer.write_table(table)
         _sync(out)
     manifest = {
-        "format": FORMAT,
+        "format": FORMAT_WITH_THRESHOLDS if segment.has_thresholds else FORMAT,
         "rules": len(metadata.positions),
         "parts": [
             {
@@ -139,6 +144,8 @@ def _read_files(
         require("positions" in arrays, "array 'positions' is missing")
         check_dtype("positions", arrays["positions"], "int32")
         metadata = _read_metadata(folder / "rules.arrow", arrays["positions"], verify)
+        if "at_least" in arrays:
+            metadata = metadata._replace(at_least=_read_thresholds(arrays, len(metadata.ids)))
         ids = IdIndex.from_arrays(metadata.ids, _select_prefix(arrays, "ids."))
         parts = [
             part
@@ -180,6 +187,16 @@ def _read_metadata(path: Path, positions: np.ndarray, verify: bool) -> RuleMetad
         _to_array(table.column("where")),
         payload.rename_columns([name.removeprefix("payload.") for name in names[2:]]),
     )
+
+
+def _read_thresholds(arrays: dict[str, np.ndarray], rules: int) -> np.ndarray:
+    at_least = arrays["at_least"]
+    check_dtype("at_least", at_least, "float64")
+    require(
+        len(at_least) == rules and bool(((at_least >= 0) & (at_least <= 1)).all()),
+        f"'at_least' must be {rules:,} numbers from 0 to 1, one for each rule",
+    )
+    return freeze(at_least, np.float64)
 
 
 def _read_part(
@@ -410,7 +427,7 @@ def write_json(path: Path, content: dict[str, Any]) -> str:
 
 
 def read_json(path: Path, checksum: str) -> dict[str, Any]:
-    """Return JSON with a known checksum; raise if it is damaged or of another format."""
+    """Return a manifest with a known checksum; raise if it is damaged or of another format."""
     _check_is_file(path)
     data = path.read_bytes()
     if hashlib.sha256(data).hexdigest() != checksum:
@@ -420,16 +437,16 @@ def read_json(path: Path, checksum: str) -> dict[str, Any]:
         require(isinstance(content, dict), "it is not a JSON object")
     except (ValueError, RecursionError, StoreError) as error:
         raise damage_error(path, error) from None
-    check_format(path, content)
+    check_format(path, content, FORMAT_WITH_THRESHOLDS)
     return content
 
 
-def check_format(path: Path, content: dict[str, Any]) -> None:
+def check_format(path: Path, content: dict[str, Any], newest: int = FORMAT) -> None:
     """Raise if a file has a format that this Tocsin cannot read."""
     file_format = content.get("format")
-    if type(file_format) is not int or not 1 <= file_format <= FORMAT:
+    if type(file_format) is not int or not 1 <= file_format <= newest:
         raise StoreError(
-            f"{path} is of format {file_format!r}, and this Tocsin reads formats 1 to {FORMAT}; "
+            f"{path} is of format {file_format!r}, and this Tocsin reads formats 1 to {newest}; "
             "a newer one wrote it: upgrade"
         )
 

@@ -148,9 +148,10 @@ class RuleStore:
         where: str,
         weights: Mapping[str, float] | None = None,
         payload: Mapping[str, Any] | None = None,
+        at_least: float | None = None,
     ) -> int:
         """Add a rule; see `Rules.add`."""
-        return self.publish(lambda rules: rules.add(id, where, weights, payload))
+        return self.publish(lambda rules: rules.add(id, where, weights, payload, at_least))
 
     def replace(
         self,
@@ -158,9 +159,10 @@ class RuleStore:
         where: str,
         weights: Mapping[str, float] | None = None,
         payload: Mapping[str, Any] | None = None,
+        at_least: float | None = None,
     ) -> int:
         """Replace a rule; see `Rules.replace`."""
-        return self.publish(lambda rules: rules.replace(id, where, weights, payload))
+        return self.publish(lambda rules: rules.replace(id, where, weights, payload, at_least))
 
     def add_many(self, table: Any) -> int:
         """Add the rules of a table; see `Rules.add_many`."""

@@ -32,9 +32,9 @@ class ThreadedRun:
         self._events: Events | EncodedEvents = events
         if not events.can_split:
             blocks = list(events.blocks())
-            for keys in blocks:
+            for block in blocks:
                 for live in run.parts:
-                    live.part.index_for(keys)  # builds the fallback here, on one thread
+                    live.part.index_for(block.keys)  # builds the fallback here, on one thread
             self._events = EncodedEvents(blocks)
 
     def match(self) -> Matches:

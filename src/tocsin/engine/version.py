@@ -27,6 +27,7 @@ from tocsin.engine.explain import (
     single_rule_segment,
 )
 from tocsin.engine.matching import Run
+from tocsin.engine.probabilities.ranges import scales_of
 from tocsin.engine.report import Plan, report
 from tocsin.engine.segment import LivePart, LiveSegment, RuleDirectory, Segment, none_removed
 from tocsin.engine.threaded_run import ThreadedRun
@@ -43,13 +44,16 @@ from tocsin.model.schema import Schema
 class Rule:
     """One rule; weights of 1 and null payload are omitted.
 
-    A payload time that Python cannot represent, such as one after the year 9999, is an integer.
+    `at_least` is the probability that the rule requires; None if an event only has to satisfy it
+    with some of its values. A payload time that Python cannot represent, such as one after the year
+    9999, is an integer.
     """
 
     id: Any
     where: str
     weights: dict[str, float] = field(default_factory=dict)
     payload: dict[str, Any] = field(default_factory=dict)
+    at_least: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +103,8 @@ class Version:
         weights, payload = segment.weights_and_payload(place)
         where = condition_text(segment, place, self.attributes, self.categories)
         by_name = {self.attributes.name(attribute): weight for attribute, weight in weights.items()}
-        return Rule(segment.metadata.ids[place].as_py(), where, by_name, payload)
+        id_ = segment.metadata.ids[place].as_py()
+        return Rule(id_, where, by_name, payload, segment.threshold(place))
 
     def find(self, id: Any) -> tuple[int, int] | None:
         """Return the number of the segment that holds a rule and its place there, or None."""
@@ -170,20 +175,24 @@ class Version:
         alone = single_rule_segment(*self.locate(id))
         live = LiveSegment("base", alone, none_removed(alone))
         rows = {attribute: row for row, attribute in enumerate(alone.attributes)}
-        read = Events.read(event, self.attributes, rows, self.categories)
+        uncertain = live.uncertain_attributes if alone.has_thresholds else None
+        read = Events.read(event, self.attributes, rows, self.categories, uncertain)
         if len(read) != 1:
             raise RuleError(f"explain takes one event, got {len(read)}")
         if weights is not None and not isinstance(weights, Mapping):
             raise EventError(f"weights of the event must be a dict, got {weights!r}")
         event_weights = read_event_weights(weights, 1, self.attributes)
-        run = Run(live.parts, RuleDirectory([alone], self.id_type), len(self.attributes), read)
+        scale = scales_of(self.attributes) if alone.has_thresholds else None
+        ids = RuleDirectory([alone], self.id_type)
+        run = Run(live.parts, ids, len(self.attributes), read, scale)
         matched = run.top(1, event_weights)
         line = None if weights is None else event_weights.common
         return build_explanation(alone, matched, self.attributes, read, self.categories, line)
 
     def _run(self, events: Any) -> Run:
-        read = Events.read(events, self.attributes, self._rows, self.categories)
-        return Run(self._parts, self.directory, self.attribute_count, read)
+        uncertain = None if self._scale is None else self._uncertain_attributes
+        read = Events.read(events, self.attributes, self._rows, self.categories, uncertain)
+        return Run(self._parts, self.directory, self.attribute_count, read, self._scale)
 
     def _choose_run(self, run: Run, threads: int | None) -> Run | ThreadedRun:
         """Return the run itself, or a threaded one if it has many events."""
@@ -195,6 +204,17 @@ class Version:
         """The row of each attribute that some rule tests."""
         used = sorted({a for live in self.segments for a in live.attributes})
         return {attribute: row for row, attribute in enumerate(used)}
+
+    @functools.cached_property
+    def _scale(self) -> np.ndarray | None:
+        """What the keys of each attribute are; None if no rule has a threshold."""
+        if any(live.segment.has_thresholds for live in self.segments):
+            return scales_of(self.attributes)
+        return None
+
+    def _uncertain_attributes(self) -> set[int]:
+        """Return the attributes that rules with a threshold test."""
+        return set().union(*(live.uncertain_attributes() for live in self.segments))
 
     @functools.cached_property
     def _parts(self) -> list[LivePart]:

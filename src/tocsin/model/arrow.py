@@ -19,6 +19,11 @@ def is_text(type_: pa.DataType) -> bool:
     return t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_)
 
 
+def is_list(type_: pa.DataType) -> bool:
+    """Return whether a type is a list, in any of Arrow's layouts that Tocsin reads."""
+    return t.is_list(type_) or t.is_large_list(type_) or t.is_fixed_size_list(type_)
+
+
 def decode(array: Any) -> pa.Array:
     """Return a column as one plain array, without chunks, dictionaries, runs or views.
 

@@ -10,13 +10,21 @@ import pyarrow.types as t
 
 from tocsin.errors import EventError
 from tocsin.jit import Float64s, Int64Out, Int64s, UInt8s, kernel
-from tocsin.model.arrow import decode, is_text, translate_errors, values_of
+from tocsin.model.arrow import decode, is_list, is_text, translate_errors, values_of
 from tocsin.model.categories import Categories
 from tocsin.model.decimal_columns import unscaled_integers
 from tocsin.model.decimals import digits_of
 from tocsin.model.encoding import NAN, NULL, OTHER, SEAM
 from tocsin.model.local_times import microseconds
-from tocsin.model.schema import ARTICLE, RANGE, Kind, Schema, can_be_range
+from tocsin.model.schema import (
+    ARTICLE,
+    HISTOGRAM,
+    RANGE,
+    Kind,
+    Schema,
+    can_be_range,
+    has_range_fields,
+)
 
 _MAX_TABLES = 64  # dictionaries whose codes are cached, chosen
 
@@ -103,8 +111,13 @@ def _take_codes(codes: np.ndarray, indices: pa.Array, out: np.ndarray) -> None:
 
 
 def is_range(type_: pa.DataType) -> bool:
-    """Return whether a column has ranges: structs of low and high."""
-    return t.is_struct(type_) and {f.name for f in type_} == set(RANGE)
+    """Return whether a column has ranges: structs of low and high, perhaps with a density."""
+    return t.is_struct(type_) and has_range_fields(f.name for f in type_)
+
+
+def has_densities(type_: pa.DataType) -> bool:
+    """Return whether a column has ranges with a density of their own."""
+    return is_range(type_) and {f.name for f in type_} != set(RANGE)
 
 
 def write_range_keys(
@@ -178,6 +191,9 @@ def check_column_type(type_: pa.DataType, kind: Kind, name: str) -> None:
                 f"attribute {name!r} is {ARTICLE[kind]}, but the events have ranges (low and "
                 "high); only integers, decimals, numbers and times can have ranges"
             )
+        if has_densities(type_):
+            _check_densities(type_, kind, name)
+            return
         for end in RANGE:
             check_column_type(type_.field(end).type, kind, f"{name}.{end}")
         return
@@ -205,7 +221,10 @@ def check_column_type(type_: pa.DataType, kind: Kind, name: str) -> None:
             "values float64 unless its dtype is 'Int64')"
         )
     elif t.is_struct(type_):
-        cause = "a range is a struct of low and high"
+        cause = (
+            "a range is a struct of low and high, also with mean and deviation, or with edges and "
+            "weights"
+        )
     elif text:
         cause = "cast or parse the texts first"
     else:
@@ -213,3 +232,21 @@ def check_column_type(type_: pa.DataType, kind: Kind, name: str) -> None:
     raise EventError(
         f"attribute {name!r} is {ARTICLE[kind]}, but the events' column is of type {type_}; {cause}"
     )
+
+
+def _check_densities(type_: pa.StructType, kind: Kind, name: str) -> None:
+    """Raise unless the fields of a density are numbers, edges and weights lists of numbers."""
+    if kind != "number":
+        raise EventError(
+            f"attribute {name!r} is {ARTICLE[kind]}, but the events have densities; only numbers "
+            "have these: declare the attribute as a number, or give low and high alone"
+        )
+    for field in type_:
+        are_lists = is_list(field.type)
+        item = field.type.value_type if are_lists else field.type
+        is_number = t.is_floating(item) or t.is_integer(item) or t.is_null(item)
+        if not is_number or (are_lists != (field.name in HISTOGRAM) and not t.is_null(item)):
+            what = "a list of numbers" if field.name in HISTOGRAM else "a number"
+            raise EventError(
+                f"attribute {name!r}: {field.name!r} must be {what}, got type {field.type}"
+            )

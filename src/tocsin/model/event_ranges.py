@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tocsin.model.event_densities import EventBlock
 from tocsin.model.events import Events
-from tocsin.model.keys import Keys, slice_keys
 
 
 class EncodedEvents:
     """Events whose keys are all there, in the blocks in which they were read."""
 
-    def __init__(self, blocks: Sequence[Keys]):
+    def __init__(self, blocks: Sequence[EventBlock]):
         self._blocks = blocks
 
-    def blocks(self, first: int, stop: int) -> Iterator[Keys]:
-        """Yield the keys of the events from `first` up to `stop`."""
+    def blocks(self, first: int, stop: int) -> Iterator[EventBlock]:
+        """Yield the events from `first` up to `stop`."""
         before = 0
-        for keys in self._blocks:
-            begin, end = max(first - before, 0), min(stop - before, keys.size)
+        for block in self._blocks:
+            begin, end = max(first - before, 0), min(stop - before, block.keys.size)
             if begin < end:
-                yield slice_keys(keys, begin, end)
-            before += keys.size
+                yield block.of_events(begin, end)
+            before += block.keys.size
 
 
 class EventRange:
@@ -34,6 +34,6 @@ class EventRange:
     def __len__(self) -> int:
         return self._bounds[1] - self._bounds[0]
 
-    def blocks(self) -> Iterator[Keys]:
-        """Yield the keys of successive events; every event once."""
+    def blocks(self) -> Iterator[EventBlock]:
+        """Yield successive events; every event once."""
         return self._events.blocks(*self._bounds)

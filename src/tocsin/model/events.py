@@ -7,7 +7,8 @@ computed from the columns that they mention, block by block.
 
 An integer, decimal, number or time can be a range with inclusive ends. In Arrow this is a struct of
 `low` and `high`, as a column or as the values of a map; in a dict it is a dict of the two. A
-predicate holds for a range if some value in it satisfies the predicate.
+predicate holds for a range if some value in it satisfies the predicate. The range of a number can
+have a density, see `event_densities`.
 
 Events are encoded in blocks, so memory use does not depend on the number of events. The keys of an
 event do not depend on its block, with one exception: in a block with a range, all events have high
@@ -17,8 +18,6 @@ ends. So threads may read any slices of tables without ranges (`can_split`), and
 
 from __future__ import annotations
 
-import datetime
-import decimal
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -35,12 +34,20 @@ from tocsin.model.columns import (
     CategoryEncoder,
     check_column_type,
     find_bad_range,
+    has_densities,
     is_range,
     write_keys,
     write_range_keys,
 )
 from tocsin.model.computed import ComputedColumns
-from tocsin.model.decimals import decimal_key, digits_of
+from tocsin.model.event_densities import (
+    DensityCollector,
+    EventBlock,
+    ValueDensities,
+    check_ends,
+    uniform_densities,
+    write_density_keys,
+)
 from tocsin.model.event_tables import (
     is_pandas,
     is_sparse,
@@ -58,7 +65,8 @@ from tocsin.model.keys import (
     dense_keys,
     sparse_keys,
 )
-from tocsin.model.schema import ARTICLE, RANGE, Kind, Schema, can_be_range
+from tocsin.model.python_values import ValueEncoder
+from tocsin.model.schema import Schema
 
 BLOCK = 1 << 16  # events, at most
 _MAX_KEYS = 1 << 22  # in one block, chosen: 32 MB; wide events have smaller blocks
@@ -69,16 +77,25 @@ _MIN_SPARSE = 64  # columns above which mostly null events become compressed row
 class Events:
     """Events of one call, read as keys in blocks. `len(events)` is the number of events.
 
-    `used` are the attributes that rules test.
+    `used` are the attributes that rules test. If some rule has a threshold, `uncertain` returns the
+    attributes that such rules test.
     """
 
-    def __init__(self, schema: Schema, used: Iterable[int], categories: Categories):
+    def __init__(
+        self,
+        schema: Schema,
+        used: Iterable[int],
+        categories: Categories,
+        uncertain: Callable[[], set[int]] | None = None,
+    ):
         self._schema = schema
+        self._uncertain = uncertain
         # The row of each attribute. Callers that match single events pass the dict itself.
         self._used = used if isinstance(used, dict) else {a: row for row, a in enumerate(used)}
         terms = schema.terms and {a: schema.terms[a] for a in self._used if a in schema.terms}
         self._computed = ComputedColumns(terms, schema) if terms else None
         self._encoder = CategoryEncoder(categories)
+        self._values = ValueEncoder(schema, categories)
         self._dicts: Sequence[Mapping[str, Any]] = ()
         self._columns: list[tuple[int, pa.ChunkedArray]] = []
         self._filled: list[tuple[int, pa.ChunkedArray]] = []  # the columns that are not all null
@@ -89,10 +106,15 @@ class Events:
 
     @classmethod
     def read(
-        cls, source: Any, schema: Schema, used: Iterable[int], categories: Categories
+        cls,
+        source: Any,
+        schema: Schema,
+        used: Iterable[int],
+        categories: Categories,
+        uncertain: Callable[[], set[int]] | None = None,
     ) -> Events:
         """Return the events in any supported input."""
-        events = cls(schema, used, categories)
+        events = cls(schema, used, categories, uncertain)
         if isinstance(source, Mapping):
             source = [source]
         if isinstance(source, list | tuple):
@@ -175,17 +197,25 @@ class Events:
         types += [column.type.item_type for _, column in self._maps if self._has_sparse]
         return not self._dicts and not any(map(is_range, types))
 
-    def blocks(self, first: int = 0, stop: int | None = None) -> Iterator[Keys]:
-        """Yield the keys of all events, or of those from `first` up to `stop`, in blocks."""
+    def blocks(self, first: int = 0, stop: int | None = None) -> Iterator[EventBlock]:
+        """Yield all events, or those from `first` up to `stop`, in blocks."""
         size = max(256, min(BLOCK, _MAX_KEYS // max(1, len(self._used))))
         end = self._size if stop is None else stop
         for start in range(first, end, size):
-            yield self.keys(start, min(start + size, end))
+            yield self.block(start, min(start + size, end))
 
-    def keys(self, start: int, stop: int) -> Keys:
-        """Return the keys of the events from `start` up to `stop`."""
+    def block(self, start: int, stop: int) -> EventBlock:
+        """Return the events from `start` up to `stop`."""
+        if self._uncertain is None:
+            return EventBlock(self.keys(start, stop), None)
+        densities = DensityCollector()
+        keys = self.keys(start, stop, densities)
+        return EventBlock(keys, densities.build(stop - start))
+
+    def keys(self, start: int, stop: int, densities: DensityCollector | None = None) -> Keys:
+        """Return the keys of the events from `start` up to `stop`, and collect their densities."""
         if self._dicts:
-            return self._keys_of_dicts(start, stop)
+            return self._keys_of_dicts(start, stop, densities)
         rows: list[tuple[int, pa.Array]] = []
         for attribute, column in self._filled:
             array = slice_column(column, start, stop)
@@ -197,13 +227,22 @@ class Events:
         highs: list[np.ndarray | None] = [None] * len(columns)
         for i, (attribute, array) in enumerate(rows):
             describe = functools.partial(self._describe_value, attribute, start)
-            highs[i] = self._write(array, attribute, columns[i], describe)
+            high, found = self._write(array, attribute, columns[i], describe)
+            highs[i] = high
+            if densities is not None and high is not None and self._uncertain is not None:
+                numbers = np.full(len(array), attribute)
+                check_ends(self._schema, numbers, columns[i], high, self._uncertain, describe)
+                if found is not None:
+                    densities.add(np.arange(len(array)), numbers, found)
         for i, (attribute, array) in enumerate(computed, len(rows)):
             assert self._computed is not None
             self._computed.write(attribute, array, self._encoder, columns[i])
         keys = dense_keys(columns, attributes, _complete_highs(highs, columns))
         if self._has_sparse:
-            parts = [self._keys_of_map(name, column, start, stop) for name, column in self._maps]
+            parts = [
+                self._keys_of_map(name, column, start, stop, densities)
+                for name, column in self._maps
+            ]
             keys = combine_keys(keys, merge_sparse(parts))
         elif self._is_sparse:
             keys = _compress(keys)
@@ -211,8 +250,8 @@ class Events:
 
     def _write(
         self, array: pa.Array, attribute: int, out: np.ndarray, describe: Callable[[int], str]
-    ) -> np.ndarray | None:
-        """Write the keys of an array; return the keys of the high ends if it has ranges.
+    ) -> tuple[np.ndarray | None, ValueDensities | None]:
+        """Write the keys of an array; return those of high ends and densities, if it has them.
 
         All values are of the attribute's kind. `describe` returns the name of the value at an
         index of the array, for messages.
@@ -220,13 +259,15 @@ class Events:
         kind, name = self._schema.kind(attribute), self._schema.name(attribute)
         if not is_range(array.type):
             write_keys(array, kind, self._schema, self._encoder, out, name)
-            return None
+            return None, None
+        if has_densities(array.type):
+            return write_density_keys(array, out, describe)
         high = write_range_keys(array, kind, self._schema, self._encoder, out, name)
         bad = find_bad_range(kind, out, high)
         if bad is not None:
             i, reason = bad
             raise EventError(f"{describe(i)}: {reason}; got {to_python(array[i])!r}")
-        return high
+        return high, None
 
     def _describe_value(self, attribute: int, start: int, event: int) -> str:
         return f"event {start + event}: attribute {self._schema.name(attribute)!r}"
@@ -247,14 +288,14 @@ class Events:
     def value(self, attribute: int, row: int) -> Any:
         """Return the value that an event has for an attribute, as it was given."""
         value = self._raw_value(attribute, row)
-        if isinstance(value, dict) and value["low"] is None:
+        if isinstance(value, dict) and value.get("low") is None and value.get("edges") is None:
             return None  # a range without ends
         return value
 
     def _raw_value(self, attribute: int, row: int) -> Any:
         if self._computed and attribute in self._schema.terms:
             arrays = (
-                self._computed.compute_dicts(self._dicts, row, row + 1, self._key_of_kind)
+                self._computed.compute_dicts(self._dicts, row, row + 1, self._values.key_of_kind)
                 if self._dicts
                 else self._computed.compute(row, row + 1)
             )
@@ -275,18 +316,27 @@ class Events:
         ]
         return values[-1] if values else None
 
-    def _keys_of_dicts(self, start: int, stop: int) -> Keys:
-        keys = self._given_keys_of_dicts(start, stop)
+    def _keys_of_dicts(self, start: int, stop: int, densities: DensityCollector | None) -> Keys:
+        found: dict[tuple[int, int], ValueDensities] = {}
+        keys = self._given_keys_of_dicts(start, stop, found)
+        if densities is not None:
+            for (number, attribute), density in found.items():
+                densities.add(np.array([number - start]), np.array([attribute]), density)
         if self._computed is None:
             return keys
-        arrays = self._computed.compute_dicts(self._dicts, start, stop, self._key_of_kind)
+        arrays = self._computed.compute_dicts(self._dicts, start, stop, self._values.key_of_kind)
         columns = np.empty((len(arrays), stop - start), np.int64)
         for (attribute, array), out in zip(arrays, columns, strict=True):
             self._computed.write(attribute, array, self._encoder, out)
         return add_columns(keys, columns, np.array(self._computed.attributes, np.int32))
 
-    def _given_keys_of_dicts(self, start: int, stop: int) -> Keys:
-        """Return the keys of values that are in the dicts, without computed ones."""
+    def _given_keys_of_dicts(
+        self, start: int, stop: int, densities: dict[tuple[int, int], ValueDensities]
+    ) -> Keys:
+        """Return the keys of values that are in the dicts, without computed ones.
+
+        Densities are added by event and attribute.
+        """
         used = self._used
         if self._computed is not None:
             given = [a for a in used if a not in self._schema.terms]
@@ -294,7 +344,7 @@ class Events:
         if len(used) <= _MAX_DENSE:
             rows = [[encoding.NULL] * (stop - start) for _ in used]
             highs: list[list[int]] = []  # filled from the first range on
-            for number, attribute, key, high in self._entries(used, start, stop):
+            for number, attribute, key, high in self._entries(used, start, stop, densities):
                 row = used[attribute]
                 rows[row][number - start] = key
                 if key != high and not highs:
@@ -310,7 +360,7 @@ class Events:
         attributes: list[int] = []
         keys: list[int] = []
         high_keys: list[int] = []
-        for number, attribute, key, high in self._entries(used, start, stop):
+        for number, attribute, key, high in self._entries(used, start, stop, densities):
             counts[number - start + 1] += 1
             attributes.append(attribute)
             keys.append(key)
@@ -324,7 +374,11 @@ class Events:
         )
 
     def _entries(
-        self, used: Mapping[int, int], start: int, stop: int
+        self,
+        used: Mapping[int, int],
+        start: int,
+        stop: int,
+        densities: dict[tuple[int, int], ValueDensities],
     ) -> Iterator[tuple[int, int, int, int]]:
         """Yield (event, attribute, low key, high key) for each used value in the dicts."""
         find, kinds = self._schema.find, self._schema.kinds
@@ -346,7 +400,16 @@ class Events:
                     yield number, attribute, encoding.NULL, encoding.NULL
                     continue
                 if type(value) is dict:
-                    yield number, attribute, *self._range(attribute, value, number)
+                    low, high, density = self._values.range_keys(attribute, value, number)
+                    if self._uncertain is not None:
+                        describe = functools.partial(self._describe_value, attribute, number)
+                        ends = np.array([low]), np.array([high])
+                        check_ends(self._schema, [attribute], *ends, self._uncertain, describe)
+                    # A density that another spelling of the name has does not count.
+                    densities.pop((number, attribute), None)
+                    if density is not None:
+                        densities[number, attribute] = density
+                    yield number, attribute, low, high
                     continue
                 # The usual types first: reading a single event takes as long as matching it.
                 if type(value) is float and kinds[attribute] == "number":
@@ -354,76 +417,8 @@ class Events:
                 elif type(value) is int and kinds[attribute] == "integer" and abs(value) < 2**63:
                     key = encoding.integer_key(value)
                 else:
-                    key = self._key(attribute, value, number)
+                    key = self._values.key(attribute, value, number)
                 yield number, attribute, key, key
-
-    def _range(self, attribute: int, value: dict[str, Any], number: int) -> tuple[int, int]:
-        """Return the keys of the ends of a range."""
-        kind = self._schema.kind(attribute)
-        reason = (
-            f"the attribute is {ARTICLE[kind]}, and only integers, decimals, numbers and times "
-            "have ranges"
-            if not can_be_range(kind)
-            else "a range is a dict of low and high"
-        )
-        if can_be_range(kind) and set(value) == set(RANGE):
-            low, high = (
-                encoding.NULL if value[end] is None else self._key(attribute, value[end], number)
-                for end in RANGE
-            )
-            bad = find_bad_range(kind, np.array([low]), np.array([high]))
-            if bad is None:
-                return low, high
-            reason = bad[1]
-        raise EventError(f"{self._describe_value(attribute, 0, number)}: {reason}; got {value!r}")
-
-    def _key(self, attribute: int, value: Any, number: int) -> int:
-        return self._key_of_kind(
-            self._schema.kind(attribute), value, number, self._schema.name(attribute)
-        )
-
-    def _key_of_kind(self, kind: Kind, value: Any, number: int, name: str) -> int:
-        """Return the key of a value; raise if it is not of the kind."""
-        if isinstance(value, np.generic):
-            if isinstance(value, np.datetime64):
-                value = value.astype("datetime64[us]")
-            value = value.item()
-            if value is None:  # NumPy's NaT
-                return encoding.NULL
-        if kind == "number" and type(value) in (float, int):
-            try:
-                return encoding.number_key(float(value))
-            except OverflowError:
-                raise EventError(
-                    f"event {number}: attribute {name!r} is a 64-bit "
-                    "number, and the event's integer is too large for one"
-                ) from None
-        if kind == "category" and isinstance(value, str):
-            return self._encoder.categories.get(value, encoding.OTHER)
-        if kind == "flag" and isinstance(value, bool):
-            return int(value)
-        if kind == "integer" and type(value) is int:
-            if not -(2**63) <= value < 2**63:
-                raise EventError(
-                    f"event {number}: attribute {name!r} is a 64-bit "
-                    f"integer, and {value} does not fit"
-                )
-            return encoding.integer_key(value)
-        if kind == "time" and isinstance(value, datetime.date):
-            if value != value:  # pandas' NaT
-                return encoding.NULL
-            return encoding.integer_key(encoding.to_microseconds(value, self._schema.zone))
-        advice = _advice(kind, value)
-        digits = digits_of(kind)
-        if digits is not None and type(value) in (int, float, decimal.Decimal):
-            try:
-                return decimal_key(value, digits)
-            except ValueError as error:
-                advice = f", {error}"
-        raise EventError(
-            f"event {number}: attribute {name!r} is {ARTICLE[kind]}, "
-            f"but the event has {type(value).__name__} {value!r}" + advice
-        )
 
     def _column_of_maps(self, name: str, start: int, stop: int) -> pa.Array:
         """Return the values that maps have for a name; a later map counts, even if it has null."""
@@ -444,7 +439,14 @@ class Events:
             values = latest if values is None else pc.if_else(has_entry, latest, values)
         return pa.nulls(stop - start) if values is None else values
 
-    def _keys_of_map(self, name: str, column: pa.ChunkedArray, start: int, stop: int) -> Keys:
+    def _keys_of_map(
+        self,
+        name: str,
+        column: pa.ChunkedArray,
+        start: int,
+        stop: int,
+        densities: DensityCollector | None,
+    ) -> Keys:
         used = frozenset(self._used) - {a for a, _ in self._columns}
         entries = slice_column(column, start, stop)
         offsets, attributes, items = map_entries(entries, self._schema, used)
@@ -460,7 +462,13 @@ class Events:
             low = np.empty(int(mask.sum()), np.int64)
             values = items.filter(pa.array(mask))
             describe = functools.partial(self._describe_entry, offsets, attributes, mask, start)
-            high = self._write(values, of_kind[0], low, describe)
+            high, found = self._write(values, of_kind[0], low, describe)
+            if densities is not None and high is not None and self._uncertain is not None:
+                own = attributes[mask]
+                check_ends(self._schema, own, low, high, self._uncertain, describe)
+                events = np.searchsorted(offsets, np.flatnonzero(mask), side="right") - 1
+                # Also those of plain ranges: this map may replace what another one has.
+                densities.add(events, own, found or uniform_densities(low, high))
             keys[mask] = low
             highs[mask] = low if high is None else high
         return sparse_keys(offsets, attributes, keys, highs if is_range(items.type) else None)
@@ -507,13 +515,3 @@ def _complete_highs(highs: list[np.ndarray | None], columns: np.ndarray) -> np.n
 
 def _list_names(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:8])) + (", ..." if len(names) > 8 else "") or "no columns"
-
-
-def _advice(kind: Kind, value: Any) -> str:
-    if isinstance(value, list | tuple | np.ndarray):
-        return "; a dict is one event: for columns use a table, as in pyarrow.table(...)"
-    if kind == "time" and isinstance(value, str):
-        return "; parse it first, as in datetime.fromisoformat(...)"
-    if kind == "integer" and isinstance(value, float):
-        return "; declare the attribute as a number, or give an int"
-    return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zoneinfo
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ class _Articles(dict[Kind, str]):
 ARTICLE = _Articles(integer="an integer")  # kinds with their article, for messages
 
 RANGE = ("low", "high")  # the fields of a range
+NORMAL = ("mean", "deviation")  # further fields of a range: how its values are distributed
+HISTOGRAM = ("edges", "weights")  # the same as lists, also without a range
 
 # The kinds by the names of other systems; a schema shows our own.
 _OTHER_NAMES: dict[str, str] = (
@@ -68,7 +70,8 @@ class Schema:
         `struct<lat: number, lon: number>`, a map `map<string, number>`; conditions test their
         parts. Columns of an Arrow or Spark schema that have no kind (binary, decimals of more
         than 18 digits) are left out. A condition that mentions one raises an error with the
-        reason. A struct of `low` and `high` is a range of their kind.
+        reason. A struct of `low` and `high` is a range of their kind; one
+        that also has `mean` and `deviation`, or `edges` and `weights`, is a number.
     timezone
         The time zone of texts and times without one: a name such as `Europe/Berlin`.
         The default is UTC. (Spark uses the time zone of the session.)
@@ -273,18 +276,37 @@ def can_be_range(kind: Kind | None) -> bool:
     return kind in ("integer", "number", "time") or (kind is not None and is_decimal(kind))
 
 
-def _range_kind(ends: Mapping[str, Kind | None]) -> Kind | None:
-    """Return the kind of a struct with these fields, or None if it is not a range."""
-    kinds = set(ends.values())
-    if set(ends) != set(RANGE) or not all(map(can_be_range, kinds)):
+def has_range_fields(names: Iterable[str]) -> bool:
+    """Return whether a struct with these fields is a range, perhaps with a density.
+
+    It has low and high, also with mean and deviation, or edges and weights, or all of these.
+    """
+    left, has = set(names), {}
+    for pair in (RANGE, NORMAL, HISTOGRAM):
+        has[pair] = left.issuperset(pair)
+        left -= set(pair) if has[pair] else set()
+    return not left and (has[RANGE] or (has[HISTOGRAM] and not has[NORMAL]))
+
+
+def _range_kind(fields: Mapping[str, Kind | None], lists: set[str]) -> Kind | None:
+    """Return the kind of a struct with these fields, or None if it is not a range.
+
+    `lists` are the names of those fields that are lists, whose kind is that of their items.
+    """
+    kinds = set(fields.values())
+    if not has_range_fields(fields) or not all(map(can_be_range, kinds)):
         return None
+    if lists != set(HISTOGRAM).intersection(fields):
+        return None
+    if set(fields) != set(RANGE):
+        return "number" if kinds <= {"integer", "number"} else None
     return "number" if kinds == {"integer", "number"} else kinds.pop() if len(kinds) == 1 else None
 
 
 def _arrow_kind(type_: Any) -> tuple[Kind | None, str]:
     import pyarrow.types as t
 
-    from tocsin.model.arrow import is_text
+    from tocsin.model.arrow import is_list, is_text
 
     if t.is_dictionary(type_) or t.is_run_end_encoded(type_):
         type_ = type_.value_type
@@ -299,7 +321,9 @@ def _arrow_kind(type_: Any) -> tuple[Kind | None, str]:
     if t.is_timestamp(type_) or t.is_date(type_):
         return "time", ""
     if t.is_struct(type_):
-        kind = _range_kind({f.name: _arrow_kind(f.type)[0] for f in type_})
+        lists = {f.name for f in type_ if is_list(f.type)}
+        items = {f.name: f.type.value_type if f.name in lists else f.type for f in type_}
+        kind = _range_kind({name: _arrow_kind(item)[0] for name, item in items.items()}, lists)
         if kind is not None:
             return kind, ""
     if t.is_decimal(type_):
@@ -327,7 +351,9 @@ def _spark_kind(type_: Any) -> tuple[Kind | None, str]:
     if name in _SPARK_KINDS:
         return _SPARK_KINDS[name], ""
     if name == "struct":
-        kind = _range_kind({f.name: _spark_kind(f.dataType)[0] for f in type_.fields})
+        lists = {f.name for f in type_.fields if hasattr(f.dataType, "elementType")}
+        items = {f.name: getattr(f.dataType, "elementType", f.dataType) for f in type_.fields}
+        kind = _range_kind({name: _spark_kind(item)[0] for name, item in items.items()}, lists)
         if kind is not None:
             return kind, ""
     return None, f"is a column of type {name}, which no condition can test"

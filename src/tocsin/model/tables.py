@@ -6,7 +6,8 @@
 * long: `id`, `attribute`, `low`, `high` and optionally `weight`. Each row is a predicate, and all
   rows of one id are one conjunction. For a category, `low` and `high` are its value
 
-All other columns are payload. Boxes and long rows are read without a Python loop.
+All forms may have `at_least`: the probability that the rule requires, or null. All other columns
+are payload. Boxes and long rows are read without a Python loop.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from tocsin.model.conjunctions import ConjunctionBuilder, Conjunctions
 from tocsin.model.event_tables import is_sparse, map_entries, to_table
 from tocsin.model.predicates import INTERVAL
 from tocsin.model.schema import Schema
+from tocsin.model.thresholds import NO_THRESHOLDS, merge_thresholds, read_thresholds
 from tocsin.model.weights import check_weight_pairs
 
 
@@ -41,6 +43,7 @@ class RuleTable(NamedTuple):
     conjunctions: Conjunctions  # positions of rules count from `first`
     payload: pa.Table  # [n] rows
     impossible: np.ndarray  # places of the rules that never hold, or have a part that never does
+    at_least: np.ndarray  # [n] the probability that each rule requires, 0 if none; [0] if all are 0
 
 
 def read_rules(
@@ -59,6 +62,10 @@ def read_rules(
         raise RuleError(f"the table of rules has two columns {repeated!r}; rename or drop one")
     id_column = decode(table.column("id"))
     ids = _check_ids(id_column)
+    at_least = read_thresholds(table, ids)
+    if "at_least" in names:
+        table = table.drop_columns("at_least")
+        names = table.column_names
     boxes = _box_columns(names, conditions.attributes)
     form = _find_form(names, boxes)
     with translate_errors(RuleError, "the table of rules"):
@@ -68,7 +75,9 @@ def read_rules(
             rules = _read_long(table, ids, conditions.attributes, categories, first)
         else:
             rules = _read_boxes(table, ids, boxes, conditions.attributes, categories, first)
-    return rules._replace(id_type=id_column.type)
+        if len(at_least) and form == "long":
+            at_least = merge_thresholds(at_least, number_rules(ids)[0], ids)
+    return rules._replace(id_type=id_column.type, at_least=at_least)
 
 
 def _find_form(names: list[str], boxes: dict[int, tuple[str | None, str | None]]) -> str:
@@ -177,7 +186,7 @@ def _read_texts(
         builder.add(first + row, conjunctions, by_attribute)
     payload = _read_payload(table, {"id", "where", "weights"})
     rows, places = np.arange(len(ids)), np.array(impossible, np.int64)
-    return RuleTable(ids, ids.type, rows, where, builder.build(), payload, places)
+    return RuleTable(ids, ids.type, rows, where, builder.build(), payload, places, NO_THRESHOLDS)
 
 
 def _weights_column(table: pa.Table) -> pa.MapArray | None:
@@ -257,7 +266,8 @@ def _read_boxes(
     where = pa.nulls(n, pa.large_string())
     payload = _read_payload(table, reserved)
     impossible = np.flatnonzero(~satisfiable)
-    return RuleTable(ids, ids.type, np.arange(n), where, conjunctions, payload, impossible)
+    rows = np.arange(n)
+    return RuleTable(ids, ids.type, rows, where, conjunctions, payload, impossible, NO_THRESHOLDS)
 
 
 def _check_bound_columns(
@@ -379,7 +389,7 @@ def _read_long(
         payload = payload.take(pa.array(starts))
     where = pa.nulls(len(ids), pa.large_string())
     impossible = np.flatnonzero(~satisfiable)
-    return RuleTable(ids, ids.type, starts, where, conjunctions, payload, impossible)
+    return RuleTable(ids, ids.type, starts, where, conjunctions, payload, impossible, NO_THRESHOLDS)
 
 
 def number_rules(row_ids: pa.Array) -> tuple[np.ndarray, np.ndarray]:

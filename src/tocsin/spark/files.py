@@ -18,7 +18,7 @@ from pyspark.sql import types as st
 
 from tocsin.errors import EventError, TocsinError, suggest
 from tocsin.model.decimals import digits_of
-from tocsin.model.schema import RANGE, Kind, Schema
+from tocsin.model.schema import RANGE, Kind, Schema, has_range_fields
 from tocsin.spark.columns import quote_column
 
 _TYPES: dict[str, st.DataType] = {
@@ -116,8 +116,10 @@ def _type_of(kind: Kind) -> st.DataType:
 
 def _apply_declared(type_: st.DataType, declared: st.DataType) -> st.DataType:
     """Return the declared type of a column; in a range, both ends have it."""
-    if isinstance(type_, st.StructType) and set(type_.names) == set(RANGE):
-        return st.StructType([st.StructField(name, declared) for name in type_.names])
+    if isinstance(type_, st.StructType) and has_range_fields(type_.names):
+        return st.StructType(
+            [st.StructField(f.name, declared if f.name in RANGE else f.dataType) for f in type_]
+        )
     return declared
 
 

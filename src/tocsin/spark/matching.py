@@ -69,6 +69,7 @@ def match(
     events
         A DataFrame. A column of map type (string to value) holds sparse attributes by name. A
         struct of `low` and `high` is a range; it satisfies a predicate if some value in it does.
+        For rules with `at_least`, it may have a density, as in `Rules.match`.
     rules
         A `Rules`, a `Version`, the path of a rule store, or a DataFrame of rules in one of the
         three forms of `Rules.add_many`; its times without a zone are in the session's zone. With a

@@ -42,6 +42,7 @@ _MOST_NODES = 2 * _NODES
 _MOST_DECAY, _FEW_DECAY = 4.0, 0.25
 _NEGLIGIBLE = 1e-20  # of P
 _TOLERANCE = 1e-13  # of the probability in a panel, absolute
+_ROUNDING = 4e-16  # of P, per factor
 _SLACK = 1e-9  # of a bound, for rounding
 _CELLS = 40  # of a bound; chosen: the narrowest is a millionth of the whole
 _LEAST = 1e-290  # of a factor of P that is also divided by
@@ -229,6 +230,7 @@ def integrate(
             is_few = not has_disks and 8 * width < widest and decay * width < _FEW_DECAY
             if not n_curves and n <= 2 * _FEW_NODES:
                 is_few = True
+            missing_before = math.inf
             while True:
                 nodes = _MOST_NODES if has_disks else _FEW_NODES if is_few else _NODES
                 end = b if width >= b - y else y + width
@@ -284,9 +286,14 @@ def integrate(
                             own += product[j] * hazard[_MOST_NODES * k + j]
                     curve_share[k] = own
                     total += own
+                # Products of many factors are rounded, and halving does not help against that.
                 missing = abs(total - (p - p_end))
-                if not can_halve or not is_checked or missing <= _TOLERANCE + 1e-12 * (p - p_end):
+                tolerance = _TOLERANCE + 1e-12 * (p - p_end) + _ROUNDING * (n + n_curves) * p
+                if missing <= tolerance or missing > 0.45 * missing_before:
                     break
+                if not can_halve or not is_checked:
+                    break
+                missing_before = missing
                 width *= 0.5
             for k in range(n):
                 out[owner[active[k]]] += share[k]

@@ -101,9 +101,10 @@ def run(w: World, c: Settings, s: State, rule: Rule) -> int:
                     request(c, s, q, sensor)
                 else:
                     count[TODO] -= 1
-                    s.requested[q] = c.updates  # it has all that it can get
-                    if c.ends_early and not count_outstanding(c, s, q):
-                        plan(s, q, END)
+                    if not count_outstanding(c, s, q):
+                        s.requested[q] = c.updates  # it has all that it can get
+                        if c.ends_early:
+                            plan(s, q, END)
         now = next_time(w, c, s)
         if now == math.inf:
             return DONE

@@ -86,7 +86,7 @@ def cut_distances(
     left, right, curve_left, curve_right = d.left, d.right, d.curve_left, d.curve_right
     pieces, curves = np.empty(len(left), np.int64), np.empty(len(curve_left), np.int64)
     n, n_curves, next_piece, next_curve, begun, panels = 0, 0, 0, 0, 0, 0
-    m, bound = begin.shape[0], breaks[-1]
+    m, bound = begin.shape[0], breaks[breaks.shape[0] - 1]
     widest = (bound - begin[0]) / PANELS
     narrowest = widest * min(FIRST * m, 1.0)
     cut[0] = breaks[0]

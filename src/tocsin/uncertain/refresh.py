@@ -53,7 +53,7 @@ class QueryState:
         _check_arguments(query, q=q, low=low, high=high)
         is_range = query == "in_range"
         if not isinstance(readings, Disks):
-            check_readings(readings)
+            check_readings(readings, may_be_empty=is_range)
         elif query != "nearest":
             raise UncertainError(f"{query} needs values on a line; disks are for nearest")
         self.readings, self.query = readings, query

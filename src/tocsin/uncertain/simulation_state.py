@@ -9,8 +9,7 @@ from tocsin.jit import Float64Out, Int64Out
 # What a kernel's `counter` holds.
 (
     NEXT_QUERY, FIRST_WAITING, FIRST_OPEN, TICK, ACTIVE, TODO, QUEUE_START, QUEUED, FLIGHT_START,
-    FLYING, LINK_IS_BUSY, POINTER, CHOSEN, LOGGED, LOWEST,
-    IDLE_POINTER,
+    FLYING, LINK_IS_BUSY, POINTER, CHOSEN, LOGGED, LOWEST, IDLE_POINTER,
 ) = range(16)  # fmt: skip
 COUNTS = 16
 REQUEST, CHECK, END = range(3)  # of `todo`: choose an update; has it reached the target; end it

@@ -12,6 +12,7 @@ import pyarrow.types as t
 
 from tocsin.errors import EventError, suggest
 from tocsin.model.arrow import is_text
+from tocsin.model.columns import is_range
 from tocsin.model.decimals import digits_of
 from tocsin.model.schema import RANGE, Kind, Schema
 
@@ -156,8 +157,8 @@ def _type_of(kind: Kind) -> pa.DataType:
 
 def _apply_declared(type_: pa.DataType, declared: pa.DataType) -> pa.DataType:
     """Return the declared type of a column; in a range, both ends have it."""
-    if t.is_struct(type_) and {f.name for f in type_} == set(RANGE):
-        return pa.struct([(f.name, declared) for f in type_])
+    if is_range(type_):
+        return pa.struct([(f.name, declared if f.name in RANGE else f.type) for f in type_])
     return declared
 
 

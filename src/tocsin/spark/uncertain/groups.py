@@ -192,7 +192,7 @@ def _describe(
 class _Grouped(NamedTuple):
     """Readings, and the columns that say their group."""
 
-    readings: Any
+    readings: Any  # with intervals
     fields: list[st.StructField]
     id: st.StructField
     columns: list[str]  # SQL for the intervals and densities
@@ -207,7 +207,8 @@ def _group(readings: Any, query: str, by: Sequence[str], options: ReadingOptions
         )
     columns = read_columns(readings.schema, **options)
     fields = find_columns(readings.schema, by, "by")
-    return _Grouped(readings, fields, readings.schema[columns.id], columns.select())
+    given = columns.add_intervals(readings)
+    return _Grouped(given, fields, readings.schema[columns.id], columns.select())
 
 
 def _apply(

@@ -51,22 +51,31 @@ class ReadingOptions(TypedDict, total=False):
     columns: Mapping[str, str | None] | None
 
 
+# Spark does not push filters below an expression that is not deterministic, or copy the expression
+# into them. This one makes it so even where it is never evaluated.
+BARRIER = "spark_partition_id()"
+# Added to a DataFrame: the family of a row, and its interval.
+FAMILY, LOW, HIGH = "_tocsin_family", "_tocsin_low", "_tocsin_high"
+
+
 class ReadingColumns(NamedTuple):
     """SQL for the readings of a DataFrame."""
 
     id: str  # the name of the column
-    low: str  # of the interval; an error if the reading is not valid
+    family: str  # the number of the row's family; an error if the reading is not valid
+    low: str  # of the interval, from the family
     high: str
     extra: dict[str, str]  # mean, deviation, edges, weights, as far as there are such columns
 
-    def has(self, name: str) -> bool:
-        """Tell whether there is a column with parameters of a density."""
-        return name in self.extra
+    def add_intervals(self, frame: Any) -> Any:
+        """Return the readings with the columns FAMILY, LOW and HIGH; every row is checked."""
+        checked = frame.selectExpr("*", f"{self.family} AS {FAMILY}")
+        return checked.selectExpr("*", f"{self.low} AS {LOW}", f"{self.high} AS {HIGH}")
 
     def select(self) -> list[str]:
-        """Return the expressions of all columns that a worker needs, but for the id."""
-        named = {"low": self.low, "high": self.high, **self.extra}
-        return [f"{sql} AS {name}" for name, sql in named.items()]
+        """Return the columns that a worker needs, but for the id, of readings with intervals."""
+        extra = (f"{sql} AS {name}" for name, sql in self.extra.items())
+        return [f"{LOW} AS low", f"{HIGH} AS high", *extra]
 
 
 def check_frame(frame: Any, query: str) -> None:
@@ -118,15 +127,20 @@ def read_columns(
     names = {key: field.name for key, field in found.items()}
     families = _make_families(found, names, at, domain)
     _check_all_are_used(names, families)
-    choose = _Choice(id_name, names, families)
-    extra = {
+    extra: dict[str, str] = {
         name: numbers_of(names[name]) if name in _LISTS else number_of(names[name])
         for name in ("mean", "deviation", "edges", "weights")
         if name in names
     }
-    low = choose.sql([family.low for family in families])
-    high = choose.sql([family.high for family in families])
-    return ReadingColumns(id_name, low, high, extra)
+    low = " ".join(f"WHEN {i} THEN {family.low}" for i, family in enumerate(families))
+    high = " ".join(f"WHEN {i} THEN {family.high}" for i, family in enumerate(families))
+    return ReadingColumns(
+        id_name,
+        _Check(id_name, names, families).sql(),
+        f"CASE {FAMILY} {low} END",
+        f"CASE {FAMILY} {high} END",
+        extra,
+    )
 
 
 def _find_density_columns(
@@ -257,20 +271,25 @@ def read_moment(at: Any, column: str) -> str:
     return f"CAST('{moment.isoformat(sep=' ')}' AS TIMESTAMP)"
 
 
-class _Choice(NamedTuple):
-    """Chooses an expression by the family of a row."""
+class _Check(NamedTuple):
+    """Finds the family of a row, or what is wrong with it."""
 
     id: str
     names: dict[str, str]
     families: list[Family]
 
-    def sql(self, expressions: list[str]) -> str:
-        """Return one expression per family, as one; an error for rows that are not valid."""
+    def sql(self) -> str:
+        """Return the number of a row's family; an error for rows that are not valid.
+
+        Spark must evaluate this before everything else: a filter such as `low IS NOT NULL`, which
+        it derives from others, would drop wrong rows unseen. So the message has a `BARRIER`.
+        """
         cases = []
-        for family, expression in zip(self.families, expressions, strict=True):
+        for i, family in enumerate(self.families):
             wrong = " OR ".join(problem.condition for problem in family.problems)
-            cases.append(f"WHEN {self._has_columns(family)} AND NOT ({wrong}) THEN {expression}")
-        return f"CASE {' '.join(cases)} ELSE raise_error({self._message()}) END"
+            cases.append(f"WHEN {self._has_columns(family)} AND NOT ({wrong}) THEN {i}")
+        problem = f"raise_error({self._message()} || IF({BARRIER} < 0, '.', ''))"
+        return f"CASE {' '.join(cases)} ELSE {problem} END"
 
     def _has_columns(self, family: Family) -> str:
         tests = [f"{quote_column(self.id)} IS NOT NULL"]

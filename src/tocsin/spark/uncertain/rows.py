@@ -18,6 +18,10 @@ from tocsin.spark.kernels import compile_kernels
 from tocsin.spark.uncertain.evaluation import describe_rows, rate_rows
 from tocsin.spark.uncertain.intervals import quote_number, sum_of
 from tocsin.spark.uncertain.reading_columns import (
+    BARRIER,
+    FAMILY,
+    HIGH,
+    LOW,
     ReadingColumns,
     ReadingOptions,
     check_frame,
@@ -27,8 +31,6 @@ from tocsin.spark.uncertain.reading_columns import (
 from tocsin.spark.uncertain.results import check_names, distribution_fields, read_quantiles
 from tocsin.spark.worker import make_self_contained
 from tocsin.uncertain.queries import read_range, read_threshold
-
-_LOW, _HIGH = "_tocsin_low", "_tocsin_high"
 
 
 def in_range(
@@ -49,27 +51,29 @@ def in_range(
     columns = read_columns(readings.schema, **options)
     check_names([*readings.columns, "probability"])
     wanted = "probability > 0" if threshold is None else f"probability >= {quote_number(threshold)}"
-    given = readings.selectExpr("*", f"{columns.low} AS {_LOW}", f"{columns.high} AS {_HIGH}")
-    if columns.has("deviation"):
-        given = given.where(f"{_LOW} <= {quote_number(high)} AND {_HIGH} >= {quote_number(low)}")
+    given = columns.add_intervals(readings)
+    if "deviation" in columns.extra:
+        given = given.where(f"{LOW} <= {quote_number(high)} AND {HIGH} >= {quote_number(low)}")
         return _rate_in_workers(given, readings.schema, columns, low, high).where(wanted)
     share = _share_in_range(columns, low, high)
-    return given.selectExpr("*", f"{share} AS probability").where(wanted).drop(_LOW, _HIGH)
+    return given.selectExpr("*", f"{share} AS probability").where(wanted).drop(FAMILY, LOW, HIGH)
 
 
 def _share_in_range(columns: ReadingColumns, low: float, high: float) -> str:
     """Return the probability to be in a range, as SQL; the same arithmetic as in one process."""
+    # Spark would copy the whole expression into the filter of probabilities.
+    barrier = f"WHEN {FAMILY} < 0 THEN CAST({BARRIER} AS DOUBLE)"
     bottom, top = quote_number(low), quote_number(high)
     histogram = ""
-    if columns.has("edges"):
+    if "edges" in columns.extra:
         edges, weights = columns.extra["edges"], columns.extra["weights"]
         histogram = f"WHEN {edges} IS NOT NULL THEN {_share_of_bins(edges, weights, bottom, top)}"
     return (
-        f"CASE WHEN {_LOW} > {top} OR {_HIGH} < {bottom} THEN 0D "
-        f"WHEN {bottom} <= {_LOW} AND {_HIGH} <= {top} THEN 1D "
-        f"{histogram} "
-        f"ELSE (0.5D * least({top}, {_HIGH}) - 0.5D * greatest({bottom}, {_LOW})) "
-        f"/ (0.5D * {_HIGH} - 0.5D * {_LOW}) END"
+        f"CASE WHEN {LOW} > {top} OR {HIGH} < {bottom} THEN 0D "
+        f"WHEN {bottom} <= {LOW} AND {HIGH} <= {top} THEN 1D "
+        f"{histogram} {barrier} "
+        f"ELSE (0.5D * least({top}, {HIGH}) - 0.5D * greatest({bottom}, {LOW})) "
+        f"/ (0.5D * {HIGH} - 0.5D * {LOW}) END"
     )
 
 
@@ -78,8 +82,7 @@ def _share_of_bins(edges: str, weights: str, low: str, high: str) -> str:
     bins = (
         f"transform({weights}, (w, i) -> struct(w, get({edges}, i) AS a, get({edges}, i + 1) AS b))"
     )
-    total = sum_of(weights)
-    below, with_bin = f"s.below / {total}", f"(s.below + bin.w) / {total}"
+    below, with_bin = "s.below / s.total", "(s.below + bin.w) / s.total"
 
     def up_to(x: str, found: str) -> str:
         share = f"(0.5D * {x} - 0.5D * bin.a) / (0.5D * bin.b - 0.5D * bin.a)"
@@ -88,10 +91,10 @@ def _share_of_bins(edges: str, weights: str, low: str, high: str) -> str:
         return f"CASE {cases} ELSE {found} END"
 
     step = (
-        f"struct(s.below + bin.w AS below, {up_to(low, 's.low')} AS low, "
+        f"struct(s.total, s.below + bin.w AS below, {up_to(low, 's.low')} AS low, "
         f"{up_to(high, 's.high')} AS high)"
     )
-    start = "struct(0D AS below, 0D AS low, 0D AS high)"
+    start = f"struct({sum_of(weights)} AS total, 0D AS below, 0D AS low, 0D AS high)"
     return f"aggregate({bins}, {start}, (s, bin) -> {step}, s -> greatest(s.high - s.low, 0D))"
 
 
@@ -101,11 +104,9 @@ def _rate_in_workers(
     compile_kernels()
     fields = schema.fields
     selected = [f"{quote_column(f.name)} AS c{i}" for i, f in enumerate(fields)]
-    parameters = [f"{_LOW} AS low", f"{_HIGH} AS high"]
-    parameters += [f"{sql} AS {name}" for name, sql in columns.extra.items()]
     job = make_self_contained(functools.partial(rate_rows, len(fields), low, high))
     result = st.StructType([*fields, st.StructField("probability", st.DoubleType(), False)])
-    return given.selectExpr(*selected, *parameters).mapInArrow(job, result)
+    return given.selectExpr(*selected, *columns.select()).mapInArrow(job, result)
 
 
 def value(
@@ -130,4 +131,5 @@ def value(
     arrow = arrow_schema(result, readings.sparkSession)
     job = make_self_contained(functools.partial(describe_rows, len(kept), wanted, arrow))
     selected = [f"{quote_column(f.name)} AS c{i}" for i, f in enumerate(kept)]
-    return readings.selectExpr(*selected, *columns.select()).mapInArrow(job, result)
+    given = columns.add_intervals(readings)
+    return given.selectExpr(*selected, *columns.select()).mapInArrow(job, result)
