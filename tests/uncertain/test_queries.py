@@ -98,12 +98,12 @@ def test_twelve_of_all_families():
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("shape", cases.NORMAL)
 def test_normals_against_floats(shape, n):
-    for seed in (1, 2, 3):
+    for seed in (1, 2):
         densities = shape(np.random.default_rng(1000 * seed + n), n)
         readings = to_readings(densities)
         checks.check_minimum(uncertain.minimum(readings), densities, numeric.minimum(densities))
         checks.check_maximum(uncertain.maximum(readings), densities, numeric.maximum(densities))
-        for q in places_of_interest(densities):
+        for q in places_of_interest(densities)[seed::2]:
             answer = uncertain.nearest(readings, q)
             checks.check_nearest(answer, densities, q, numeric.nearest(densities, q))
 

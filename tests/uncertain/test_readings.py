@@ -430,6 +430,7 @@ def test_wrong_readings(kind, arguments, message):
         READINGS[kind](["a", "b"], *arguments)
 
 
+@pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize(
     ("t", "message"),
     [
@@ -437,10 +438,10 @@ def test_wrong_readings(kind, arguments, message):
         ("x", "t must be a number, got 'x'"),
         (None, "t must be a number, got None"),
         (NAN, "t must be finite, got nan"),
-        (1e308, "reading 'a': the interval 1 +- 1e+309 is too wide"),
+        (1e308, "reading 'a': the interval 1 +- inf is too wide"),
     ],
 )
 def test_wrong_times(t, message):
     growing = Readings.growing(["a", "b"], [1, 2], [10, 1], [0, 5])
-    with refused(message.replace("1e+309", "inf")):
+    with refused(message):
         growing.at(t)
