@@ -34,6 +34,7 @@ bench: $(READY) java
 	$(BIN)/python -m benchmarks.threads --out docs/benchmarks-threads.md
 	$(BIN)/python -m benchmarks.spark_matching --out docs/benchmarks-spark.md
 	$(BIN)/python -m benchmarks.similarity_spark --out docs/benchmarks-similarity-spark.md
+	$(BIN)/python -m benchmarks.uncertain_spark --out docs/benchmarks-uncertain-spark.md
 
 # What indexes are chosen by, measured here; with --write it becomes what is used.
 calibrate: $(READY)

@@ -85,22 +85,22 @@ SIZES = {
 }
 
 
+_GOALS: dict[str, dict[str, Any]] = {
+    "target": {"target": TARGET, "max_updates": None},
+    "target, five updates": {"target": TARGET, "ends": "time"},
+}
+
+
 @functools.cache
 def sweep(kind: str, size: str) -> Sweep:
     """Run all policies over `bandwidth`, over `arrival_rate`, or over bandwidth with a target."""
     parameter = "arrival_rate" if kind == "arrival_rate" else "bandwidth"
     xs = SIZES[size].points(RATES if kind == "arrival_rate" else BANDWIDTHS)
-    goal = {"target": TARGET, "max_updates": None} if kind == "target" else {}
-    options = {name: goal | _own_options(name, kind) for name in ALL}
+    goal = _GOALS.get(kind, {})
+    # Queries request nothing, and the network is never idle.
+    full = {"max_updates": 0, "idle_refresh": True} | ({"ends": "time"} if goal else {})
+    options = {name: goal | (full if name == FULL else {}) for name in ALL}
     return run(parameter, xs, {name: (_NAMES[name], o) for name, o in options.items()}, size)
-
-
-def _own_options(name: str, kind: str) -> dict[str, Any]:
-    """Glb_RR with all bandwidth: queries request nothing, and the network is never idle."""
-    if name != FULL:
-        return {}
-    waits = {"ends": "time"} if kind == "target" else {}
-    return {"max_updates": 0, "idle_refresh": True, **waits}
 
 
 def run(

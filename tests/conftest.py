@@ -19,6 +19,7 @@ settings.register_profile("long", max_examples=1500, deadline=None)
 settings.load_profile(os.environ.get("TOCSIN_PROFILE", "quick"))
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Keep together what shares something costly, if tests run on several cores.
 

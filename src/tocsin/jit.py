@@ -246,10 +246,11 @@ class Kernel:
             return self._compiled
 
 
-def compile_all() -> None:
-    """Compile all imported kernels, so that workers only load them."""
+def compile_all(packages: tuple[str, ...] = ("",)) -> None:
+    """Compile all imported kernels of some packages, so that workers only load them."""
     for each in _KERNELS:
-        each.compile()
+        if each.function.__module__.startswith(packages):
+            each.compile()
 
 
 def _numba_type(hint: Any) -> Any:

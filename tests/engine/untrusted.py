@@ -70,6 +70,11 @@ def mixed(rng, ids):
     return rows
 
 
+def likely(rng, ids):
+    """Return rules of all shapes, half of them with a threshold."""
+    return [row | {"at_least": rng.choice([None, rng.random() or 1.0])} for row in mixed(rng, ids)]
+
+
 def weights(rules, rng):
     """Give weights to some rules: those of a table with texts have none."""
     for id_ in rng.sample(list(rules), 40):
@@ -139,6 +144,8 @@ STORES = {
     "counting boxes": ("counting", boxes, {}),
     "bestar boxes": ("bestar", boxes, {}),
     "auto parts": ("auto", several_shapes, {}),
+    "auto thresholds": ("auto", likely, {}),
+    "keyed thresholds": ("keyed", likely, {}),
 }
 
 
@@ -432,7 +439,15 @@ def ask_everything(rules, rng, merging):
             "at": pa.nulls(400, pa.timestamp("us", "UTC")),
         }
     )
-    ranges = [{"x": {"low": 0.2, "high": 0.4}, "n": {"low": 3, "high": 90}}, {"m": 3}]
+    ranges = [
+        {"x": {"low": 0.2, "high": 0.4}, "n": {"low": 3, "high": 90}},
+        {
+            "x": {"low": 0.2, "high": 0.4, "mean": 0.3, "deviation": 0.1},
+            "m": {"low": 0, "high": 60},
+        },
+        {"y": {"edges": [0.0, 0.5, 1.0], "weights": [0.5, 0.5]}, "x": {"low": 0.0, "high": 1.0}},
+        {"m": 3},
+    ]
 
     def questions():
         for asked in (events, dense, events[0], ranges):

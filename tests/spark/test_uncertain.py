@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import pytest
 from pyspark.errors import PySparkException
+from pyspark.sql import types as st
 
 import tocsin
 from tests.spark import uncertain_answers as answers
@@ -21,6 +22,7 @@ from tocsin.spark.uncertain import (
     total,
     value,
     watch,
+    watching,
 )
 
 ALL_QUERIES = ["in_range", "value", *answers.ENTITY, *answers.VALUES]
@@ -358,3 +360,46 @@ def test_a_state_of_another_stream(spark, tmp_path):
     answers.write_reports(spark, tmp_path, 1)
     with pytest.raises(PySparkException, match="the state after batch 0 is missing: the folder"):
         answers.watch_reports(spark, tmp_path).start().awaitTermination()
+
+
+@pytest.fixture
+def kept(tmp_path):
+    schema = st.StructType.fromDDL("id STRING, time DOUBLE, low INT, m MAP<STRING, INT>")
+    return watching.LastReadings(str(tmp_path / "state"), ["id"], schema["time"], schema)
+
+
+def update(spark, kept, batch, *rows):
+    readings = spark.createDataFrame(rows, kept.schema)
+    watching._update(spark, kept, readings, batch)
+    state = watching._read_state(spark, kept, batch).selectExpr("reading.*")
+    return sorted(tuple(row)[:3] for row in state.collect())
+
+
+def test_the_latest_time_counts(spark, kept):
+    assert update(spark, kept, 0) == []
+    first = [("a", 1.0, 5, None), ("b", 1.0, 6, {"x": 1}), ("a", 3.0, 7, {"y": 2})]
+    assert update(spark, kept, 1, *first) == [("a", 3.0, 7), ("b", 1.0, 6)]
+    late = [("a", 2.0, 9, None), ("b", 1.0, 8, None), ("c", 0.0, None, None)]
+    expected = [("a", 3.0, 7), ("b", 1.0, 8), ("c", 0.0, None)]
+    assert update(spark, kept, 2, *late) == expected
+    assert update(spark, kept, 2, *reversed(late)) == expected
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (("a", None, 1, None), "reading 'a': the time is null, but it must be known"),
+        (("a", float("nan"), 1, None), "reading 'a': the time is NaN, but it must be known"),
+        ((None, 1.0, 1, None), "the id of a reading is null"),
+    ],
+)
+def test_reports_without_a_time(spark, kept, row, message):
+    with pytest.raises(PySparkException, match=f"UncertainError: {message}"):
+        update(spark, kept, 0, row)
+
+
+def test_a_state_of_another_batch(spark, kept):
+    update(spark, kept, 0)
+    message = "a state is of batch 0 in place of 4: the folder .* and the checkpoint do not belong"
+    with pytest.raises(PySparkException, match=message):
+        update(spark, kept, 5)

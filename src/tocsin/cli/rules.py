@@ -288,7 +288,7 @@ def show(store: Path, id: str, version: int | None) -> None:
     click.echo(f"id         {rule.id}")
     click.echo(f"condition  {rule.where}")
     if rule.at_least is not None:
-        click.echo(f"at least   {rule.at_least:.17g}")
+        click.echo(f"at least   {rule.at_least}")
     if rule.weights:
         click.echo(f"weights    {_to_json(rule.weights)}")
     if rule.payload:

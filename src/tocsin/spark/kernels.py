@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import functools
+import importlib
+
+# What a job imports, and whose kernels its workers run.
+_PACKAGES = {
+    "matching": ("tocsin.engine.rules", ("tocsin.engine", "tocsin.index", "tocsin.model")),
+    "similarity": ("tocsin.similarity.partitioning", ("tocsin.similarity",)),
+    "uncertain": ("tocsin.uncertain", ("tocsin.uncertain",)),
+}
 
 
 @functools.cache
-def compile_kernels() -> None:
-    """Compile all kernels; the first time takes a minute, later they are loaded from the cache."""
-    # These import all kernels.
-    import tocsin.engine.rules
-    import tocsin.similarity.partitioning
-    import tocsin.uncertain  # noqa: F401
+def compile_kernels(job: str) -> None:
+    """Compile the kernels of a job: "matching", "similarity" or "uncertain".
+
+    The first time this takes a minute or two; later they are loaded from the cache.
+    """
     from tocsin import jit
 
-    jit.compile_all()
+    module, packages = _PACKAGES[job]
+    importlib.import_module(module)
+    jit.compile_all(packages)

@@ -142,7 +142,7 @@ def match(
         payload_schema,
         rules_version,
     )
-    compile_kernels()
+    compile_kernels("matching")
     job = make_self_contained(functools.partial(match_batches, source, options))
     schema = st.StructType([*kept, *added, *payload_columns, *versions])
     # mapInArrow fails for names with dots, and binds by position anyway. Expressions are strings,

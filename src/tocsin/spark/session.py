@@ -51,5 +51,5 @@ def session(
         }
     for key, value in (settings | (config or {})).items():
         builder = builder.config(key, value)
-    compile_kernels()
+    compile_kernels("matching")
     return builder.getOrCreate()

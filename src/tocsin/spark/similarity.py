@@ -46,7 +46,7 @@ def similarity_join(
     """
     closeness = read_closeness(epsilon, metric, closed)
     names_a, names_b = _check_columns(a, b, on)
-    compile_kernels()
+    compile_kernels("similarity")
     schema = _result_schema(a.schema, b.schema)
     rows = a.count(), b.count()
     if not all(rows):

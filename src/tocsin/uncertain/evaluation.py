@@ -94,7 +94,10 @@ def evaluate(bounded: Bounded, at_least: float | None) -> np.ndarray:
     ends = np.concatenate([d.left, d.right, d.curve_left, d.curve_right, [0.0, bounded.bound]])
     breaks = np.unique(ends[ends <= bounded.bound])
     rest = 1.0
-    if len(d.owner) + len(d.curve_owner):
+    candidates = np.unique(np.concatenate([d.owner, d.curve_owner]))
+    if len(candidates) == 1 and not len(points):
+        out[candidates] = 1.0
+    elif len(candidates):
         rest = integrate(d, breaks, freeze(wanted, np.uint8), at_least is None, RULES, out)
     if len(points):
         out[points] = rest / len(points)
@@ -286,9 +289,11 @@ def integrate(
                             own += product[j] * hazard[_MOST_NODES * k + j]
                     curve_share[k] = own
                     total += own
-                # Products of many factors are rounded, and halving does not help against that.
+                # Products of many factors are rounded, and so are distances, which matters where a
+                # density is steep. Halving does not help against that.
                 missing = abs(total - (p - p_end))
-                tolerance = _TOLERANCE + 1e-12 * (p - p_end) + _ROUNDING * (n + n_curves) * p
+                tolerance = _TOLERANCE + 1e-12 * (p - p_end)
+                tolerance += _ROUNDING * p * (n + n_curves + 4 * end * min(fall, 50.0) / width)
                 if missing <= tolerance or missing > 0.45 * missing_before:
                     break
                 if not can_halve or not is_checked:

@@ -5,13 +5,14 @@ The numbers of Table 5.2 and of the text contradict each other, unless three thi
 * A query ends when its updates have arrived, at the latest `active_time` after its arrival. If each
   were active for 5 seconds, 20 queries per second would be 100 at a time, and not `max_queries`.
 * Queries in excess of `max_queries` wait, and waiting counts towards the active time. If they were
-  rejected, quality would not get worse as more queries arrive.
+  rejected, quality would hardly get worse beyond 25 queries per second; without the limit, it would
+  break down.
 * A requested update takes two messages, request and reply, and a sensor reports on its own 10
   seconds after its last update. Then 25 queries per second with 5 updates each, and 1,000 sensors,
   take 25 x 5 x 2 + 1000 / 10 = 350 messages per second: "the entire network bandwidth".
 
 These are the defaults; other readings are options. With them, quality is best at 25 queries per
-second, and answers have 3 to 10 objects, as in the thesis.
+second, and answers have 3 to 10 objects, as in the thesis (`experiments/uncertain_choices.py`).
 """
 
 from __future__ import annotations

@@ -219,7 +219,7 @@ def _apply(
     result: st.StructType,
 ) -> Any:
     """Return the job's results of all groups."""
-    compile_kernels()
+    compile_kernels("uncertain")
     keys = [f"g{i}" for i in range(len(grouped.fields))]
     groups = [f"{quote_column(f.name)} AS {key}" for key, f in zip(keys, grouped.fields)]
     own = [*groups, f"{quote_column(grouped.id.name)} AS id", *others]

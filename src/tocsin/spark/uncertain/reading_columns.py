@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
 
@@ -318,10 +317,3 @@ class _Check(NamedTuple):
         no_id = "'UncertainError: the id of a reading is null; every reading needs an id'"
         reason = f"CASE {' '.join(cases)} ELSE {other} END"
         return f"coalesce({start} || {reason}, {no_id})"
-
-
-def read_path(path: object, parameter: str) -> str:
-    """Return a path as text; it may be one that only Spark can open."""
-    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
-        raise UncertainError(f"{parameter} must be the path of a folder, got {path!r}")
-    return str(os.fspath(path)).rstrip("/")

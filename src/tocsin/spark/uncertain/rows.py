@@ -101,7 +101,7 @@ def _share_of_bins(edges: str, weights: str, low: str, high: str) -> str:
 def _rate_in_workers(
     given: Any, schema: st.StructType, columns: ReadingColumns, low: float, high: float
 ) -> Any:
-    compile_kernels()
+    compile_kernels("uncertain")
     fields = schema.fields
     selected = [f"{quote_column(f.name)} AS c{i}" for i, f in enumerate(fields)]
     job = make_self_contained(functools.partial(rate_rows, len(fields), low, high))
@@ -127,7 +127,7 @@ def value(
     kept = [schema[columns.id], *find_columns(schema, keep, "keep")]
     result = st.StructType([*kept, *distribution_fields(wanted)])
     check_names(result.names)
-    compile_kernels()
+    compile_kernels("uncertain")
     arrow = arrow_schema(result, readings.sparkSession)
     job = make_self_contained(functools.partial(describe_rows, len(kept), wanted, arrow))
     selected = [f"{quote_column(f.name)} AS c{i}" for i, f in enumerate(kept)]

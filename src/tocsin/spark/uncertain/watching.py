@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -28,7 +29,6 @@ from tocsin.spark.uncertain.reading_columns import (
     check_frame,
     find_column,
     find_columns,
-    read_path,
 )
 from tocsin.spark.uncertain.results import check_names
 
@@ -88,10 +88,15 @@ def watch(
     schema = stream.schema
     check_names(schema.names)
     key = [*find_columns(schema, by, "by"), find_column(schema, id, "id")]
-    kept = LastReadings(
-        read_path(state, "state"), [f.name for f in key], _find_time(schema, time), schema
-    )
+    kept = LastReadings(_read_path(state), [f.name for f in key], _find_time(schema, time), schema)
     return stream.writeStream.foreachBatch(functools.partial(_answer_batch, kept, answer))
+
+
+def _read_path(state: object) -> str:
+    """Return the path of a folder as text; it may be one that only Spark can open."""
+    if not isinstance(state, str | os.PathLike) or not os.fspath(state):
+        raise UncertainError(f"state must be the path of a folder, got {state!r}")
+    return str(os.fspath(state)).rstrip("/")
 
 
 def _find_time(schema: st.StructType, name: str) -> st.StructField:
