@@ -69,7 +69,10 @@ def bound_values(d: Densities, q: float) -> Bounded:
     write_reach(d, q, shrink, near, far)
     f = float(far.min())
     is_point = d.family == POINT
-    points = np.flatnonzero(is_point & (near == f))
+    # An interval that is narrower than distances are rounded is at f, too, as its far end is not
+    # below f and its near end not above.
+    is_point = is_point | ((near >= f * (1 - 1e-14)) & (far <= f * (1 + 1e-14)) & (near <= f))
+    points = np.flatnonzero(is_point & (near <= f) & (far <= f * (1 + 1e-14)))
     kept = np.flatnonzero(~is_point & (near < f)).astype(np.int32)
     scale = _scale_to_one(f) * shrink
     edges = int((d.first[1:] - d.first[:-1])[kept].sum())

@@ -10,13 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from tocsin.errors import UncertainError
 from tocsin.uncertain.answers import Answer
-from tocsin.uncertain.densities import write_probabilities
+from tocsin.uncertain.densities import POINT, Densities, take_densities, write_probabilities
 from tocsin.uncertain.disks import Disks
-from tocsin.uncertain.distances import Bounded, bound_disks, bound_values
+from tocsin.uncertain.distances import bound_disks, bound_values
 from tocsin.uncertain.evaluation import evaluate
 from tocsin.uncertain.readings import Readings, read_number
 
@@ -45,8 +44,7 @@ def minimum(readings: Readings, at_least: float | None = None) -> Answer:
     _check_values(readings, "minimum")
     bottom = float(readings.low.min())
     bounds = bottom, float(readings.high.min())
-    bounded = bound_values(readings.densities, bottom)
-    return _answer("minimum", readings.ids, bounded, bounds, at_least)
+    return _answer_values("minimum", readings, bottom, bounds, at_least)
 
 
 def maximum(readings: Readings, at_least: float | None = None) -> Answer:
@@ -54,8 +52,7 @@ def maximum(readings: Readings, at_least: float | None = None) -> Answer:
     _check_values(readings, "maximum")
     top = float(readings.high.max())
     bounds = float(readings.low.max()), top
-    bounded = bound_values(readings.densities, top)
-    return _answer("maximum", readings.ids, bounded, bounds, at_least)
+    return _answer_values("maximum", readings, top, bounds, at_least)
 
 
 def nearest(readings: Readings | Disks, q: Any, at_least: float | None = None) -> Answer:
@@ -68,23 +65,49 @@ def nearest(readings: Readings | Disks, q: Any, at_least: float | None = None) -
       a: probability 0.737059
       b: probability 0.262941
     """
-    if isinstance(readings, Disks):
-        bounded = bound_disks(readings.centers, readings.radii, readings.read_place(q))
-    else:
+    threshold = read_threshold(at_least)
+    if not isinstance(readings, Disks):
         _check_values(readings, "nearest")
-        bounded = bound_values(readings.densities, read_number(q, "q"))
-    return _answer("nearest", readings.ids, bounded, (0.0, bounded.f), at_least)
+        return _answer_values("nearest", readings, read_number(q, "q"), None, threshold)
+    bounded = bound_disks(readings.centers, readings.radii, readings.read_place(q))
+    found = evaluate(bounded, threshold)
+    return Answer("nearest", readings.ids, found, (0.0, bounded.f), threshold)
 
 
-def _answer(
+def _answer_values(
     question: str,
-    ids: pa.Array,
-    bounded: Bounded,
-    bounds: tuple[float, float],
+    readings: Readings,
+    q: float,
+    bounds: tuple[float, float] | None,
     at_least: float | None,
 ) -> Answer:
-    at_least = read_threshold(at_least)
-    return Answer(question, ids, evaluate(bounded, at_least), bounds, at_least)
+    """Answer by the distances from q; without bounds, these are the distances up to f."""
+    threshold = read_threshold(at_least)
+    bounded = bound_values(readings.densities, q)
+    found = evaluate(bounded, threshold)
+    _share(readings.densities, bounded.nearest_points, q, found)
+    return Answer(question, readings.ids, found, bounds or (0.0, bounded.f), threshold)
+
+
+def _share(d: Densities, positions: np.ndarray, q: float, probabilities: np.ndarray) -> None:
+    """Share the probability of values at the same distance, if some are only nearly there.
+
+    Intervals that are narrower than their distance from q is rounded are compared by distances from
+    their own end. Values on both sides of q share equally.
+    """
+    if len(positions) < 2 or (d.family[positions] == POINT).all():
+        return
+    own = take_densities(d, positions)
+    if (own.low >= q).all():
+        end = float(own.low.min())
+    elif (own.high <= q).all():
+        end = float(own.high.max())
+    else:
+        return
+    if end == q:
+        return
+    shares = evaluate(bound_values(own, end), None)
+    probabilities[positions] = probabilities[positions].sum() * shares
 
 
 def _check_values(readings: Any, query: str, may_be_empty: bool = False) -> None:
