@@ -32,6 +32,9 @@ def decode(array: Any) -> pa.Array:
     if isinstance(array, pa.ChunkedArray):
         array = combine_chunks(array)
     if t.is_dictionary(array.type):
+        if t.is_string_view(array.type.value_type):  # Arrow cannot take from views
+            values = array.dictionary.cast(pa.large_string())
+            array = pa.DictionaryArray.from_arrays(array.indices, values)
         array = array.dictionary_decode()
     elif t.is_run_end_encoded(array.type):
         array = pc.run_end_decode(array)

@@ -288,7 +288,9 @@ class Growing:
         _check(
             self.ids, self.times > t, f"the report is of time {{}}, after t = {t:.17g}", self.times
         )
-        low, high = _widen(self.ids, self.values, self.rates * (t - self.times))
+        with np.errstate(over="ignore"):
+            change = self.rates * (t - self.times)
+        low, high = _widen(self.ids, self.values, change)
         if self.domain is not None:
             low, high = np.maximum(low, self.domain[0]), np.minimum(high, self.domain[1])
         return Readings.uniform(self.ids, low, high)
