@@ -41,6 +41,7 @@ _MOST_NODES = 2 * _NODES
 # How much the logarithm of P may fall in a panel: eight nodes then err by 1e-13, four by 1e-14.
 _MOST_DECAY, _FEW_DECAY = 4.0, 0.25
 _NEGLIGIBLE = 1e-20  # of P
+_AT_BOUND = 1e-15  # of P at the bound, where a survival that is 0 may be rounded to a little more
 _TOLERANCE = 1e-13  # of the probability in a panel, absolute
 _ROUNDING = 4e-16  # of P, per factor
 _SLACK = 1e-9  # of a bound, for rounding
@@ -99,7 +100,7 @@ def evaluate(bounded: Bounded, at_least: float | None) -> np.ndarray:
         out[candidates] = 1.0
     elif len(candidates):
         rest = integrate(d, breaks, freeze(wanted, np.uint8), at_least is None, RULES, out)
-    if len(points):
+    if len(points) and rest > _AT_BOUND:
         out[points] = rest / len(points)
     return np.minimum(out, 1.0, out=out)
 
