@@ -41,7 +41,7 @@ _MOST_NODES = 2 * _NODES
 # How much the logarithm of P may fall in a panel: eight nodes then err by 1e-13, four by 1e-14.
 _MOST_DECAY, _FEW_DECAY = 4.0, 0.25
 _NEGLIGIBLE = 1e-20  # of P
-_AT_BOUND = 1e-15  # of P at the bound, where a survival that is 0 may be rounded to a little more
+_AT_BOUND = 1e-12  # of P at the bound, where a survival that is 0 may be rounded to a little more
 _TOLERANCE = 1e-13  # of the probability in a panel, absolute
 _ROUNDING = 4e-16  # of P, per factor
 _SLACK = 1e-9  # of a bound, for rounding
