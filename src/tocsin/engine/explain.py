@@ -55,8 +55,8 @@ class Test:
 
     def __str__(self) -> str:
         mark = {True: "yes", False: "no", None: "unknown"}[self.holds]
-        if self.probability is not None and 0 < self.probability < 1:
-            mark = "perhaps"
+        if self.probability is not None and self.holds:
+            mark = {0.0: "no", 1.0: "yes"}.get(self.probability, "perhaps")
         seen = "missing" if self.value is None else _format_value(self.value)
         line = f"{mark:<8}{self.text}    {self.attribute} is {seen}"
         if self.off is not None:

@@ -79,14 +79,20 @@ def concatenate_metadata(metadata: Sequence[RuleMetadata]) -> RuleMetadata:
         pa.concat_arrays([each.ids for each in metadata]),
         pa.concat_arrays([each.where for each in metadata]),
         pa.concat_tables([each.payload_as(schema) for each in metadata]).combine_chunks(),
-        thresholds(
-            np.concatenate(
-                [
-                    each.at_least if len(each.at_least) else np.zeros(len(each.positions))
-                    for each in metadata
-                ]
-            )
-        ),
+        _concatenate_thresholds(metadata),
+    )
+
+
+def _concatenate_thresholds(metadata: Sequence[RuleMetadata]) -> np.ndarray:
+    if not any(len(each.at_least) for each in metadata):
+        return NO_THRESHOLDS
+    return thresholds(
+        np.concatenate(
+            [
+                each.at_least if len(each.at_least) else np.zeros(len(each.positions))
+                for each in metadata
+            ]
+        )
     )
 
 
@@ -195,7 +201,8 @@ class Segment:
     @property
     def nbytes(self) -> int:
         """Bytes, without ids, texts and payload."""
-        return self.metadata.positions.nbytes + sum(part.nbytes for part in self.parts)
+        arrays = [self.metadata.positions, self.metadata.at_least, *self.at_least]
+        return sum(a.nbytes for a in arrays) + sum(part.nbytes for part in self.parts)
 
 
 def _of_conjunctions(metadata: RuleMetadata, part: IndexedPart) -> np.ndarray:
