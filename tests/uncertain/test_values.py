@@ -25,10 +25,6 @@ SUMMED = [
 MOST_SUMMED = {cases.mixed: 6, cases.all_magnitudes: 6, cases.tiny: 9, cases.huge: 9}
 
 
-# Open: integrals go over x itself, of which there are few floats.
-ROUNDED = pytest.mark.xfail(reason="an interval has a dozen floats", strict=False)
-
-
 def places(expected, count=9):
     """Return floats between the ends, some of them close to an end, none at a knot."""
     low, high = float(expected.low), float(expected.high)
@@ -142,7 +138,7 @@ def test_very_different_widths(n, ratio):
 @pytest.mark.parametrize(
     "shape",
     [cases.overlapping, cases.identical, cases.nested, cases.histograms, cases.tiny, cases.huge,
-     pytest.param(cases.far_away, marks=ROUNDED), cases.touching_the_end],
+     cases.far_away, cases.touching_the_end],
 )  # fmt: skip
 def test_quality(shape, n, query):
     if shape is cases.histograms and n > 2 and query in ("total", "average"):

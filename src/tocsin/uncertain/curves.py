@@ -1,9 +1,10 @@
 """Distances that are not linear: of truncated normals in 1-D, of disks in 2-D and balls in 3-D.
 
-A curve has eight parameters. For a normal, in deviations from its mean: the query point, how many a
-unit of distance is, the ends; then the base of its masses, the tails beyond both ends, and one over
-its whole mass. For a disk or a ball: the distance of its center from the query point, and its
-radius. A place is uniform in its disk or ball.
+A curve has twelve parameters. For a normal: its origin and its ends, as pairs of floats (see
+`exact`) from the query point on; how many deviations a unit of distance is; `near` (see `normal`)
+and the ends in deviations from the origin, which is the mean or the near end; the tail beyond the
+high end, and one over the whole mass. For a disk or a ball: the distance of its center from the
+query point, and its radius. A place is uniform in its disk or ball.
 """
 
 from __future__ import annotations
@@ -11,20 +12,24 @@ from __future__ import annotations
 import math
 
 from tocsin.jit import step
-from tocsin.uncertain.normal import DENSITY, base_of, mass, tail
+from tocsin.uncertain.exact import gap
+from tocsin.uncertain.normal import DENSITY, fall, mass, near_of, tail
 
 NORMAL_CURVE, DISK, BALL = range(3)
-PARAMETERS = 8
+PARAMETERS = 12
+_ORIGIN, _LOW, _HIGH, _RATE, _NEAR, _BOTTOM, _TOP, _TAIL, _INVERSE = 0, 2, 4, 6, 7, 8, 9, 10, 11
+FLAT = 81.0  # a square of deviations: exp(-81 / 2) is below 1e-17, as a share of the peak
 # Chosen: up to here a series for a segment's area, which would lose digits to cancellation.
 _SMALL_ANGLE = 0.3
 _SHORT = 0.12  # the eighth term of a Taylor series is then below 1e-15
 
 
 @step
-def curve_at(curve, parameters, at, y):
-    """Return the probability of a distance above y, and the density there."""
+def curve_at(curve, parameters, at, y, rest):
+    """Return the probability of a distance above the pair y, and the density there."""
     if curve == NORMAL_CURVE:
-        return normal_at(parameters, at, y)
+        return normal_at(parameters, at, y, rest)
+    y += rest
     away, radius = parameters[at], parameters[at + 1]
     if y >= away + radius:
         return 0.0, 0.0
@@ -36,67 +41,106 @@ def curve_at(curve, parameters, at, y):
 
 
 @step
-def write_normal(parameters, at, start, rate, bottom, top):
+def write_normal(parameters, at, mean, mean_rest, low, low_rest, high, high_rest, deviation):
     """Write the parameters of a truncated normal, mirrored if most of it is below its mean."""
+    rate = 1 / deviation
+    bottom = rate * gap(low, low_rest, mean, mean_rest)
+    top = rate * gap(high, high_rest, mean, mean_rest)
     if bottom + top < 0:
-        start, bottom, top = -start, -top, -bottom
-    base = base_of(bottom, top)
-    end = tail(top, base)
-    parameters[at], parameters[at + 1] = start, rate
-    parameters[at + 2], parameters[at + 3] = bottom, top
-    parameters[at + 4], parameters[at + 5] = base, end
-    parameters[at + 6] = tail(bottom, base)
-    parameters[at + 7] = 1 / mass(bottom, top, end, base)
+        bottom, top = -top, -bottom
+        mean, mean_rest = -mean, -mean_rest
+        low, low_rest, high, high_rest = -high, -high_rest, -low, -low_rest
+    width = rate * gap(high, high_rest, low, low_rest)
+    near = near_of(bottom)
+    if near > 0:
+        bottom, top = 0.0, width
+        mean, mean_rest = low, low_rest
+    end = tail(near, top)
+    parameters[at + _ORIGIN], parameters[at + _ORIGIN + 1] = mean, mean_rest
+    parameters[at + _LOW], parameters[at + _LOW + 1] = low, low_rest
+    parameters[at + _HIGH], parameters[at + _HIGH + 1] = high, high_rest
+    parameters[at + _RATE], parameters[at + _NEAR] = rate, near
+    parameters[at + _BOTTOM], parameters[at + _TOP] = bottom, top
+    parameters[at + _TAIL] = end
+    parameters[at + _INVERSE] = 1 / mass(near, bottom, top, width, end)
 
 
 @step
-def normal_at(parameters, at, y):
+def from_end(parameters, at, end, y, rest):
+    """Return how far the value at the pair y is below an end or the origin, in deviations."""
+    return parameters[at + _RATE] * gap(parameters[at + end], parameters[at + end + 1], y, rest)
+
+
+@step
+def normal_at(parameters, at, y, rest):
     """Return both for a normal: what is further than y from the query point, on either side."""
-    start, rate = parameters[at], parameters[at + 1]
-    bottom, top = parameters[at + 2], parameters[at + 3]
-    base = parameters[at + 4]
-    right, left = start + y * rate, start - y * rate
-    above, density = 0.0, 0.0
-    if right < top:
-        above += mass(max(right, bottom), top, parameters[at + 5], base)
-        if right >= bottom:
-            density += math.exp(0.5 * (base - right * right))
-    if left > bottom:
-        left = min(left, top)
-        above += mass(bottom, left, tail(left, base), base)
-        if start - y * rate <= top:
-            density += math.exp(0.5 * (base - left * left))
-    inverse = parameters[at + 7]
-    return min(above * inverse, 1.0), density * DENSITY * rate * inverse
+    near, above, density = parameters[at + _NEAR], 0.0, 0.0
+    room = from_end(parameters, at, _HIGH, y, rest)
+    if room > 0:
+        if from_end(parameters, at, _LOW, y, rest) > 0:
+            return 1.0, 0.0
+        x = -from_end(parameters, at, _ORIGIN, y, rest)
+        above += mass(near, x, parameters[at + _TOP], room, parameters[at + _TAIL])
+        density += fall(near, x)
+    room = -from_end(parameters, at, _LOW, -y, -rest)
+    if room > 0:
+        if from_end(parameters, at, _HIGH, -y, -rest) < 0:
+            return 1.0, 0.0
+        x = -from_end(parameters, at, _ORIGIN, -y, -rest)
+        above += mass(near, parameters[at + _BOTTOM], x, room, tail(near, x))
+        density += fall(near, x)
+    inverse = parameters[at + _INVERSE]
+    return min(above * inverse, 1.0), density * DENSITY * parameters[at + _RATE] * inverse
 
 
 @step
-def is_short(parameters, at, y, width):
+def steepness(parameters, at, y, rest):
+    """Return how many deviations a normal is from its mean at the pair y; the larger of its sides.
+
+    Its derivatives grow with that. A side where it is flat does not count.
+    """
+    near = parameters[at + _NEAR]
+    peak = near + max(parameters[at + _BOTTOM], 0.0)
+    most = (1 + 1e-6) * math.sqrt(peak * peak + FLAT)
+    steep = 0.0
+    if from_end(parameters, at, _HIGH, y, rest) > 0:
+        z = abs(near - from_end(parameters, at, _ORIGIN, y, rest))
+        steep = z if z < most else 0.0
+    if from_end(parameters, at, _LOW, -y, -rest) < 0:
+        z = abs(near - from_end(parameters, at, _ORIGIN, -y, -rest))
+        steep = max(steep, z if z < most else 0.0)
+    return steep
+
+
+@step
+def is_short(parameters, at, y, rest, width):
     """Return whether a normal's Taylor series of eight terms holds to 1e-15 in a panel from y."""
-    start, rate = parameters[at], parameters[at + 1]
-    steep = 1 + abs(start) + (y + width) * rate
-    return rate * width * steep < _SHORT
+    wide = parameters[at + _RATE] * width
+    return wide * (1 + steepness(parameters, at, y, rest) + wide) < _SHORT
 
 
 @step
-def expand_normal(parameters, at, y, series):
+def expand_normal(parameters, at, y, rest, series):
     """Write the Taylor series at y of the probability of a distance above, eight terms."""
-    start, rate = parameters[at], parameters[at + 1]
-    bottom, top, base = parameters[at + 2], parameters[at + 3], parameters[at + 4]
-    inverse = parameters[at + 7]
+    near, rate = parameters[at + _NEAR], parameters[at + _RATE]
+    inverse = parameters[at + _INVERSE]
     series[:] = 0.0
-    z = start + y * rate
-    if z < top:
-        above = mass(max(z, bottom), top, parameters[at + 5], base)
-        if z >= bottom:
-            add_derivatives(z, rate, -DENSITY * math.exp(0.5 * (base - z * z)), series)
-        series[0] += above
-    z = start - y * rate
-    if z > bottom:
-        below = mass(bottom, min(z, top), tail(min(z, top), base), base)
-        if z <= top:
-            add_derivatives(z, -rate, DENSITY * math.exp(0.5 * (base - z * z)), series)
-        series[0] += below
+    room = from_end(parameters, at, _HIGH, y, rest)
+    if room > 0:
+        x = -from_end(parameters, at, _ORIGIN, y, rest)
+        if from_end(parameters, at, _LOW, y, rest) > 0:
+            series[0] += 1 / inverse
+        else:
+            add_derivatives(near + x, rate, -DENSITY * fall(near, x), series)
+            series[0] += mass(near, x, parameters[at + _TOP], room, parameters[at + _TAIL])
+    room = -from_end(parameters, at, _LOW, -y, -rest)
+    if room > 0:
+        x = -from_end(parameters, at, _ORIGIN, -y, -rest)
+        if from_end(parameters, at, _HIGH, -y, -rest) < 0:
+            series[0] += 1 / inverse
+        else:
+            add_derivatives(near + x, -rate, DENSITY * fall(near, x), series)
+            series[0] += mass(near, parameters[at + _BOTTOM], x, room, tail(near, x))
     for k in range(8):
         series[k] *= inverse
 
@@ -154,19 +198,11 @@ def segment(angle):
 
 
 @step
-def widest_panel(curve, parameters, at, y):
+def widest_panel(curve, parameters, at, y, rest):
     """Return how wide a panel from y may be, so that eight nodes integrate the curve to 1e-13.
 
-    A normal's derivatives grow with the deviations from the mean. Disks and balls are checked by
-    their sum alone.
+    Disks and balls are checked by their sum alone.
     """
     if curve != NORMAL_CURVE:
         return math.inf
-    start, rate = parameters[at], parameters[at + 1]
-    right, left = start + y * rate, start - y * rate
-    steep = 0.0
-    if right < parameters[at + 3]:
-        steep = abs(right)
-    if left > parameters[at + 2]:
-        steep = max(steep, abs(left))
-    return 1.5 / (1 + steep / 3) / rate
+    return 1.5 / (1 + steepness(parameters, at, y, rest) / 3) / parameters[at + _RATE]

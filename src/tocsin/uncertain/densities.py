@@ -72,8 +72,7 @@ def cdf_of(d, i, x):
     if d.family[i] == UNIFORM:
         return divide_spans(x, d.high[i], d.low[i])
     if d.family[i] == NORMAL:
-        low, high = standardise(d, i, d.low[i]), standardise(d, i, d.high[i])
-        return 1 - share_above(low, high, standardise(d, i, x))
+        return 1 - normal_above(d, i, x)
     at = bin_of(d, i, x)
     share = divide_spans(x, d.edge[at + 1], d.edge[at])
     return d.below[at] + share * (d.below[at + 1] - d.below[at])
@@ -90,9 +89,22 @@ def pdf_of(d, i, x):
         return 1 / (d.high[i] - d.low[i])
     if d.family[i] == NORMAL:
         low, high = standardise(d, i, d.low[i]), standardise(d, i, d.high[i])
-        return truncated_density(low, high, standardise(d, i, x)) / d.deviation[i]
+        deviation = d.deviation[i]
+        width, past = (d.high[i] - d.low[i]) / deviation, (x - d.low[i]) / deviation
+        left = (d.high[i] - x) / deviation
+        density = truncated_density(low, high, width, standardise(d, i, x), past, left)
+        return density / deviation
     at = bin_of(d, i, x)
     return (d.below[at + 1] - d.below[at]) / (d.edge[at + 1] - d.edge[at])
+
+
+@step
+def normal_above(d, i, x):
+    """Return the probability that normal i is above x, which is within its interval."""
+    low, high = standardise(d, i, d.low[i]), standardise(d, i, d.high[i])
+    width, past = (d.high[i] - d.low[i]) / d.deviation[i], (x - d.low[i]) / d.deviation[i]
+    left = (d.high[i] - x) / d.deviation[i]
+    return share_above(low, high, width, standardise(d, i, x), past, left)
 
 
 @step
@@ -127,11 +139,7 @@ def write_probabilities(d: Densities, low: float, high: float, out: Float64Out) 
             within = 0.5 * min(high, top[i]) - 0.5 * max(low, bottom[i])
             out[i] = within / (0.5 * top[i] - 0.5 * bottom[i])
         elif family[i] == NORMAL:
-            a, b = standardise(d, i, bottom[i]), standardise(d, i, top[i])
-            upper, lower = (
-                standardise(d, i, min(high, top[i])),
-                standardise(d, i, max(low, bottom[i])),
-            )
-            out[i] = max(share_above(a, b, lower) - share_above(a, b, upper), 0.0)
+            within = normal_above(d, i, max(low, bottom[i]))
+            out[i] = max(within - normal_above(d, i, min(high, top[i])), 0.0)
         else:
             out[i] = max(cdf_of(d, i, high) - cdf_of(d, i, low), 0.0)

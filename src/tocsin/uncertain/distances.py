@@ -11,8 +11,10 @@ linear in y. A normal value, a disk or a ball is *curved*: its probabilities are
 functions of y. A normal is cut where its density falls below 1e-17 of its peak: outside it is
 flat, and need not be integrated finely.
 
-Distances are scaled by a power of two so that f is between 1/2 and 1: nothing overflows, and
-differences of close values stay exact. Memory: 40 bytes per piece.
+A distance is a pair of floats, without rounding (see `exact`): a value may be a billion times
+narrower than its distance. Where pieces begin and end are *breaks*, numbered in order. Distances
+are scaled by a power of two so that neither f nor the narrowest value overflows. Memory: 48 bytes
+per piece.
 """
 
 from __future__ import annotations
@@ -26,29 +28,60 @@ from tocsin.jit import Float64Out, Float64s, Int32Out, Int32s, UInt8s, freeze_fi
 from tocsin.uncertain.curves import (
     BALL,
     DISK,
+    FLAT,
     NORMAL_CURVE,
     PARAMETERS,
     curve_at,
     write_normal,
 )
 from tocsin.uncertain.densities import HISTOGRAM, NORMAL, POINT, UNIFORM, Densities
+from tocsin.uncertain.exact import gap, is_below, subtract
 
-_FLAT = 81.0  # a square of deviations: exp(-81 / 2) is below 1e-17
+# A scaled distance is at most the first of these, and f at most the second, if it is scaled up.
+_MOST, _MOST_F = 2.0**1000, 2.0**900
+_LEAST_WIDTH = 2.0**-1020  # scaled; what is narrower counts as a point
 
 
 class Distances(NamedTuple):
     """Distances of m objects from a query point, below the bound: pieces, and curves."""
 
-    owner: Int32s  # [pieces] the object, ordered by left
-    left: Float64s  # [pieces] where it begins
-    right: Float64s  # [pieces] and ends
+    breaks: Float64s  # [breaks] ascending, up to the bound
+    breaks_rest: Float64s  # [breaks]
+    owner: Int32s  # [pieces] the object, ordered by begin
+    begin: Int32s  # [pieces] the break where it begins
+    end: Int32s  # [pieces] and ends; the number of breaks if that is beyond the bound
+    right: Float64s  # [pieces] where it ends
+    right_rest: Float64s  # [pieces]
     survival: Float64s  # [pieces] the probability of a greater distance than right
     density: Float64s  # [pieces]
-    curve_owner: Int32s  # [curves] the object, ordered by left
-    curve_left: Float64s  # [curves]
-    curve_right: Float64s  # [curves]
+    curve_owner: Int32s  # [curves] the object, ordered by begin
+    curve_begin: Int32s  # [curves]
+    curve_end: Int32s  # [curves]
     curve: UInt8s  # [curves] which function
-    parameters: Float64s  # [8 * curves] of that function
+    parameters: Float64s  # [12 * curves] of that function
+
+
+class Pieces(NamedTuple):
+    """What the objects become, in their order."""
+
+    owner: Int32Out
+    left: Float64Out
+    left_rest: Float64Out
+    right: Float64Out
+    right_rest: Float64Out
+    survival: Float64Out
+    density: Float64Out
+
+
+class Curves(NamedTuple):
+    """The same for curves."""
+
+    owner: Int32Out
+    left: Float64Out
+    left_rest: Float64Out
+    right: Float64Out
+    right_rest: Float64Out
+    parameters: Float64Out
 
 
 class Bounded(NamedTuple):
@@ -65,47 +98,70 @@ def bound_values(d: Densities, q: float) -> Bounded:
     """Return the distances of uncertain values from q."""
     shrink = 0.25 if max(abs(q), np.abs(d.low).max(), np.abs(d.high).max()) > 1e307 else 1.0
     n = len(d.low)
-    near, far = np.empty(n), np.empty(n)
-    write_reach(d, q, shrink, near, far)
+    reach = np.empty((4, n))
+    write_reach(d, q, shrink, *reach)
+    near, near_rest, far, far_rest = reach
     f = float(far.min())
+    f_rest = float(far_rest[far == f].min())
     is_point = d.family == POINT
-    # An interval that is narrower than distances are rounded is at f, too, as its far end is not
-    # below f and its near end not above.
-    is_point = is_point | ((near >= f * (1 - 1e-14)) & (far <= f * (1 + 1e-14)) & (near <= f))
-    points = np.flatnonzero(is_point & (near <= f) & (far <= f * (1 + 1e-14)))
-    kept = np.flatnonzero(~is_point & (near < f)).astype(np.int32)
-    scale = _scale_to_one(f) * shrink
-    edges = int((d.first[1:] - d.first[:-1])[kept].sum())
-    most = 4 * len(kept) + 2 * edges + 1
-    owner, curve_owner = np.empty(most, np.int32), np.empty(most, np.int32)
-    left, right, survival, density = (np.empty(most) for _ in range(4))
-    curve_left, curve_right, parameters = (
-        np.empty(most),
-        np.empty(most),
-        np.empty(PARAMETERS * most),
+    kept = np.flatnonzero(~is_point & ((near < f) | ((near == f) & (near_rest < f_rest))))
+    widths = shrink * d.high[kept] - shrink * d.low[kept]
+    scale = _choose_scale(f, min(widths.min(initial=f), shrink * _narrowest_part(d, kept)))
+    is_narrow = widths < _LEAST_WIDTH / scale
+    points = np.flatnonzero(is_point & (near == f) & (near_rest == f_rest))
+    if is_narrow.any():
+        points, kept = np.union1d(points, kept[is_narrow]), kept[~is_narrow]
+    most = 4 * len(kept) + 2 * int((d.first[1:] - d.first[:-1])[kept].sum()) + 1
+    owner, space = np.empty((2, most), np.int32), np.empty((10, most))
+    left, left_rest, right, right_rest = space[6:]
+    pieces = Pieces(owner[0], *space[:6])
+    curves = Curves(
+        owner[1], left, left_rest, right, right_rest, parameters=np.empty(PARAMETERS * most)
     )
-    cuts = np.empty(2 * int(np.diff(d.first).max(initial=0)) + 8)
-    pieces, curves = write_pieces(
-        d, kept, q, scale, cuts, owner, left, right, survival, density,
-        curve_owner, curve_left, curve_right, parameters,
-    )  # fmt: skip
-    order, curve_order = np.argsort(left[:pieces]), np.argsort(curve_left[:curves])
-    distances = freeze_fields(
+    n_pieces, n_curves = write_pieces(
+        d, kept.astype(np.int32), q, shrink, scale, scale * f, pieces, curves
+    )
+    kinds = np.full(n_curves, NORMAL_CURVE, np.uint8)
+    distances = _number_breaks(pieces, n_pieces, curves, kinds, scale * f, scale * f_rest)
+    return Bounded(distances, scale * f, points, f / shrink, n)
+
+
+def _number_breaks(
+    pieces: Pieces, n: int, curves: Curves, kinds: np.ndarray, f: float, f_rest: float
+) -> Distances:
+    """Return n pieces and the curves, ordered by where they begin, with the numbers of breaks."""
+    m = len(kinds)
+    ends = np.empty(2 * n + 2 * m + 1, np.complex128)  # since these are ordered by both parts
+    left, right = ends[:n], ends[n : 2 * n]
+    curve_left, curve_right = ends[2 * n : -m - 1], ends[-m - 1 : -1]
+    left.real, left.imag = pieces.left[:n], pieces.left_rest[:n]
+    right.real, right.imag = pieces.right[:n], pieces.right_rest[:n]
+    curve_left.real, curve_left.imag = curves.left[:m], curves.left_rest[:m]
+    curve_right.real, curve_right.imag = curves.right[:m], curves.right_rest[:m]
+    ends[-1] = complex(f, f_rest)
+    beyond = (ends.real > f) | ((ends.real == f) & (ends.imag > f_rest))
+    breaks, numbers = np.unique(ends[~beyond], return_inverse=True)
+    number = np.full(len(ends), len(breaks), np.int32)
+    number[~beyond] = numbers
+    begin, end, curve_begin, curve_end, _ = np.split(number, [n, 2 * n, 2 * n + m, 2 * n + 2 * m])
+    order, curve_order = np.argsort(begin), np.argsort(curve_begin)
+    return freeze_fields(
         Distances,
-        owner=owner[order],
-        left=left[order],
-        right=right[order],
-        survival=survival[order],
-        density=density[order],
-        curve_owner=curve_owner[curve_order],
-        curve_left=curve_left[curve_order],
-        curve_right=curve_right[curve_order],
-        curve=np.full(curves, NORMAL_CURVE),
-        parameters=parameters[: PARAMETERS * curves]
-        .reshape(-1, PARAMETERS)[curve_order]
-        .reshape(-1),
+        breaks=breaks.real,
+        breaks_rest=breaks.imag,
+        owner=pieces.owner[order],
+        begin=begin[order],
+        end=end[order],
+        right=pieces.right[order],
+        right_rest=pieces.right_rest[order],
+        survival=pieces.survival[order],
+        density=pieces.density[order],
+        curve_owner=curves.owner[curve_order],
+        curve_begin=curve_begin[curve_order],
+        curve_end=curve_end[curve_order],
+        curve=kinds[curve_order],
+        parameters=curves.parameters.reshape(-1, PARAMETERS)[curve_order].reshape(-1),
     )
-    return Bounded(distances, f * (scale / shrink), points, f / shrink, n)
 
 
 def bound_disks(centers: np.ndarray, radii: np.ndarray, q: np.ndarray) -> Bounded:
@@ -128,19 +184,38 @@ def bound_disks(centers: np.ndarray, radii: np.ndarray, q: np.ndarray) -> Bounde
     parameters = np.zeros((len(left), PARAMETERS))
     parameters[:, 0] = np.concatenate([away, away[inside]])
     parameters[:, 1] = np.concatenate([radii, radii[inside]])
-    order = np.argsort(left, kind="stable")
-    order = order[left[order] < right[order]]
-    nothing: np.ndarray = np.empty(0)
-    distances = freeze_fields(
-        Distances,
-        owner=nothing, left=nothing, right=nothing, survival=nothing, density=nothing,
-        curve_owner=owner[order],
-        curve_left=left[order],
-        curve_right=right[order],
-        curve=np.full(len(order), DISK if d == 2 else BALL),
-        parameters=parameters[order].reshape(-1),
+    order = np.flatnonzero(left < right)
+    none, rest = np.empty(0), np.zeros(len(order))
+    distances = _number_breaks(
+        Pieces(none.astype(np.int32), none, none, none, none, none, none),
+        0,
+        Curves(
+            owner[order].astype(np.int32), left[order], rest, right[order], rest,
+            parameters[order].reshape(-1),
+        ),
+        np.full(len(order), DISK if d == 2 else BALL, np.uint8),
+        scale * f,
+        0.0,
     )  # fmt: skip
     return Bounded(distances, f * scale, points, f / shrink, n)
+
+
+def _narrowest_part(d: Densities, kept: np.ndarray) -> float:
+    """Return the smallest deviation and bin of values."""
+    deviations, bins = d.deviation[kept], np.diff(0.5 * d.edge)
+    narrowest = deviations.min(initial=np.inf, where=deviations > 0)
+    return float(min(narrowest, bins.min(initial=np.inf, where=bins > 0)))
+
+
+def _choose_scale(f: float, narrowest: float) -> float:
+    """Return the power of two that brings f and the narrowest value as far from 1 as each other."""
+    if f == 0:
+        return 1.0
+    of_f, of_narrowest = math.frexp(f)[1], math.frexp(narrowest)[1]
+    # Not further up than leaves room above f.
+    least = 0 if f >= _MOST_F else of_f - 900
+    exponent = max((of_f + of_narrowest) // 2, least)
+    return math.ldexp(1.0, min(max(-exponent, -1000), 1000))
 
 
 def _scale_to_one(f: float) -> float:
@@ -157,13 +232,25 @@ def _lengths(vectors: np.ndarray) -> np.ndarray:
 
 
 @kernel
-def write_reach(d: Densities, q: float, shrink: float, near: Float64Out, far: Float64Out) -> None:
+def write_reach(
+    d: Densities,
+    q: float,
+    shrink: float,
+    near: Float64Out,
+    near_rest: Float64Out,
+    far: Float64Out,
+    far_rest: Float64Out,
+) -> None:
     """Write the smallest and the largest distance of each value from q: N_i and F_i (Fig. 5.5)."""
-    low, high = d.low, d.high
-    for i in range(low.shape[0]):
-        below, above = shrink * q - shrink * low[i], shrink * high[i] - shrink * q
-        near[i] = max(-below, -above, 0.0)
-        far[i] = max(below, above)
+    for i in range(d.low.shape[0]):
+        below, below_rest = subtract(shrink * q, shrink * d.low[i])
+        above, above_rest = subtract(shrink * d.high[i], shrink * q)
+        if is_below(above, above_rest, below, below_rest):
+            below, below_rest, above, above_rest = above, above_rest, below, below_rest
+        far[i], far_rest[i] = above, above_rest
+        near[i], near_rest[i] = 0.0, 0.0
+        if below < 0:
+            near[i], near_rest[i] = -below, -below_rest
 
 
 @kernel
@@ -171,127 +258,210 @@ def write_pieces(
     d: Densities,
     kept: Int32s,
     q: float,
+    shrink: float,
     scale: float,
-    cuts: Float64Out,
-    owner: Int32Out,
-    left: Float64Out,
-    right: Float64Out,
-    survival: Float64Out,
-    density: Float64Out,
-    curve_owner: Int32Out,
-    curve_left: Float64Out,
-    curve_right: Float64Out,
-    parameters: Float64Out,
+    f: float,
+    pieces: Pieces,
+    curves: Curves,
 ) -> tuple[int, int]:
     """Write the pieces and curves of the objects that are kept; return how many there are."""
-    family, low, high = d.family, d.low, d.high
-    n, curves = 0, 0
+    n, n_curves = 0, 0
+    cuts, cuts_rest = np.empty(5), np.empty(5)
     for at in range(kept.shape[0]):
         i = kept[at]
-        below, above = scale * q - scale * low[i], scale * high[i] - scale * q
-        if family[i] == UNIFORM:
-            width = scale * high[i] - scale * low[i]
-            near, far = min(below, above), max(below, above)
-            if near > 0:  # q is inside
-                owner[n], left[n], right[n] = i, 0.0, near
-                survival[n], density[n] = (far - near) / width, 2 / width
-                n += 1
-            if far > near:
-                owner[n], left[n], right[n] = i, abs(near), far
-                survival[n], density[n] = 0.0, 1 / width
-                n += 1
-        elif family[i] == HISTOGRAM:
-            begin = n
-            for piece in range(fold_edges(d, i, q, scale, cuts) - 1):
-                a, b = cuts[piece], cuts[piece + 1]
-                owner[n], left[n], right[n] = i, a, b
-                density[n] = density_around(d, i, q, scale, 0.5 * (a + b))
-                n += 1
-            beyond = 0.0  # from the far end, so that it is exact where little is left
-            for piece in range(n - 1, begin - 1, -1):
-                survival[piece] = beyond
-                beyond += density[piece] * (right[piece] - left[piece])
-        elif family[i] == NORMAL:
-            # On the right of q, or mirrored; on both sides, if q is inside.
-            deviation = scale * d.deviation[i]
-            to_mean = scale * d.mean[i] - scale * q
-            if above <= 0:
-                below, above, to_mean = above, below, -to_mean
-            start, end, rate = -to_mean / deviation, 0.0, 1 / deviation
-            bottom, top = start - below * rate, start + above * rate
-            far = max(below, above)
-            cuts[0], cuts[1], count = max(-below, 0.0), far, 2
-            if 0 < below < far or 0 < above < far:
-                cuts[count] = min(below, above)
-                count += 1
-            peak = max(bottom, -top, 0.0)
-            flat = math.sqrt(peak * peak + _FLAT)
-            for z in (-flat, flat):
-                end = abs((z - start) * deviation)
-                if cuts[0] < end < far:
-                    cuts[count] = end
-                    count += 1
-            cuts[:count].sort()
-            for piece in range(count - 1):
-                a, b = cuts[piece], cuts[piece + 1]
-                if b <= a:
-                    continue
-                write_normal(parameters, PARAMETERS * curves, start, rate, bottom, top)
-                s_a, _ = curve_at(NORMAL_CURVE, parameters, PARAMETERS * curves, a)
-                s_b, _ = curve_at(NORMAL_CURVE, parameters, PARAMETERS * curves, b)
-                if is_flat(start, rate, bottom, top, flat, a, b):
-                    owner[n], left[n], right[n] = i, a, b
-                    survival[n], density[n] = s_b, (s_a - s_b) / (b - a)
-                    n += 1
-                else:
-                    curve_owner[curves], curve_left[curves], curve_right[curves] = i, a, b
-                    curves += 1
-    return n, curves
+        low, low_rest = distance(d.low[i], q, shrink, scale)
+        high, high_rest = distance(d.high[i], q, shrink, scale)
+        family = d.family[i]
+        if family == UNIFORM:
+            n = write_uniform(pieces, n, i, scale, low, low_rest, high, high_rest)
+        elif family == HISTOGRAM:
+            n = write_histogram(d, pieces, n, i, q, shrink, scale)
+        elif family == NORMAL:
+            mean, mean_rest = distance(d.mean[i], q, shrink, scale)
+            deviation = scale * (shrink * d.deviation[i])
+            width = gap(high, high_rest, low, low_rest)
+            if deviation > 1e30 * width:
+                n = write_uniform(pieces, n, i, scale, low, low_rest, high, high_rest)
+                continue
+            if scale > 1 and max(width, abs(mean)) >= _MOST and deviation > 1e30 * f:
+                continue
+            n, n_curves = write_parts(
+                pieces, curves, n, n_curves, i, mean, mean_rest, low, low_rest, high, high_rest,
+                deviation, cuts, cuts_rest,
+            )  # fmt: skip
+    return n, n_curves
 
 
 @step
-def is_flat(start, rate, bottom, top, flat, a, b):
+def distance(x, q, shrink, scale):
+    """Return how far x is above q, as a pair, scaled."""
+    difference, rest = subtract(shrink * x, shrink * q)
+    if scale <= 1 or abs(difference) * scale < _MOST:
+        return difference * scale, rest * scale
+    return math.copysign(_MOST, difference), 0.0
+
+
+@step
+def write_piece(p, n, owner, left, left_rest, right, right_rest, survival, density):
+    """Write a piece."""
+    p.owner[n], p.survival[n], p.density[n] = owner, survival, density
+    p.left[n], p.left_rest[n] = left, left_rest
+    p.right[n], p.right_rest[n] = right, right_rest
+
+
+@step
+def write_uniform(p, n, i, scale, low, low_rest, high, high_rest):
+    """Write the pieces of a uniform value: with q inside, distances below both ends count twice."""
+    width = gap(high, high_rest, low, low_rest)
+    near, near_rest, far, far_rest = -low, -low_rest, high, high_rest
+    if is_below(far, far_rest, near, near_rest):
+        near, near_rest, far, far_rest = far, far_rest, near, near_rest
+    beyond = gap(far, far_rest, near, near_rest)
+    if scale > 1 and far >= _MOST:  # so wide that it is nearly never near
+        return n
+    if near > 0:
+        write_piece(p, n, i, 0.0, 0.0, near, near_rest, beyond / width, 2 / width)
+        n += 1
+        if is_below(near, near_rest, far, far_rest):
+            write_piece(p, n, i, near, near_rest, far, far_rest, 0.0, 1 / width)
+            n += 1
+    else:
+        write_piece(p, n, i, 0.0 - near, 0.0 - near_rest, far, far_rest, 0.0, 1 / width)
+        n += 1
+    return n
+
+
+@step
+def write_histogram(d, p, n, i, q, shrink, scale):
+    """Write the pieces of a histogram: between its edges, those below q mirrored.
+
+    Bins on both sides are gone through from q outwards.
+    """
+    first, last = d.first[i], d.first[i + 1] - 1
+    above = first  # the next edge above q
+    while above <= last and d.edge[above] <= q:
+        above += 1
+    below = above - 1  # and the next one that is not
+    begin, begun = n, d.low[i] < q < d.high[i]
+    y, y_rest, beyond = 0.0, 0.0, 0.0
+    for at in range(first, last):  # bins so far away that they have no room
+        a, a_rest = distance(d.edge[at], q, shrink, scale)
+        b, b_rest = distance(d.edge[at + 1], q, shrink, scale)
+        if gap(b, b_rest, a, a_rest) == 0:
+            beyond += d.below[at + 1] - d.below[at]
+    while above <= last or below >= first:
+        right, right_rest, right_density = math.inf, 0.0, 0.0
+        if above <= last:
+            right, right_rest = distance(d.edge[above], q, shrink, scale)
+            if above > first:
+                a, a_rest = distance(d.edge[above - 1], q, shrink, scale)
+                width = gap(right, right_rest, a, a_rest)
+                if width > 0:
+                    right_density = (d.below[above] - d.below[above - 1]) / width
+        left, left_rest, left_density = math.inf, 0.0, 0.0
+        if below >= first:
+            left, left_rest = distance(d.edge[below], q, shrink, scale)
+            left, left_rest = 0.0 - left, 0.0 - left_rest
+            if below < last:
+                a, a_rest = distance(d.edge[below + 1], q, shrink, scale)
+                width = gap(left, left_rest, -a, -a_rest)
+                if width > 0:
+                    left_density = (d.below[below + 1] - d.below[below]) / width
+        end, end_rest = right, right_rest
+        is_left = is_below(left, left_rest, right, right_rest)
+        if is_left:
+            end, end_rest = left, left_rest
+        if begun and is_below(y, y_rest, end, end_rest):
+            density = right_density + left_density
+            write_piece(p, n, i, y, y_rest, end, end_rest, 0.0, density)
+            n += 1
+        begun = True
+        y, y_rest = end, end_rest
+        if is_left:
+            below -= 1
+        else:
+            above += 1
+    # From the far end, so that it is exact where little is left.
+    for piece in range(n - 1, begin - 1, -1):
+        p.survival[piece] = beyond
+        width = gap(p.right[piece], p.right_rest[piece], p.left[piece], p.left_rest[piece])
+        beyond += p.density[piece] * width
+    return n
+
+
+@step
+def write_parts(
+    p, c, n, n_curves, i, mean, mean_rest, low, low_rest, high, high_rest, deviation, cuts,
+    cuts_rest,
+):  # fmt: skip
+    """Write a normal, on one side of q or on both: curves, and pieces where it is flat."""
+    if high <= 0:  # mirrored
+        mean, mean_rest = -mean, -mean_rest
+        low, low_rest, high, high_rest = -high, -high_rest, -low, -low_rest
+    peak = max(gap(low, low_rest, mean, mean_rest), gap(mean, mean_rest, high, high_rest), 0.0)
+    flat = math.sqrt(peak / deviation * (peak / deviation) + FLAT)
+    far, far_rest = high, high_rest
+    if low < 0 and is_below(high, high_rest, -low, -low_rest):
+        far, far_rest = -low, -low_rest
+    cuts[0], cuts_rest[0] = max(low, 0.0), low_rest if low > 0 else 0.0
+    count = 1
+    for end in range(4):
+        if end < 2:
+            y, y_rest = (low, low_rest) if end == 0 else (high, high_rest)
+        else:
+            away = flat * deviation if end == 2 else -flat * deviation
+            y, y_rest = subtract(mean, away)
+            y, y_rest = subtract(y, 0.0 - (y_rest + mean_rest))
+        if y < 0:
+            y, y_rest = -y, -y_rest
+        if is_below(far, far_rest, y, y_rest):
+            continue
+        place = count
+        while place > 0 and is_below(y, y_rest, cuts[place - 1], cuts_rest[place - 1]):
+            cuts[place], cuts_rest[place] = cuts[place - 1], cuts_rest[place - 1]
+            place -= 1
+        if place == 0:  # nearer than the value begins
+            for at in range(count):
+                cuts[at], cuts_rest[at] = cuts[at + 1], cuts_rest[at + 1]
+            continue
+        cuts[place], cuts_rest[place] = y, y_rest
+        count += 1
+    for part in range(count - 1):
+        a, a_rest, b, b_rest = cuts[part], cuts_rest[part], cuts[part + 1], cuts_rest[part + 1]
+        if not is_below(a, a_rest, b, b_rest):
+            continue
+        at = PARAMETERS * n_curves
+        write_normal(c.parameters, at, mean, mean_rest, low, low_rest, high, high_rest, deviation)
+        if is_flat(mean, mean_rest, low, low_rest, high, high_rest, flat * deviation, a, a_rest, b,
+                   b_rest):  # fmt: skip
+            s_a, _ = curve_at(NORMAL_CURVE, c.parameters, at, a, a_rest)
+            s_b, _ = curve_at(NORMAL_CURVE, c.parameters, at, b, b_rest)
+            density = (s_a - s_b) / gap(b, b_rest, a, a_rest)
+            write_piece(p, n, i, a, a_rest, b, b_rest, s_b, density)
+            n += 1
+        else:
+            c.owner[n_curves] = i
+            c.left[n_curves], c.left_rest[n_curves] = a, a_rest
+            c.right[n_curves], c.right_rest[n_curves] = b, b_rest
+            n_curves += 1
+    return n, n_curves
+
+
+@step
+def is_flat(mean, mean_rest, low, low_rest, high, high_rest, flat, a, a_rest, b, b_rest):
     """Return whether a normal has nearly nothing at distances between a and b, on both sides of q.
 
-    `flat` is how many deviations from its mean that is so.
+    `flat` is how far from its mean that is so.
     """
-    slack = 1e-9 * flat  # a and b are rounded
-    right_low, right_high = start + a * rate, start + b * rate
-    left_low, left_high = start - b * rate, start - a * rate
-    flat -= slack
-    right_flat = right_low >= flat or right_high <= -flat or right_low >= top - slack
-    left_flat = left_high <= -flat or left_low >= flat or left_high <= bottom + slack
+    flat *= 1 - 1e-9  # a and b are rounded
+    right_flat = (
+        gap(a, a_rest, mean, mean_rest) >= flat
+        or gap(mean, mean_rest, b, b_rest) >= flat
+        or not is_below(a, a_rest, high, high_rest)
+    )
+    left_flat = (
+        gap(-mean, -mean_rest, b, b_rest) >= flat
+        or gap(a, a_rest, -mean, -mean_rest) >= flat
+        or not is_below(a, a_rest, -low, -low_rest)
+    )
     return right_flat and left_flat
-
-
-@step
-def fold_edges(d, i, q, scale, cuts):
-    """Write the distances of a histogram's edges from q, in order; return how many."""
-    count = 0
-    if d.low[i] < q < d.high[i]:
-        cuts[0] = 0.0
-        count = 1
-    for at in range(d.first[i], d.first[i + 1]):
-        cuts[count] = abs(scale * d.edge[at] - scale * q)
-        count += 1
-    cuts[:count].sort()
-    kept = 1
-    for at in range(1, count):
-        if cuts[at] > cuts[kept - 1]:
-            cuts[kept] = cuts[at]
-            kept += 1
-    return kept
-
-
-@step
-def density_around(d, i, q, scale, y):
-    """Return the density of a histogram at the distance y from q, on both sides together."""
-    total = 0.0
-    for at in range(d.first[i], d.first[i + 1] - 1):
-        a, b = scale * d.edge[at] - scale * q, scale * d.edge[at + 1] - scale * q
-        weight = (d.below[at + 1] - d.below[at]) / (b - a)
-        if a <= y < b:
-            total += weight
-        if a <= -y < b:
-            total += weight
-    return total

@@ -2,8 +2,9 @@
 
 A distribution has a continuous part and possibly atoms: values with a probability of their own,
 where objects have no uncertainty. Subclasses give the density and the distribution function for
-arrays, and the breakpoints between which the density is smooth; mean, quantiles and quality are
-integrals and inverses of these.
+arrays. Quantiles are their inverses, mean and quality are integrals between the breakpoints where
+the density is not smooth. These go over offsets from a value inside, since there may be only a few
+floats between the bounds themselves.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,14 @@ from tocsin.errors import UncertainError
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _NODES, _WEIGHTS = 0.5 + 0.5 * _NODES, 0.5 * _WEIGHTS
 _DEEPEST = 60  # halvings of a panel: a logarithm at its end is then integrated to rounding
+
+
+class Offsets(NamedTuple):
+    """The continuous part of a distribution, as functions of the offset from some value."""
+
+    breaks: np.ndarray  # where the density is not smooth, ascending, from the lower bound on
+    pdf: Callable[[np.ndarray], np.ndarray]
+    cdf: Callable[[np.ndarray], np.ndarray]
 
 
 class Distribution(ABC):
@@ -44,8 +53,8 @@ class Distribution(ABC):
         """Return the probability of a value up to x, low <= x < high."""
 
     @abstractmethod
-    def _breaks(self) -> np.ndarray:
-        """Return where the density is not smooth, ascending, within the bounds."""
+    def _offsets(self) -> Offsets:
+        """Return the functions to integrate."""
 
     @abstractmethod
     def sample(self, n: int, seed: int = 0) -> np.ndarray:
@@ -89,10 +98,10 @@ class Distribution(ABC):
     @cached_property
     def mean(self) -> float:
         """The expected value."""
-        above = integrate_panels(
-            lambda x: 1 - self._cdf(x), self._breaks(), 1e-15 * (self.high - self.low)
+        breaks, _, cdf = self._offsets()
+        return self.low + integrate_panels(
+            lambda x: 1 - cdf(x), breaks, 1e-15 * (self.high - self.low)
         )
-        return self.low + above
 
     @cached_property
     def quality(self) -> float:
@@ -100,12 +109,14 @@ class Distribution(ABC):
         if len(self.atoms[0]):
             return math.inf
 
+        breaks, pdf, _ = self._offsets()
+
         def information(x: np.ndarray) -> np.ndarray:
-            density = np.maximum(self._pdf(x), 0.0)
+            density = np.maximum(pdf(x), 0.0)
             with np.errstate(divide="ignore", invalid="ignore"):
                 return np.where(density > 0, density * np.log2(density), 0.0)
 
-        return integrate_panels(information, self._breaks(), 1e-14)
+        return integrate_panels(information, breaks, 1e-14)
 
     def _at(
         self,

@@ -9,7 +9,8 @@ Only objects that have begun are active there. An interval is integrated panel b
 Gauss-Legendre rules of eight nodes. For up to 16 linear pieces that is exact, as the integrand is a
 polynomial of degree 15. Beyond that, a panel is so narrow that P falls by at most exp(-4) in it;
 if it falls little, four nodes are enough. A panel is checked: all probabilities in it add up to the
-decrease of P. If they do not, it is halved.
+decrease of P. If they do not, it is halved. Places within an interval are offsets from its start,
+so that they are exact however narrow it is.
 The sweep ends where P is below 1e-20: what follows adds less to any probability.
 
 An event costs the number of panels times active objects times 18 nanoseconds, about; with n objects
@@ -34,6 +35,7 @@ from tocsin.uncertain.curves import (
     widest_panel,
 )
 from tocsin.uncertain.distances import Bounded, Distances
+from tocsin.uncertain.exact import gap
 
 _NODES, _FEW_NODES = 8, 4
 _MOST_EXACT = 2 * _NODES  # linear pieces whose product eight nodes integrate exactly
@@ -41,7 +43,6 @@ _MOST_NODES = 2 * _NODES
 # How much the logarithm of P may fall in a panel: eight nodes then err by 1e-13, four by 1e-14.
 _MOST_DECAY, _FEW_DECAY = 4.0, 0.25
 _NEGLIGIBLE = 1e-20  # of P
-_AT_BOUND = 1e-12  # of P at the bound, where a survival that is 0 may be rounded to a little more
 _TOLERANCE = 1e-13  # of the probability in a panel, absolute
 _ROUNDING = 4e-16  # of P, per factor
 _SLACK = 1e-9  # of a bound, for rounding
@@ -92,15 +93,15 @@ def evaluate(bounded: Bounded, at_least: float | None) -> np.ndarray:
     wanted = np.ones(bounded.objects, np.uint8)
     if at_least is not None:
         wanted[bound_probabilities(bounded) < at_least * (1 - _SLACK)] = 0
-    ends = np.concatenate([d.left, d.right, d.curve_left, d.curve_right, [0.0, bounded.bound]])
-    breaks = np.unique(ends[ends <= bounded.bound])
+        if not wanted.any():
+            return out
     rest = 1.0
     candidates = np.unique(np.concatenate([d.owner, d.curve_owner]))
     if len(candidates) == 1 and not len(points):
         out[candidates] = 1.0
     elif len(candidates):
-        rest = integrate(d, breaks, freeze(wanted, np.uint8), at_least is None, RULES, out)
-    if len(points) and rest > _AT_BOUND:
+        rest = integrate(d, freeze(wanted, np.uint8), at_least is None, RULES, out)
+    if len(points) and rest > 0:
         out[points] = rest / len(points)
     return np.minimum(out, 1.0, out=out)
 
@@ -127,49 +128,55 @@ def bound_probabilities(bounded: Bounded) -> np.ndarray:
 @kernel
 def write_survival(d: Distances, cells: Float64s, out: Float64Out) -> None:
     """Write the probability of each object to be beyond each of the cells' ends."""
-    m = cells.shape[0]
+    m, bound = cells.shape[0], d.breaks.shape[0] - 1
     for i in range(d.owner.shape[0]):
+        left = d.breaks[d.begin[i]] if d.begin[i] <= bound else math.inf
         for j in range(m):
-            if cells[j] >= d.left[i]:
-                y = min(cells[j], d.right[i])
-                s = d.survival[i] + d.density[i] * (d.right[i] - y)
+            if cells[j] >= left:
+                # The last cell ends at the bound, without rounding.
+                rest = d.breaks_rest[bound] if j == m - 1 else 0.0
+                reach = max(gap(d.right[i], d.right_rest[i], cells[j], rest), 0.0)
+                s = d.survival[i] + d.density[i] * reach
                 at = np.int64(d.owner[i]) * m + j
                 out[at] = min(out[at], s)
     for i in range(d.curve_owner.shape[0]):
+        left = d.breaks[d.curve_begin[i]] if d.curve_begin[i] <= bound else math.inf
         for j in range(m):
-            if cells[j] >= d.curve_left[i]:
-                y = min(cells[j], d.curve_right[i])
+            if cells[j] >= left:
+                rest = d.breaks_rest[bound] if j == m - 1 else 0.0
                 at = np.int64(d.curve_owner[i]) * m + j
-                s, _ = curve_at(d.curve[i], d.parameters, PARAMETERS * i, y)
+                s, _ = curve_at(d.curve[i], d.parameters, PARAMETERS * i, cells[j], rest)
                 out[at] = min(out[at], s)
 
 
 @bare_step
-def linear_survival(survival, density, right, y):
-    """Return the probability of a greater distance than y, from that at the end of the piece."""
-    return max(survival + density * (right - y), _LEAST)
+def select_active(begin, end, active, n, following, interval):
+    """Drop what ends at an interval from the active ones, and add what begins.
 
-
-@bare_step
-def select_active(left, right, active, n, following, y):
-    """Drop what ends at y from the active ones, and add what begins; return how many, and next."""
+    Return how many they are, and the next one.
+    """
     kept = 0
     for k in range(n):
-        if right[active[k]] > y:
+        if end[active[k]] > interval:
             active[kept] = active[k]
             kept += 1
-    while following < left.shape[0] and left[following] <= y:
+    while following < begin.shape[0] and begin[following] <= interval:
         active[kept] = following
         kept, following = kept + 1, following + 1
     return kept, following
 
 
 @bare_step
-def multiply_curve(curve, parameters, at, y, end, node, count, series, product, hazard, first):
-    """Multiply products by a curve's survival at the nodes; write hazards; return it at the end."""
-    if curve == NORMAL_CURVE and is_short(parameters, at, y, end - y):
-        middle = 0.5 * (y + end)
-        expand_normal(parameters, at, middle, series)
+def multiply_curve(
+    curve, parameters, at, y, rest, begin, end, node, count, series, product, hazard, first
+):  # fmt: skip
+    """Multiply products by a curve's survival at the nodes, and write hazards.
+
+    Nodes are offsets from the pair y, as are the ends of the panel.
+    """
+    if curve == NORMAL_CURVE and is_short(parameters, at, y, rest + begin, end - begin):
+        middle = 0.5 * (begin + end)
+        expand_normal(parameters, at, y, rest + middle, series)
         for j in range(count):
             t = node[j] - middle
             s, f = series[7], 0.0
@@ -179,55 +186,53 @@ def multiply_curve(curve, parameters, at, y, end, node, count, series, product, 
             s = max(s, _LEAST)
             product[j] *= s
             hazard[first + j] = -f / s
-        t = end - middle
-        s = series[7]
-        for k in range(6, -1, -1):
-            s = s * t + series[k]
-        return max(s, 0.0)
+        return
     for j in range(count):
-        s, f = curve_at(curve, parameters, at, node[j])
+        s, f = curve_at(curve, parameters, at, y, rest + node[j])
         s = max(s, _LEAST)
         product[j] *= s
         hazard[first + j] = f / s
-    s, f = curve_at(curve, parameters, at, end)
-    return s
 
 
 @kernel
-def integrate(
-    d: Distances, breaks: Float64s, wanted: UInt8s, checks: bool, rules: Rules, out: Float64Out
-) -> float:
+def integrate(d: Distances, wanted: UInt8s, checks: bool, rules: Rules, out: Float64Out) -> float:
     """Add the probabilities of objects to `out`; return P at the bound.
 
-    With `checks`, all objects are wanted. Without, the width of panels is trusted, but for disks.
+    With `checks`, all objects are wanted. Without, the width of panels is trusted if all densities
+    in them are linear.
     """
     pieces, curves = d.owner.shape[0], d.curve_owner.shape[0]
-    owner, left, right, survival, density = d.owner, d.left, d.right, d.survival, d.density
-    curve_owner, curve_left, curve_right = d.curve_owner, d.curve_left, d.curve_right
-    curve, parameters = d.curve, d.parameters
+    owner, survival, density = d.owner, d.survival, d.density
+    curve_owner, curve, parameters = d.curve_owner, d.curve, d.parameters
     active, active_curve = np.empty(pieces, np.int64), np.empty(curves, np.int64)
-    share, curve_share = np.empty(pieces), np.empty(curves)
+    reach, share, curve_share = np.empty(pieces), np.empty(pieces), np.empty(curves)
     hazard, series = np.empty(_MOST_NODES * curves), np.empty(8)
     product, node, weight = np.empty(_MOST_NODES), np.empty(_MOST_NODES), np.empty(_MOST_NODES)
     n, n_curves, next_piece, next_curve = 0, 0, 0, 0
     p = 1.0  # P at the start of the panel
-    last, decay = 1.0, math.inf  # of the panel before: its width, and how fast P fell
-    for interval in range(breaks.shape[0] - 1):
-        y, b = breaks[interval], breaks[interval + 1]
-        n, next_piece = select_active(left, right, active, n, next_piece, y)
+    last, decay = math.inf, math.inf  # of the panel before: its width, and how fast P fell
+    for interval in range(d.breaks.shape[0] - 1):
+        start, start_rest = d.breaks[interval], d.breaks_rest[interval]
+        stop, stop_rest = d.breaks[interval + 1], d.breaks_rest[interval + 1]
+        n, next_piece = select_active(d.begin, d.end, active, n, next_piece, interval)
         n_curves, next_curve = select_active(
-            curve_left, curve_right, active_curve, n_curves, next_curve, y
+            d.curve_begin, d.curve_end, active_curve, n_curves, next_curve, interval
         )
+        for k in range(n):
+            reach[k] = gap(d.right[active[k]], d.right_rest[active[k]], start, start_rest)
         has_disks = n_curves > 0 and curve[active_curve[0]] == DISK
         is_exact = n <= _MOST_EXACT and not n_curves
-        is_checked = has_disks or checks
+        is_checked = n_curves > 0 or checks
+        y, b = 0.0, gap(stop, stop_rest, start, start_rest)  # offsets from the start
         while y < b:
             width, widest = b - y, math.inf
             if not is_exact:
                 width = min(width, 2 * last)
                 for k in range(n_curves):
                     i = active_curve[k]
-                    limit = widest_panel(curve[i], parameters, PARAMETERS * i, y)
+                    limit = widest_panel(
+                        curve[i], parameters, PARAMETERS * i, start, start_rest + y
+                    )
                     widest = min(widest, limit)
                 width = min(width, widest)
             # As P falls like in the panel before, if it does not fall faster.
@@ -251,17 +256,20 @@ def integrate(
                     node[j], weight[j], product[j] = y + width * t, width * w, 1.0
                 p_end = 1.0
                 for k in range(n):
-                    i = active[k]
-                    s, f, r = survival[i], density[i], right[i]
+                    s, f, r = survival[active[k]], density[active[k]], reach[k]
                     for j in range(nodes):
-                        product[j] *= linear_survival(s, f, r, node[j])
+                        product[j] *= max(s + f * (r - node[j]), _LEAST)
                     p_end *= max(s + f * (r - end), 0.0)
                 for k in range(n_curves):
                     i = active_curve[k]
-                    p_end *= multiply_curve(
-                        curve[i], parameters, PARAMETERS * i, y, end, node, nodes, series,
-                        product, hazard, _MOST_NODES * k,
+                    multiply_curve(
+                        curve[i], parameters, PARAMETERS * i, start, start_rest, y, end, node,
+                        nodes, series, product, hazard, _MOST_NODES * k,
                     )  # fmt: skip
+                    # At the stop without rounding, as a value may end there.
+                    at, rest = (stop, stop_rest) if end == b else (start, start_rest + end)
+                    s, _ = curve_at(curve[i], parameters, PARAMETERS * i, at, rest)
+                    p_end *= s
                 fall = math.log(p / p_end) if p_end > 0 else math.inf
                 if is_few and fall > 2 * _FEW_DECAY and (n_curves or n > 2 * _FEW_NODES):
                     is_few = False
@@ -274,23 +282,21 @@ def integrate(
                     product[j] *= weight[j]
                 total = 0.0
                 for k in range(n):
-                    i = active[k]
-                    s, f, r = survival[i], density[i], right[i]
+                    s, f, r = survival[active[k]], density[active[k]], reach[k]
                     own = 0.0
-                    if f > 0 and (is_checked or wanted[owner[i]]):
+                    if f > 0 and (is_checked or wanted[owner[active[k]]]):
                         for j in range(nodes):
-                            own += product[j] / linear_survival(s, f, r, node[j])
+                            own += product[j] / max(s + f * (r - node[j]), _LEAST)
                         own *= f
                     share[k] = own
                     total += own
                 for k in range(n_curves):
                     own = 0.0
-                    if is_checked or wanted[curve_owner[active_curve[k]]]:
-                        for j in range(nodes):
-                            own += product[j] * hazard[_MOST_NODES * k + j]
+                    for j in range(nodes):
+                        own += product[j] * hazard[_MOST_NODES * k + j]
                     curve_share[k] = own
                     total += own
-                # Products of many factors are rounded, and so are distances, which matters where a
+                # Products of many factors are rounded, and so are nodes, which matters where a
                 # density is steep. Halving does not help against that.
                 missing = abs(total - (p - p_end))
                 tolerance = _TOLERANCE + 1e-12 * (p - p_end)

@@ -47,18 +47,15 @@ def expect_refresh(
     owners = np.concatenate([d.owner, d.curve_owner])
     if not len(owners):  # nothing but points
         return np.full(n, np.log2(points)), np.zeros(n)
-    lefts = np.concatenate([d.left, d.curve_left])
-    begin = np.full(n, np.inf)
-    np.minimum.at(begin, owners, lefts)
-    order = np.argsort(begin, kind="stable")[: len(np.unique(owners))].astype(np.int64)
+    first = np.full(n, len(d.breaks), np.int32)  # break of each object
+    np.minimum.at(first, owners, np.concatenate([d.begin, d.curve_begin]))
+    begin = np.append(d.breaks, np.inf)[first]
+    order = np.argsort(first, kind="stable")[: len(np.unique(owners))].astype(np.int64)
     column = np.zeros(n, np.int64)
     column[order] = np.arange(len(order))
-    ends = np.concatenate([lefts, d.right, d.curve_right, [bounded.bound]])
-    breaks = np.unique(ends[ends <= bounded.bound])
-    breaks = breaks[breaks >= begin[order[0]]]
-    room = 2 * len(breaks) + len(order) + PANELS + EXTRA
+    room = 2 * len(d.breaks) + len(order) + PANELS + EXTRA
     cut, active = np.empty(room + 1), np.empty(room, np.int64)
-    panels = cut_distances(d, breaks, begin[order], cut, active)
+    panels = cut_distances(d, begin[order], cut, active)
     columns = int(active[panels - 1])
     least, second = np.sort(far)[:2] if n > 1 else (far[0], np.inf)
     lowest, next_lowest = np.sort(near)[:2] if n > 1 else (near[0], near[0])
@@ -68,7 +65,7 @@ def expect_refresh(
         without_near = np.zeros(len(order))
     out = np.empty((3, len(order)))
     entropy = write_expected(
-        d, breaks, column, cut[: panels + 1], active[:panels], bounded.bound, points,
+        d, column, cut[: panels + 1], active[:panels], bounded.bound, points,
         scale * without_near, np.minimum(scale * without_far, 1e300), RULE, out[0], out[1],
     )  # fmt: skip
     width = least if is_nearest else least - lowest
@@ -79,12 +76,10 @@ def expect_refresh(
 
 
 @kernel
-def cut_distances(
-    d: Distances, breaks: Float64s, begin: Float64s, cut: Float64Out, out: Int64Out
-) -> int:
+def cut_distances(d: Distances, begin: Float64s, cut: Float64Out, out: Int64Out) -> int:
     """Cut the line into panels; write their ends, and how many objects have begun in each."""
-    left, right, curve_left, curve_right = d.left, d.right, d.curve_left, d.curve_right
-    pieces, curves = np.empty(len(left), np.int64), np.empty(len(curve_left), np.int64)
+    breaks, right = d.breaks, d.right
+    pieces, curves = np.empty(len(d.begin), np.int64), np.empty(len(d.curve_begin), np.int64)
     n, n_curves, next_piece, next_curve, begun, panels = 0, 0, 0, 0, 0, 0
     m, bound = begin.shape[0], breaks[breaks.shape[0] - 1]
     widest = (bound - begin[0]) / PANELS
@@ -92,9 +87,9 @@ def cut_distances(
     cut[0] = breaks[0]
     for interval in range(breaks.shape[0] - 1):
         y, b = breaks[interval], breaks[interval + 1]
-        n, next_piece = select_active(left, right, pieces, n, next_piece, y)
+        n, next_piece = select_active(d.begin, d.end, pieces, n, next_piece, interval)
         n_curves, next_curve = select_active(
-            curve_left, curve_right, curves, n_curves, next_curve, y
+            d.curve_begin, d.curve_end, curves, n_curves, next_curve, interval
         )
         while begun < m and begin[begun] <= y:
             begun += 1
@@ -113,12 +108,12 @@ def cut_distances(
                     density = d.density[i]
                 else:
                     i = curves[k - n]
-                    survival, density = curve_at(d.curve[i], d.parameters, PARAMETERS * i, y)
-                    _, later = curve_at(d.curve[i], d.parameters, PARAMETERS * i, y + width)
+                    survival, density = curve_at(d.curve[i], d.parameters, PARAMETERS * i, y, 0.0)
+                    _, later = curve_at(d.curve[i], d.parameters, PARAMETERS * i, y + width, 0.0)
                     density = max(density, later)
                     if can_cut:
-                        widest_here = widest_panel(d.curve[i], d.parameters, PARAMETERS * i, y)
-                        width = min(width, widest_here)
+                        at = PARAMETERS * i
+                        width = min(width, widest_panel(d.curve[i], d.parameters, at, y, 0.0))
                 survival = max(survival, LEAST)
                 hazard += density / survival
                 steepest = max(steepest, density / survival)
@@ -137,19 +132,18 @@ def cut_distances(
 
 
 @step
-def fill_distances(d, breaks, column, columns, cut, active, rule, survival, hazard, product):
+def fill_distances(d, column, columns, cut, active, rule, survival, hazard, product):
     """Write S_k and f_k / S_k of all objects, and P, at the nodes of all panels."""
-    left, right, curve_left, curve_right = d.left, d.right, d.curve_left, d.curve_right
-    pieces, curves = np.empty(len(left), np.int64), np.empty(len(curve_left), np.int64)
-    n, n_curves, next_piece, next_curve = 0, 0, 0, 0
-    interval = 0
+    right = d.right
+    pieces, curves = np.empty(len(d.begin), np.int64), np.empty(len(d.curve_begin), np.int64)
+    n, n_curves, next_piece, next_curve, interval = 0, 0, 0, 0, -1
     for panel in range(active.shape[0]):
         start, width = cut[panel], cut[panel + 1] - cut[panel]
-        if interval < breaks.shape[0] and start >= breaks[interval]:
+        while interval < d.breaks.shape[0] - 1 and start >= d.breaks[interval + 1]:
             interval += 1
-            n, next_piece = select_active(left, right, pieces, n, next_piece, start)
+            n, next_piece = select_active(d.begin, d.end, pieces, n, next_piece, interval)
             n_curves, next_curve = select_active(
-                curve_left, curve_right, curves, n_curves, next_curve, start
+                d.curve_begin, d.curve_end, curves, n_curves, next_curve, interval
             )
         for j in range(NODES):
             product[panel * NODES + j] = 1.0
@@ -162,7 +156,7 @@ def fill_distances(d, breaks, column, columns, cut, active, rule, survival, haza
                 if k < n:
                     s, f = d.survival[i] + d.density[i] * (right[i] - y), d.density[i]
                 else:
-                    s, f = curve_at(d.curve[i], d.parameters, PARAMETERS * i, y)
+                    s, f = curve_at(d.curve[i], d.parameters, PARAMETERS * i, y, 0.0)
                 s = max(s, LEAST)
                 survival[place + j] = s
                 hazard[place + j] = f / s
@@ -173,34 +167,38 @@ def fill_distances(d, breaks, column, columns, cut, active, rule, survival, haza
 def write_tails(d, column, columns, start, bound, rule, at_bound, area):
     """Write each object's probability beyond the bound, and its integral from `start` to there."""
     for i in range(d.owner.shape[0]):
-        k = column[d.owner[i]]
-        a, b = max(d.left[i], start), min(d.right[i], bound)
+        if d.begin[i] >= d.breaks.shape[0]:
+            break
+        k, left = column[d.owner[i]], d.breaks[d.begin[i]]
+        a, b = max(left, start), min(d.right[i], bound)
         if k >= columns or a > b or d.right[i] < start:
             continue
         s_a = d.survival[i] + d.density[i] * (d.right[i] - a)
         s_b = d.survival[i] + d.density[i] * (d.right[i] - b)
         area[k] += 0.5 * (s_a + s_b) * (b - a)
-        if d.right[i] >= bound and d.left[i] < bound:
+        if d.right[i] >= bound and left < bound:
             at_bound[k] = max(s_b, 0.0)
     for i in range(d.curve_owner.shape[0]):
-        k = column[d.curve_owner[i]]
-        a, b = max(d.curve_left[i], start), min(d.curve_right[i], bound)
-        if k >= columns or a > b or d.curve_right[i] < start:
+        if d.curve_begin[i] >= d.breaks.shape[0]:
+            break
+        k, left = column[d.curve_owner[i]], d.breaks[d.curve_begin[i]]
+        right = d.breaks[min(d.curve_end[i], d.breaks.shape[0] - 1)]
+        a, b = max(left, start), min(right, bound)
+        if k >= columns or a > b or right < start:
             continue
         for part in range(_PARTS):
             width = (b - a) / _PARTS
             for j in range(NODES):
                 y = a + width * (part + rule.node[j])
-                s, _ = curve_at(d.curve[i], d.parameters, PARAMETERS * i, y)
+                s, _ = curve_at(d.curve[i], d.parameters, PARAMETERS * i, y, 0.0)
                 area[k] += width * rule.weight[j] * s
-        if d.curve_right[i] >= bound and d.curve_left[i] < bound:
-            at_bound[k], _ = curve_at(d.curve[i], d.parameters, PARAMETERS * i, bound)
+        if right >= bound and left < bound:
+            at_bound[k], _ = curve_at(d.curve[i], d.parameters, PARAMETERS * i, bound, 0.0)
 
 
 @kernel
 def write_expected(
     d: Distances,
-    breaks: Float64s,
     column: Int64s,
     cut: Float64s,
     active: Int64s,
@@ -223,7 +221,7 @@ def write_expected(
     survival, hazard, product = np.ones(size), np.zeros(size), np.empty(panels * NODES)
     begun, p, part = np.empty(panels * columns), np.empty(columns), np.empty((2 + NODES) * NODES)
     at_bound, area = np.zeros(columns), np.zeros(columns)
-    fill_distances(d, breaks, column, columns, cut, active, rule, survival, hazard, product)
+    fill_distances(d, column, columns, cut, active, rule, survival, hazard, product)
     accumulate(panels, columns, cut, active, rule, hazard, product, begun, p)
     reached = cut[panels]
     write_tails(d, column, columns, reached, bound, rule, at_bound, area)

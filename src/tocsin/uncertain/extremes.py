@@ -7,13 +7,14 @@ below are looked at. The highest value is the lowest of mirrored readings, mirro
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from tocsin.jit import Float64Out, Float64s, freeze_fields, kernel, step
 from tocsin.uncertain.densities import NORMAL, POINT, Densities, cdf_of, pdf_of
-from tocsin.uncertain.distributions import Distribution
+from tocsin.uncertain.distributions import Distribution, Offsets
 from tocsin.uncertain.queries import check_readings, read_count
 from tocsin.uncertain.readings import Readings
 from tocsin.uncertain.sampling import draw
@@ -56,7 +57,9 @@ class Lowest(Distribution):
         self._densities = readings.take(near[np.argsort(readings.low[near])]).densities
         point = (self._densities.family == POINT) & (self._densities.low == self.high)
         self._atom = (
-            float(self._survival(np.array([self.high]), at_end=True)[0]) if point.any() else 0.0
+            float(survival(self._densities, np.array([self.high]), at_end=True)[0])
+            if point.any()
+            else 0.0
         )
 
     @property
@@ -67,26 +70,21 @@ class Lowest(Distribution):
         return np.array([self.high]), np.array([self._atom])
 
     def _pdf(self, x: np.ndarray) -> np.ndarray:
-        out = np.empty(len(x))
-        write_lowest_pdf(self._densities, x, out)
-        return out
+        return lowest_pdf(self._densities, x)
 
     def _cdf(self, x: np.ndarray) -> np.ndarray:
-        return 1 - self._survival(x)
+        return 1 - survival(self._densities, x)
 
-    def _survival(self, x: np.ndarray, at_end: bool = False) -> np.ndarray:
-        """Return the probability that all values are above x; at the end, points there count."""
-        out = np.empty(len(x))
-        write_survival(self._densities, x, at_end, out)
-        return out
-
-    def _breaks(self) -> np.ndarray:
-        breaks = smooth_ends(self._densities)
-        inside = breaks[(breaks > self.low) & (breaks < self.high)]
-        breaks = np.concatenate([[self.low], inside, [self.high]])
+    def _offsets(self) -> Offsets:
+        # From the upper bound, since no value is narrower than its end is from there.
+        origin = self.high if math.isfinite(self.high - self.low) else 0.0
+        d = shift(self._densities, origin)
+        low, high = self.low - origin, self.high - origin
+        breaks = smooth_ends(d)
+        breaks = np.concatenate([[low], breaks[(breaks > low) & (breaks < high)], [high]])
         # Beyond the first break where the value is surely lower, nothing is left to integrate.
-        end = int(np.searchsorted(-self._survival(breaks[:-1]), -_NEGLIGIBLE))
-        return breaks[: end + 1]
+        end = int(np.searchsorted(-survival(d, breaks[:-1]), -_NEGLIGIBLE))
+        return Offsets(breaks[: end + 1], lambda x: lowest_pdf(d, x), lambda x: 1 - survival(d, x))
 
     def sample(self, n: int, seed: int = 0) -> np.ndarray:
         """Return n independent values; the same for the same seed."""
@@ -111,10 +109,11 @@ class Highest(Distribution):
 
     def _cdf(self, x: np.ndarray) -> np.ndarray:
         # Up to x is not below -x in the mirror; points at its end count.
-        return self._mirrored._survival(-x, at_end=True)
+        return survival(self._mirrored._densities, -x, at_end=True)
 
-    def _breaks(self) -> np.ndarray:
-        return -self._mirrored._breaks()[::-1]
+    def _offsets(self) -> Offsets:
+        breaks, pdf, cdf = self._mirrored._offsets()
+        return Offsets(-breaks[::-1], lambda x: pdf(-x), lambda x: 1 - cdf(-x))
 
     @property
     def mean(self) -> float:  # type: ignore[override]
@@ -124,6 +123,36 @@ class Highest(Distribution):
     def sample(self, n: int, seed: int = 0) -> np.ndarray:
         """Return n independent values; the same for the same seed."""
         return -self._mirrored.sample(n, seed)
+
+
+def shift(d: Densities, origin: float) -> Densities:
+    """Return the densities of the values less an origin."""
+    with np.errstate(over="ignore"):
+        return freeze_fields(
+            Densities,
+            family=d.family,
+            low=d.low - origin,
+            high=d.high - origin,
+            mean=d.mean - origin,
+            deviation=d.deviation,
+            first=d.first,
+            edge=d.edge - origin,
+            below=d.below,
+        )
+
+
+def survival(d: Densities, x: np.ndarray, at_end: bool = False) -> np.ndarray:
+    """Return the probability that all values are above x; at the end, points there count."""
+    out = np.empty(len(x))
+    write_survival(d, x, at_end, out)
+    return out
+
+
+def lowest_pdf(d: Densities, x: np.ndarray) -> np.ndarray:
+    """Return the density of the lowest value at x."""
+    out = np.empty(len(x))
+    write_lowest_pdf(d, x, out)
+    return out
 
 
 def mirror(d: Densities) -> Densities:

@@ -4,8 +4,10 @@ Everything is computed in deviations from the mean, and by one function: `mass` 
 normal between two values, as a difference of complementary error functions. Three cases would lose
 digits. An interval below the mean is mirrored, since differences near 2 cancel. Beyond 38
 deviations erfc is 0; from 30 on it is replaced by exp(x^2) erfc(x), and everything is relative to
-the near end of the interval. In a narrow interval both error functions are nearly equal, so the
-density is integrated by a Gauss-Legendre rule instead.
+`near`, the near end of the interval: densities to the one there, and places as offsets from there.
+Otherwise `near` is 0, the mean. In a narrow interval both error functions are nearly equal, so the
+density is integrated by a Gauss-Legendre rule instead; widths are given apart from the ends, since
+their difference is rounded.
 """
 
 from __future__ import annotations
@@ -26,59 +28,73 @@ _WEIGHTS = (0.17392742256872692, 0.32607257743127307, 0.32607257743127307, 0.173
 
 
 @step
-def base_of(low, high):
-    """Return what `mass` and `density` of an interval take as the base: 0 unless it is far out."""
-    near = max(low, -high)
-    return near * near if near > _FAR else 0.0
+def near_of(low):
+    """Return where the offsets in an interval begin that is not mostly below the mean."""
+    return low if low > _FAR else 0.0
 
 
 @step
-def tail(z, base):
-    """Return twice the share of a standard normal above z, in units of exp(-base / 2)."""
-    x = z * _ROOT_HALF
-    if base == 0:
-        return math.erfc(x)
-    # The asymptotic series of exp(x^2) erfc(x); at 21 its eighth term is below 1e-16.
-    half = 0.5 / (x * x)
+def fall(near, x):
+    """Return the density at the offset x, as a share of that at `near`."""
+    return math.exp(-x * (near + 0.5 * x))
+
+
+@step
+def tail(near, x):
+    """Return twice the share of a standard normal above the offset x, in units of the density."""
+    z = (near + x) * _ROOT_HALF
+    if near == 0:
+        return math.erfc(z)
+    # The asymptotic series of exp(z^2) erfc(z); at 21 its eighth term is below 1e-16.
+    half = 0.5 / (z * z)
     term, total = 1.0, 1.0
     for i in range(1, 9):
         term *= -half * (2 * i - 1)
         total += term
-    return math.exp(0.5 * (base - z * z)) * total / (x * _ROOT_PI)
+    return fall(near, x) * total / (z * _ROOT_PI)
 
 
 @step
-def mass(low, high, tail_of_high, base):
-    """Return twice the share of a standard normal in [low, high], in units of exp(-base / 2)."""
-    width = high - low
-    if width * (1 + max(abs(low), abs(high))) > _NARROW:
-        return tail(low, base) - tail_of_high
+def mass(near, low, high, width, tail_of_high):
+    """Return twice the share of a standard normal between two offsets, in the same units."""
+    if width * (1 + max(abs(near + low), abs(near + high))) > _NARROW:
+        return tail(near, low) - tail_of_high
     total = 0.0
     for i in range(4):
-        z = low + width * _NODES[i]
-        total += _WEIGHTS[i] * math.exp(0.5 * (base - z * z))
+        total += _WEIGHTS[i] * fall(near, low + width * _NODES[i])
     return total * width * DENSITY
 
 
 @step
-def share_above(low, high, z):
-    """Return the probability above z of a standard normal truncated to [low, high].
+def place(low, high, z, past, left):
+    """Return `near`, and the offsets of both ends and of z, mirrored if most is below the mean.
 
-    `z` is within the interval.
+    All are in deviations from the mean; z is `past` above the low end, and `left` below the high
+    end.
     """
-    base = base_of(low, high)
-    if low + high < 0:  # mirrored
-        whole = mass(-high, -low, tail(-low, base), base)
-        return min(mass(-high, -z, tail(-z, base), base) / whole, 1.0)
-    end = tail(high, base)
-    return min(mass(z, high, end, base) / mass(low, high, end, base), 1.0)
+    if low + high < 0:
+        low, high, z, past, left = -high, -low, -z, left, past
+    if low > _FAR:
+        return low, 0.0, past + left, past
+    return 0.0, low, high, z
 
 
 @step
-def truncated_density(low, high, z):
-    """Return the density at z of a standard normal truncated to [low, high]."""
-    base = base_of(low, high)
+def share_above(low, high, width, z, past, left):
+    """Return the probability above z of a standard normal truncated to [low, high].
+
+    The arguments are those of `place`, and the width of the interval.
+    """
+    near, bottom, top, x = place(low, high, z, past, left)
+    end = tail(near, top)
+    whole = mass(near, bottom, top, width, end)
     if low + high < 0:
-        low, high = -high, -low
-    whole = mass(low, high, tail(high, base), base)
-    return DENSITY * math.exp(0.5 * (base - z * z)) / whole
+        return min(mass(near, bottom, x, left, tail(near, x)) / whole, 1.0)
+    return min(mass(near, x, top, left, end) / whole, 1.0)
+
+
+@step
+def truncated_density(low, high, width, z, past, left):
+    """Return the density at z of a standard normal truncated to [low, high]."""
+    near, bottom, top, x = place(low, high, z, past, left)
+    return DENSITY * fall(near, x) / mass(near, bottom, top, width, tail(near, top))

@@ -192,7 +192,7 @@ def add_normal(
 ) -> None:
     """Write the density of the sum with a truncated normal value."""
     bottom, top = (low - mean) / deviation, (high - mean) / deviation
-    peak = max(bottom, -top, 0.0)
+    whole, peak = (high - low) / deviation, max(bottom, -top, 0.0)
     flat = np.sqrt(peak * peak + 81.0)  # beyond, the density is below 1e-17 of its peak
     low, high = max(low, mean - flat * deviation), min(high, mean + flat * deviation)
     widest = deviation / (1 + peak / 3)
@@ -210,7 +210,7 @@ def add_normal(
                     y = start + width * node[k]
                     t = 2 * (y - p.edge[i]) / (p.edge[i + 1] - p.edge[i]) - 1
                     z = min(max((x[j] - y - mean) / deviation, bottom), top)
-                    own = truncated_density(bottom, top, z) / deviation
+                    own = truncated_density(bottom, top, whole, z, z - bottom, top - z) / deviation
                     total += width * weight[k] * own * chebyshev(p.density, _NODES * i, _NODES, t)
         out[j] = total
 

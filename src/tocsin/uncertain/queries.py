@@ -14,7 +14,7 @@ import numpy as np
 
 from tocsin.errors import UncertainError
 from tocsin.uncertain.answers import Answer
-from tocsin.uncertain.densities import POINT, Densities, take_densities, write_probabilities
+from tocsin.uncertain.densities import write_probabilities
 from tocsin.uncertain.disks import Disks
 from tocsin.uncertain.distances import bound_disks, bound_values
 from tocsin.uncertain.evaluation import evaluate
@@ -86,29 +86,7 @@ def _answer_values(
     threshold = read_threshold(at_least)
     bounded = bound_values(readings.densities, q)
     found = evaluate(bounded, threshold)
-    _share(readings.densities, bounded.nearest_points, q, found)
     return Answer(question, readings.ids, found, bounds or (0.0, bounded.f), threshold)
-
-
-def _share(d: Densities, positions: np.ndarray, q: float, probabilities: np.ndarray) -> None:
-    """Share the probability of values at the same distance, if some are only nearly there.
-
-    Intervals that are narrower than their distance from q is rounded are compared by distances from
-    their own end. Values on both sides of q share equally.
-    """
-    if len(positions) < 2 or (d.family[positions] == POINT).all():
-        return
-    own = take_densities(d, positions)
-    if (own.low >= q).all():
-        end = float(own.low.min())
-    elif (own.high <= q).all():
-        end = float(own.high.max())
-    else:
-        return
-    if end == q:
-        return
-    shares = evaluate(bound_values(own, end), None)
-    probabilities[positions] = probabilities[positions].sum() * shares
 
 
 def _check_values(readings: Any, query: str, may_be_empty: bool = False) -> None:

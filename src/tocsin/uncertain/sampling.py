@@ -36,7 +36,7 @@ def write_quantiles(d: Densities, share: Float64s, out: Float64Out) -> None:
                 middle = 0.5 * (bottom + top)
                 if not bottom < middle < top:
                     break
-                if 1 - share_above(a, b, middle) < u:
+                if 1 - share_above(a, b, b - a, middle, middle - a, b - middle) < u:
                     bottom = middle
                 else:
                     top = middle

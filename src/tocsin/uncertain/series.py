@@ -21,7 +21,7 @@ import numpy as np
 
 from tocsin.jit import Float64Out, Float64s, freeze_fields, kernel, step
 from tocsin.uncertain.densities import HISTOGRAM, NORMAL, UNIFORM, Densities
-from tocsin.uncertain.normal import base_of, mass, tail, truncated_density
+from tocsin.uncertain.normal import fall, mass, place, tail, truncated_density
 
 _TAIL = math.sqrt((math.log(1e18) + math.log(2)) / 2)  # Hoeffding: 2 exp(-2 t^2) = 1e-18
 _RESYNC = 32  # steps of a rotation before sine and cosine are computed again
@@ -118,7 +118,9 @@ def write_variations(d: Densities, out: Float64Out) -> None:
         elif d.family[i] == NORMAL:
             a = (d.low[i] - d.mean[i]) / d.deviation[i]
             b = (d.high[i] - d.mean[i]) / d.deviation[i]
-            peak = truncated_density(a, b, min(max(0.0, a), b)) / d.deviation[i]
+            width = (d.high[i] - d.low[i]) / d.deviation[i]
+            z = min(max(0.0, a), b)
+            peak = truncated_density(a, b, width, z, z - a, b - z) / d.deviation[i]
             out[i] = 2 * peak
         else:
             out[i] = 2 / (d.high[i] - d.low[i])
@@ -128,8 +130,9 @@ def write_variations(d: Densities, out: Float64Out) -> None:
 def write_end_densities(low: Float64s, high: Float64s, out: Float64Out) -> None:
     """Write the densities of truncated standard normals at both ends together."""
     for i in range(out.shape[0]):
-        out[i] = truncated_density(low[i], high[i], low[i])
-        out[i] += truncated_density(low[i], high[i], high[i])
+        width = high[i] - low[i]
+        out[i] = truncated_density(low[i], high[i], width, low[i], 0.0, width)
+        out[i] += truncated_density(low[i], high[i], width, high[i], width, 0.0)
 
 
 @kernel
@@ -191,7 +194,7 @@ def normal_characteristic(low, high, mean, deviation, w, coefficients):
     if a >= 0:
         return normal_characteristic_above(low, high, mean, deviation, w, coefficients)
     s = w * deviation
-    share = 0.5 * mass(a, b, tail(b, 0.0), 0.0)
+    share = 0.5 * mass(0.0, a, b, (high - low) / deviation, tail(0.0, b))
     gauss = math.exp(-0.5 * s * s)
     whole = complex(gauss * math.cos(w * mean), gauss * math.sin(w * mean))
     upper = tail_characteristic(b, high, s, w, coefficients)
@@ -214,11 +217,12 @@ def normal_characteristic_above(low, high, mean, deviation, w, coefficients):
     s = w * deviation
     near = faddeeva_of(complex(s / math.sqrt(2.0), a / math.sqrt(2.0)), coefficients)
     far = faddeeva_of(complex(s / math.sqrt(2.0), b / math.sqrt(2.0)), coefficients)
-    fall = math.exp(0.5 * (a - b) * (a + b))
+    width = (high - low) / deviation
+    less = fall(a, width)
     first = complex(math.cos(w * low), math.sin(w * low)) * near
-    second = complex(fall * math.cos(w * high), fall * math.sin(w * high)) * far
-    base = base_of(a, b)
-    whole = mass(a, b, tail(b, base), base) * math.exp(0.5 * (a * a - base))
+    second = complex(less * math.cos(w * high), less * math.sin(w * high)) * far
+    origin, bottom, top, _ = place(a, b, a, 0.0, width)
+    whole = mass(origin, bottom, top, width, tail(origin, top)) * math.exp(0.5 * bottom * bottom)
     return (first - second) / whole
 
 

@@ -19,8 +19,8 @@ import numpy as np
 from tocsin.errors import UncertainError
 from tocsin.jit import Float64Out, freeze, kernel
 from tocsin.uncertain.densities import HISTOGRAM, NORMAL, POINT, Densities, take_densities
-from tocsin.uncertain.distributions import Distribution
-from tocsin.uncertain.extremes import Lowest, smooth_ends, write_lowest_pdf
+from tocsin.uncertain.distributions import Distribution, Offsets
+from tocsin.uncertain.extremes import Lowest, lowest_pdf, smooth_ends
 from tocsin.uncertain.normal import truncated_density
 from tocsin.uncertain.piecewise import (
     RULE,
@@ -128,8 +128,8 @@ class Sum(Distribution):
         return make_panels(pdf, np.array([-half, 0.0, half]))
 
     def _values(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the density and the distribution function at x."""
-        y = (x * self._divisor - self._center) / self._unit
+        """Return the density and the distribution function at x, an offset from the mean."""
+        y = x * self._divisor / self._unit
         pdf, cdf = np.empty(len(x)), np.empty(len(x))
         if self._panels is not None:
             read_panels(self._panels, y, pdf, cdf)
@@ -138,19 +138,26 @@ class Sum(Distribution):
         return pdf * (self._divisor / self._unit), cdf
 
     def _pdf(self, x: np.ndarray) -> np.ndarray:
-        return self._values(x)[0]
+        return self._values(self._offset(x))[0]
 
     def _cdf(self, x: np.ndarray) -> np.ndarray:
-        return self._values(x)[1]
+        return self._values(self._offset(x))[1]
 
-    def _breaks(self) -> np.ndarray:
+    def _offset(self, x: np.ndarray) -> np.ndarray:
+        return (x * self._divisor - self._center) / self._divisor
+
+    def _offsets(self) -> Offsets:
         if self._panels is not None:
             edge = self._panels.edge
         else:
             assert self._series is not None
             half = float(self._series.half[0])
             edge = np.linspace(-half, half, 33)
-        return ((edge * self._unit + self._center) / self._divisor).clip(self.low, self.high)
+        return Offsets(
+            edge * self._unit / self._divisor,
+            lambda x: self._values(x)[0],
+            lambda x: self._values(x)[1],
+        )
 
     @property
     def atoms(self) -> tuple[np.ndarray, np.ndarray]:
@@ -199,14 +206,7 @@ def _standardise(d: Densities, means: np.ndarray, unit: float) -> Densities:
 def _panels_of_one(d: Densities, i: int) -> tuple[Panels, np.ndarray]:
     """Return the density of one value as panels."""
     one = take_densities(d, np.array([i]))
-    cuts = _cuts_of(one)
-
-    def pdf(x: np.ndarray) -> np.ndarray:
-        out = np.empty(len(x))
-        write_lowest_pdf(one, x, out)
-        return out
-
-    return make_panels(pdf, cuts)
+    return make_panels(lambda x: lowest_pdf(one, x), _cuts_of(one))
 
 
 def _add_value(panels: Panels, cuts: np.ndarray, d: Densities, i: int) -> tuple[Panels, np.ndarray]:
@@ -241,7 +241,9 @@ def write_means(d: Densities, out: Float64Out) -> None:
         if d.family[i] == NORMAL:
             low = (d.low[i] - d.mean[i]) / d.deviation[i]
             high = (d.high[i] - d.mean[i]) / d.deviation[i]
-            shift = truncated_density(low, high, low) - truncated_density(low, high, high)
+            width = (d.high[i] - d.low[i]) / d.deviation[i]
+            shift = truncated_density(low, high, width, low, 0.0, width)
+            shift -= truncated_density(low, high, width, high, width, 0.0)
             out[i] = d.mean[i] + d.deviation[i] * shift
         elif d.family[i] == HISTOGRAM:
             total = 0.0
