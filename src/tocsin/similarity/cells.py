@@ -3,15 +3,16 @@
 A grid over up to four dimensions has cells a little wider than epsilon, so that close points are in
 the same cell or in neighbours. It is not materialised: memory follows the points. Both sets are
 sorted by the number of their cell, which is lexicographic. In the last dimension a cell and its two
-neighbours are therefore one run of points. In the others there are 3^(k-1) neighbours, and as the
-cells of `a` come in order, so do the runs of each neighbour: a pointer for each of them moves
-through the occupied cells of `b` once. There is neither a hash table nor a binary search.
+neighbours are therefore one run of points. In the others there are 3^(k-1) neighbours. A directory
+has the first point of each cell, or, if there are many more cells than points, of each few cells;
+as the cells of `a` come in order, so do its entries for each neighbour. There is neither a hash
+table nor a binary search.
 
 In memory: for each point its coordinates, its number and its cell, 8 (d + 2) bytes, and 16 bytes
 for each occupied cell. A point costs 3^(k-1) runs and a comparison of eight points at once for
 every eight in a run. Sorting takes two to three passes over the cell numbers.
 
-The pointers are what the epsilon grid order (thesis, 4.2.1) is in few dimensions: where every
+The runs are what the epsilon grid order (thesis, 4.2.1) is in few dimensions: where every
 sequence is a run, the recursion has nothing to prune.
 """
 
@@ -28,6 +29,7 @@ from tocsin.jit import (
     Int32Out,
     Int32s,
     Int64s,
+    bare_step,
     freeze_fields,
     kernel,
 )
@@ -74,6 +76,7 @@ class Directory(NamedTuple):
     """Where to look for a cell among those that are occupied."""
 
     first: Int32s  # [cells >> shift] the first occupied cell from there on
+    point: Int32s  # [cells >> shift] and its first point
     shift: Int64s  # [1]
 
 
@@ -164,7 +167,7 @@ def make_directory(side: Side, cells: int) -> Directory:
     shift = (cells // (_CELLS_PER_POINT * len(side.number))).bit_length()
     first = np.empty((cells >> shift) + 4, np.int32)
     fill_directory(side.cell, shift, first)
-    return freeze_fields(Directory, first=first, shift=[shift])
+    return freeze_fields(Directory, first=first, point=side.start[first], shift=[shift])
 
 
 @kernel
@@ -258,6 +261,18 @@ def gather_columns(points: Float64s, d: int, number: Int32s, out: Float64Out) ->
             out[k * stride + i] = np.inf
 
 
+@bare_step
+def find_run(directory, b, low):
+    """Return the first point of three cells, and the one after the last, if entries have many."""
+    shift = directory.shift[0]
+    begin, end = directory.first[low >> shift], directory.first[(low + 3) >> shift]
+    while b.cell[begin] < low:
+        begin += 1
+    while b.cell[end] < low + 3:
+        end += 1
+    return np.int64(b.start[begin]), np.int64(b.start[end])
+
+
 @kernel
 def join_runs(
     a: Side,
@@ -281,19 +296,16 @@ def join_runs(
     n, counting = state[WRITTEN], state[COUNTING] != 0
     capacity = left.shape[0]
     stride = columns.shape[0] // d
-    shift, cell, number = directory.shift[0], b.cell, b.number
+    shift, point, number = directory.shift[0], directory.point, b.number
     resumed_o, resumed_j = state[OWN + 1], state[OWN + 2]
     for group in range(state[OWN], a.cell.shape[0] - 1):
         for o in range(resumed_o, offsets.shape[0]):
             low = np.int64(a.cell[group]) + offsets[o] - 1
-            begin, end = directory.first[low >> shift], directory.first[(low + 3) >> shift]
-            while cell[begin] < low:
-                begin += 1
-            while cell[end] < low + 3:
-                end += 1
+            begin, stop = np.int64(point[low >> shift]), np.int64(point[(low + 3) >> shift])
+            if shift:
+                begin, stop = find_run(directory, b, low)
             # Of the own cell and those beside it, only later points count.
-            first = a.start[group] if same and o == 0 else b.start[begin]
-            stop = np.int64(b.start[end])
+            first = np.int64(a.start[group]) if same and o == 0 else begin
             for j in range(max(first, resumed_j), stop, RUN):
                 if not counting and n + LEAST_ROOM > capacity:
                     state[WRITTEN], state[OWN] = n, group

@@ -28,6 +28,7 @@ from tocsin.similarity.sampling import draw
 QUICK = 128, 2048  # points of a and of b, to choose a method; chosen: takes three milliseconds
 _THOROUGH = 2048, 1 << 16  # to estimate the number of pairs
 _FEW = 1_000_000  # pairs of points, which take less time than an estimate
+PRICED = "exhaustive", "cells", "blocks", "grid"  # methods
 _USUAL = 100  # pairs per point; more are "unlikely" to be meant (thesis, 4.4.1)
 
 
@@ -141,29 +142,47 @@ def count_steps(method: str, shares: Shares, same: bool) -> list[float]:
         runs = 3 ** (dimensions - 1)
         compared = half * n * (runs + candidates / RUN)
         return [1.0, half * (n + m), half * n * runs, compared, compared * d]
-    visits = half * n * shares.visited()
+    return count_block_steps(shares, same, shares.visited())
+
+
+def count_block_steps(shares: Shares, same: bool, visited: float) -> list[float]:
+    """Return the same for blocks, of which a point visits so many."""
+    n, m, d = shares.n, shares.m, shares.d
+    half = 0.5 if same else 1.0
+    visits = half * n * visited
     return [1.0, half * (n + m) * d * math.log2(max(m, 2)), visits, visits * d]
 
 
-def price(shares: Shares, same: bool) -> dict[str, float]:
-    """Return the seconds that each priced method would take."""
+def price(method: str, shares: Shares, same: bool) -> float:
+    """Return the seconds that a method would take."""
+    if method == "grid":
+        problem = shares.problem
+        return grid_costs.estimate(problem, grid_costs.find_size(problem)).total
     costs: dict[str, Any] = unit_costs.load()
     writing = (0.5 if same else 1.0) * shares.pairs * costs["pair"]
-    seconds = {
-        method: float(np.dot(count_steps(method, shares, same), costs[method])) + writing
-        for method in ("exhaustive", "cells", "blocks")
-    }
-    problem = shares.problem
-    grid = grid_costs.estimate(problem, grid_costs.find_size(problem))
-    return {**seconds, "grid": grid.total}
+    return float(np.dot(count_steps(method, shares, same), costs[method])) + writing
+
+
+def least_price(method: str, shares: Shares, same: bool) -> float:
+    """Return what a method takes at least, which needs no more samples."""
+    costs: dict[str, Any] = unit_costs.load()
+    if method == "grid":
+        return float(costs["grid"]["sort"]) * (shares.n + shares.m)
+    if method == "blocks":  # as each point visits a block at least
+        return float(np.dot(count_block_steps(shares, same, visited=1.0), costs["blocks"]))
+    return 0.0
 
 
 def choose_method(a: np.ndarray, b: np.ndarray, closeness: Closeness, same: bool) -> str:
     """Return the cheapest method."""
     if len(a) * len(b) <= _FEW:
         return "blocks"
+    seconds: dict[str, float] = {}
     with np.errstate(over="ignore"):  # gaps of points far apart
-        seconds = price(Shares(a, b, closeness, *QUICK), same)
+        shares = Shares(a, b, closeness, *QUICK)
+        for method in PRICED:
+            if least_price(method, shares, same) < min(seconds.values(), default=math.inf):
+                seconds[method] = price(method, shares, same)
     return min(seconds, key=seconds.__getitem__)
 
 
@@ -171,7 +190,8 @@ def estimate_join(a: np.ndarray, b: np.ndarray, closeness: Closeness) -> Estimat
     """Estimate a join; warn if epsilon cannot be meant."""
     with np.errstate(over="ignore"):  # gaps of points far apart
         shares = Shares(a, b, closeness, *_THOROUGH)
-        seconds = price(Shares(a, b, closeness, *QUICK), same=False)
+        quick = Shares(a, b, closeness, *QUICK)
+        seconds = {method: price(method, quick, same=False) for method in PRICED}
     method = min(seconds, key=seconds.__getitem__)
     selectivity = shares.pairs / len(a)
     working = {

@@ -29,7 +29,7 @@ from tocsin.similarity.cells import box_around, count_cells
 from tocsin.similarity.closeness import Closeness, gap_of
 from tocsin.similarity.output import COUNTING, OWN, WRITTEN, Output
 
-SHORT = 32  # points of sequences that are joined point by point; chosen
+SHORT = 8  # points of sequences that are joined one by one; chosen, in 2 to 32 dimensions
 _STACK = 1024  # pairs of sequences; four for each of the at most 2 * 63 halvings
 MAX_CELL = 1 << 30  # in a dimension
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from functools import partial
 
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
 
 from tocsin.jit import BOOLEAN, FLOAT64, INT64, UINT64, check_bounds, instruction
 from tocsin.similarity.closeness import L1, L2, LINF
@@ -25,6 +26,7 @@ _DOUBLE, _INDEX, _NUMBER = ir.DoubleType(), ir.IntType(64), ir.IntType(32)
 _DOUBLES = ir.VectorType(_DOUBLE, _VECTOR)
 _NUMBERS = ir.VectorType(_NUMBER, _VECTOR)
 _INDEXES = ir.VectorType(_INDEX, _VECTOR)
+_BITS = ir.VectorType(ir.IntType(1), _VECTOR)
 _UNDEFINED = ir.Constant(_DOUBLES, ir.Undefined)
 _ZEROS = ir.Constant(_DOUBLES, [_DOUBLE(0.0)] * _VECTOR)
 _FIRST = ir.Constant(ir.VectorType(_NUMBER, _VECTOR), [0] * _VECTOR)
@@ -253,24 +255,53 @@ def _write_lanes(typing_context, x, number, at, bits, same, left, right, n):
         single = builder.insert_element(ir.Constant(_INDEXES, ir.Undefined), x, _NUMBER(0))
         own = builder.shuffle_vector(single, ir.Constant(_INDEXES, ir.Undefined), _FIRST)
         numbers = builder.bitcast(builder.gep(number.data, [at]), _NUMBERS.as_pointer())
-        other = builder.zext(builder.load(numbers, align=4), _INDEXES)
-        is_set = builder.bitcast(
-            builder.trunc(bits, ir.IntType(_VECTOR)), ir.VectorType(ir.IntType(1), _VECTOR)
-        )
-        name = f"llvm.experimental.vector.compress.v{_VECTOR}i64"
-        compress = builder.module.globals.get(name) or ir.Function(
-            builder.module, ir.FunctionType(_INDEXES, [_INDEXES, is_set.type, _INDEXES]), name
-        )
-        found = builder.call(compress, [other, is_set, ir.Constant(_INDEXES, ir.Undefined)])
+        found = builder.zext(_compress(builder, builder.load(numbers, align=4), bits), _INDEXES)
         # Of one set, the smaller number is on the left.
         swapped = builder.and_(
-            builder.icmp_signed("<", found, own), _repeat_bit(builder, same, is_set.type)
+            builder.icmp_signed("<", found, own), _repeat_bit(builder, same, _BITS)
         )
         builder.store(builder.select(swapped, found, own), address(left, n), align=8)
         builder.store(builder.select(swapped, own, found), address(right, n), align=8)
         return builder.add(n, builder.ctpop(bits))
 
     return INT64(INT64, number, INT64, UINT64, BOOLEAN, left, right, INT64), emit
+
+
+def _compress(builder, values, bits):
+    """Return eight numbers, first those whose bits are set, in order.
+
+    AVX-512 has an instruction for it. With AVX2, LLVM would do it one by one; a table of the
+    positions for all patterns of bits takes a third of the time.
+    """
+    features = get_host_cpu_features()
+    if features.get("avx512vl") or not features.get("avx2"):
+        is_set = builder.bitcast(builder.trunc(bits, ir.IntType(_VECTOR)), _BITS)
+        name = f"llvm.experimental.vector.compress.v{_VECTOR}i32"
+        arguments = [values, is_set, ir.Constant(_NUMBERS, ir.Undefined)]
+    else:
+        name = "llvm.x86.avx2.permd"
+        row = builder.gep(_positions(builder.module), [_INDEX(0), builder.shl(bits, _INDEX(3))])
+        positions = builder.load(builder.bitcast(row, _NUMBERS.as_pointer()), align=32)
+        arguments = [values, positions]
+    function = builder.module.globals.get(name) or ir.Function(
+        builder.module, ir.FunctionType(_NUMBERS, [each.type for each in arguments]), name
+    )
+    return builder.call(function, arguments)
+
+
+def _positions(module):
+    """Return the positions of the bits that are set, eight for each pattern of eight bits."""
+    name = "tocsin.positions"
+    if name not in module.globals:
+        rows = []
+        for pattern in range(1 << _VECTOR):
+            lanes = [lane for lane in range(_VECTOR) if pattern >> lane & 1]
+            rows += lanes + [0] * (_VECTOR - len(lanes))
+        type_ = ir.ArrayType(_NUMBER, len(rows))
+        table = ir.GlobalVariable(module, type_, name)
+        table.linkage, table.global_constant, table.align = "internal", True, 32
+        table.initializer = ir.Constant(type_, [_NUMBER(row) for row in rows])
+    return module.globals[name]
 
 
 def _repeat_bit(builder, bit, type_):

@@ -221,6 +221,8 @@ def integrate(d: Distances, wanted: UInt8s, checks: bool, rules: Rules, out: Flo
         for k in range(n):
             reach[k] = gap(d.right[active[k]], d.right_rest[active[k]], start, start_rest)
         has_disks = n_curves > 0 and curve[active_curve[0]] == DISK
+        # Distances of disks and balls are not pairs, so they are rounded.
+        rounded = start if n_curves > 0 and curve[active_curve[0]] != NORMAL_CURVE else 0.0
         is_exact = n <= _MOST_EXACT and not n_curves
         is_checked = n_curves > 0 or checks
         y, b = 0.0, gap(stop, stop_rest, start, start_rest)  # offsets from the start
@@ -300,7 +302,8 @@ def integrate(d: Distances, wanted: UInt8s, checks: bool, rules: Rules, out: Flo
                 # density is steep. Halving does not help against that.
                 missing = abs(total - (p - p_end))
                 tolerance = _TOLERANCE + 1e-12 * (p - p_end)
-                tolerance += _ROUNDING * p * (n + n_curves + 4 * end * min(fall, 50.0) / width)
+                steep = 4 * (rounded + end) * min(fall, 50.0) / width
+                tolerance += _ROUNDING * p * (n + n_curves + steep)
                 if missing <= tolerance or missing > 0.45 * missing_before:
                     break
                 if not can_halve or not is_checked:
