@@ -8,11 +8,11 @@ READY := $(VENV)/.ready
 .PHONY: test test-long check format bench calibrate tables experiments demo clean java
 
 test: $(READY) java
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2
 
 # The same tests with many more generated examples: before an issue is called resolved.
 test-long: $(READY) java
-	TOCSIN_PROFILE=long $(BIN)/python -m pytest -n 2 --dist loadgroup
+	TOCSIN_PROFILE=long $(BIN)/python -m pytest -n 2
 
 check: $(READY)
 	$(BIN)/ruff check .

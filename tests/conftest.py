@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
@@ -19,16 +19,30 @@ settings.register_profile("long", max_examples=1500, deadline=None)
 settings.load_profile(os.environ.get("TOCSIN_PROFILE", "quick"))
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep together what shares something costly, if tests run on several cores.
+def group_of(nodeid: str) -> str:
+    """Return which tests belong together if they run on several cores.
 
     Tests on Spark share a session, and those of a file share compiled kernels and fixtures.
     """
-    for item in items:
-        fixtures = set(getattr(item, "fixturenames", ()))
-        on_spark = "spark" in item.path.parts or fixtures & {"spark", "connect_folder"}
-        item.add_marker(pytest.mark.xdist_group("spark" if on_spark else str(item.path)))
+    file = nodeid.partition("::")[0]
+    return "spark" if "spark" in file else file
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the largest group first, so that no core is idle in the end."""
+    items.sort(key=lambda item: group_of(item.nodeid) != "spark")
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give each group to one process, in the order of tests."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class GroupScheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    config.option.loadscopereorder = False
+    return GroupScheduling(config, log)
 
 
 @pytest.fixture(scope="session")

@@ -52,7 +52,13 @@ def test_similarity():
 
 def test_uncertain():
     output = output_of("uncertain")
-    for name in ("minimum, uniform", "nearest, histogram", "thesis' loop", "FFT convolution"):
+    for name in (
+        "minimum, uniform",
+        "nearest, histogram",
+        "thesis' loop",
+        "FFT convolution",
+        "minexp",
+    ):
         assert name in output
 
 
@@ -106,3 +112,9 @@ def test_unit_costs_that_were_written_are_read_again():
     namespace = {}
     exec(calibrate.render_module(values), namespace)
     assert {name: namespace[name] for name in values} == values
+
+
+def test_uncertain_on_spark():
+    output = output_of("uncertain_spark")
+    for name in ("identity", "in_range"):
+        assert name in output

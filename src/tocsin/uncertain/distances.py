@@ -131,24 +131,20 @@ def _number_breaks(
 ) -> Distances:
     """Return n pieces and the curves, ordered by where they begin, with the numbers of breaks."""
     m = len(kinds)
-    ends = np.empty(2 * n + 2 * m + 1, np.complex128)  # since these are ordered by both parts
-    left, right = ends[:n], ends[n : 2 * n]
-    curve_left, curve_right = ends[2 * n : -m - 1], ends[-m - 1 : -1]
-    left.real, left.imag = pieces.left[:n], pieces.left_rest[:n]
-    right.real, right.imag = pieces.right[:n], pieces.right_rest[:n]
-    curve_left.real, curve_left.imag = curves.left[:m], curves.left_rest[:m]
-    curve_right.real, curve_right.imag = curves.right[:m], curves.right_rest[:m]
-    ends[-1] = complex(f, f_rest)
-    beyond = (ends.real > f) | ((ends.real == f) & (ends.imag > f_rest))
-    breaks, numbers = np.unique(ends[~beyond], return_inverse=True)
-    number = np.full(len(ends), len(breaks), np.int32)
-    number[~beyond] = numbers
+    p, c = pieces, curves
+    ends = np.concatenate([p.left[:n], p.right[:n], c.left[:m], c.right[:m], [f]])
+    rests = np.concatenate(
+        [p.left_rest[:n], p.right_rest[:n], c.left_rest[:m], c.right_rest[:m], [f_rest]]
+    )
+    number = np.empty(len(ends), np.int32)
+    breaks, breaks_rest = np.empty(len(ends)), np.empty(len(ends))
+    count = number_pairs(ends, rests, number, breaks, breaks_rest)
     begin, end, curve_begin, curve_end, _ = np.split(number, [n, 2 * n, 2 * n + m, 2 * n + 2 * m])
     order, curve_order = np.argsort(begin), np.argsort(curve_begin)
     return freeze_fields(
         Distances,
-        breaks=breaks.real,
-        breaks_rest=breaks.imag,
+        breaks=breaks[:count],
+        breaks_rest=breaks_rest[:count],
         owner=pieces.owner[order],
         begin=begin[order],
         end=end[order],
@@ -229,6 +225,44 @@ def _lengths(vectors: np.ndarray) -> np.ndarray:
     with np.errstate(invalid="ignore"):
         scaled = vectors / largest[:, None]
     return np.where(largest > 0, largest * np.sqrt((scaled * scaled).sum(axis=1)), 0.0)
+
+
+@kernel
+def number_pairs(
+    ends: Float64s,
+    rests: Float64s,
+    number: Int32Out,
+    breaks: Float64Out,
+    breaks_rest: Float64Out,
+) -> int:
+    """Write the different pairs up to the last one, in order; return how many they are.
+
+    Pairs are numbered by their place there; those beyond the last one have its number plus one.
+    """
+    n = ends.shape[0]
+    f, f_rest = ends[n - 1], rests[n - 1]
+    kept, count = np.empty(n, np.int64), 0
+    for i in range(n):
+        if not is_below(f, f_rest, ends[i], rests[i]):
+            kept[count] = i
+            count += 1
+    kept = kept[:count]
+    # By both parts: sorting by the first one keeps the order of equal ones.
+    kept = kept[np.argsort(rests[kept], kind="mergesort")]
+    kept = kept[np.argsort(ends[kept], kind="mergesort")]
+    breaks_count = 0
+    number[:] = -1
+    for at in range(count):
+        i = kept[at]
+        last = breaks_count - 1
+        if last < 0 or is_below(breaks[last], breaks_rest[last], ends[i], rests[i]):
+            breaks[breaks_count], breaks_rest[breaks_count] = ends[i], rests[i]
+            breaks_count += 1
+        number[i] = breaks_count - 1
+    for i in range(n):
+        if number[i] < 0:
+            number[i] = breaks_count
+    return breaks_count
 
 
 @kernel
