@@ -11,8 +11,8 @@ first and last cells tell (Fig. 4.1):
   They also use the *active* dimension, the first one where cells differ.
 
 Departures: a self-join joins each pair of sequences once. Cells are a hair wider than epsilon (see
-`cells`). `order_dimensions` sorts the dimensions by how well they separate points, the idea of
-Super-EGO; the thesis takes them as they come. It affects only the cells, not the gaps.
+`cells`). `ego_ordered` and `ego_star_ordered` sort the dimensions by how well they separate points,
+the idea of Super-EGO; the thesis takes them as they come. It affects only the cells, not the gaps.
 
 In memory: 4 d bytes per point for the cells, besides its coordinates in epsilon grid order. The
 base case compares points one by one, as published: past two dimensions `blocks` is much faster, for
@@ -38,21 +38,15 @@ class EgoJoin:
     """Joins two sequences recursively; EGO* if `star`, otherwise EGO."""
 
     star = False
+    is_ordered = False
 
-    def __init__(
-        self,
-        a: np.ndarray,
-        b: np.ndarray,
-        closeness: Closeness,
-        same: bool,
-        order_dimensions: bool = False,
-    ):
+    def __init__(self, a: np.ndarray, b: np.ndarray, closeness: Closeness, same: bool):
         self._d, self._closeness, self._same = a.shape[1], closeness, same
         half_low, half_span = box_around(a, b)
         half_width, _ = count_cells(half_span, closeness.reach, float(MAX_CELL))
         sides = [a] if same else [a, b]
         cells = [((0.5 * p - half_low) / half_width).astype(np.int32) for p in sides]
-        if order_dimensions:
+        if self.is_ordered:
             dimensions = sort_dimensions(cells[0], cells[-1])
             cells = [np.ascontiguousarray(each[:, dimensions]) for each in cells]
         self._sides = []
@@ -86,6 +80,18 @@ class EgoStarJoin(EgoJoin):
     """EGO*-join."""
 
     star = True
+
+
+class OrderedEgoJoin(EgoJoin):
+    """EGO-join, first over the dimensions that separate points best."""
+
+    is_ordered = True
+
+
+class OrderedEgoStarJoin(EgoStarJoin):
+    """EGO*-join, the same way."""
+
+    is_ordered = True
 
 
 def sort_dimensions(a: np.ndarray, b: np.ndarray) -> np.ndarray:

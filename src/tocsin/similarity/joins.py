@@ -12,7 +12,7 @@ from tocsin.similarity.blocks import BlockJoin
 from tocsin.similarity.cells import CellJoin
 from tocsin.similarity.closeness import Closeness, read_closeness
 from tocsin.similarity.costs import Estimate, choose_method, estimate_join
-from tocsin.similarity.ego import EgoJoin, EgoStarJoin
+from tocsin.similarity.ego import EgoJoin, EgoStarJoin, OrderedEgoJoin, OrderedEgoStarJoin
 from tocsin.similarity.exhaustive import ExhaustiveJoin
 from tocsin.similarity.grid_join import GridJoin
 from tocsin.similarity.output import (
@@ -32,6 +32,8 @@ METHODS: dict[str, Any] = {
     "grid": GridJoin,
     "ego": EgoJoin,
     "ego_star": EgoStarJoin,
+    "ego_ordered": OrderedEgoJoin,
+    "ego_star_ordered": OrderedEgoStarJoin,
 }
 BLOCK = 1 << 16  # pairs
 
