@@ -98,6 +98,8 @@ def test_values_stay_in_the_domain():
     assert growing.at(1).high.tolist() == [0.25, 0.75, 1]
     assert growing.at(100).low.tolist() == [0, 0, 0]
     assert growing.at(100).high.tolist() == [1, 1, 1]
+    fast = Readings.growing(["a", "b"], [0, 0.5], [1e300, 0], 0, domain=(0, 1)).at(1e300)
+    assert (fast.low.tolist(), fast.high.tolist()) == ([0, 0.5], [1, 0.5])
 
 
 def test_no_readings_at_all():

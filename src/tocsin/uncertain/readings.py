@@ -288,12 +288,9 @@ class Growing:
         _check(
             self.ids, self.times > t, f"the report is of time {{}}, after t = {t:.17g}", self.times
         )
-        with np.errstate(over="ignore"):
-            change = self.rates * (t - self.times)
-        low, high = _widen(self.ids, self.values, change)
-        if self.domain is not None:
-            low, high = np.maximum(low, self.domain[0]), np.minimum(high, self.domain[1])
-        return Readings.uniform(self.ids, low, high)
+        with np.errstate(over="ignore", invalid="ignore"):
+            change = np.where(self.rates > 0, self.rates * (t - self.times), 0.0)
+        return Readings.uniform(self.ids, *_widen(self.ids, self.values, change, self.domain))
 
     def __repr__(self) -> str:
         return f"Growing: {len(self):,} value{'s' * (len(self) != 1)}; use .at(time)"
@@ -449,9 +446,13 @@ def _check_intervals(ids: pa.Array, low: np.ndarray, high: np.ndarray) -> None:
     _check(ids, low > high, "the interval is reversed: low {} is above high {}", low, high)
 
 
-def _widen(ids: pa.Array, values: np.ndarray, d: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _widen(
+    ids: pa.Array, values: np.ndarray, d: np.ndarray, domain: tuple[float, float] | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     with np.errstate(over="ignore"):
         low, high = values - d, values + d
+    if domain is not None:
+        low, high = np.maximum(low, domain[0]), np.minimum(high, domain[1])
     _check(
         ids, ~np.isfinite(low) | ~np.isfinite(high), "the interval {} +- {} is too wide", values, d
     )
