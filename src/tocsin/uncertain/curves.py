@@ -17,7 +17,7 @@ from tocsin.uncertain.normal import DENSITY, fall, mass, near_of, tail
 
 NORMAL_CURVE, DISK, BALL = range(3)
 PARAMETERS = 12
-_ORIGIN, _LOW, _HIGH, _RATE, _NEAR, _BOTTOM, _TOP, _TAIL, _INVERSE = 0, 2, 4, 6, 7, 8, 9, 10, 11
+_ORIGIN, _LOW, _HIGH, RATE, _NEAR, _BOTTOM, _TOP, _TAIL, _INVERSE = 0, 2, 4, 6, 7, 8, 9, 10, 11
 FLAT = 81.0  # a square of deviations: exp(-81 / 2) is below 1e-17, as a share of the peak
 # Chosen: up to here a series for a segment's area, which would lose digits to cancellation.
 _SMALL_ANGLE = 0.3
@@ -59,7 +59,7 @@ def write_normal(parameters, at, mean, mean_rest, low, low_rest, high, high_rest
     parameters[at + _ORIGIN], parameters[at + _ORIGIN + 1] = mean, mean_rest
     parameters[at + _LOW], parameters[at + _LOW + 1] = low, low_rest
     parameters[at + _HIGH], parameters[at + _HIGH + 1] = high, high_rest
-    parameters[at + _RATE], parameters[at + _NEAR] = rate, near
+    parameters[at + RATE], parameters[at + _NEAR] = rate, near
     parameters[at + _BOTTOM], parameters[at + _TOP] = bottom, top
     parameters[at + _TAIL] = end
     parameters[at + _INVERSE] = 1 / mass(near, bottom, top, width, end)
@@ -67,8 +67,8 @@ def write_normal(parameters, at, mean, mean_rest, low, low_rest, high, high_rest
 
 @step
 def from_end(parameters, at, end, y, rest):
-    """Return how far the value at the pair y is below an end or the origin, in deviations."""
-    return parameters[at + _RATE] * gap(parameters[at + end], parameters[at + end + 1], y, rest)
+    """Return how far the pair y is below an end or the origin, in deviations."""
+    return parameters[at + RATE] * gap(parameters[at + end], parameters[at + end + 1], y, rest)
 
 
 @step
@@ -90,7 +90,7 @@ def normal_at(parameters, at, y, rest):
         above += mass(near, parameters[at + _BOTTOM], x, room, tail(near, x))
         density += fall(near, x)
     inverse = parameters[at + _INVERSE]
-    return min(above * inverse, 1.0), density * DENSITY * parameters[at + _RATE] * inverse
+    return min(above * inverse, 1.0), density * DENSITY * parameters[at + RATE] * inverse
 
 
 @step
@@ -115,15 +115,17 @@ def steepness(parameters, at, y, rest):
 @step
 def is_short(parameters, at, y, rest, width):
     """Return whether a normal's Taylor series of eight terms holds to 1e-15 in a panel from y."""
-    wide = parameters[at + _RATE] * width
+    wide = parameters[at + RATE] * width
     return wide * (1 + steepness(parameters, at, y, rest) + wide) < _SHORT
 
 
 @step
 def expand_normal(parameters, at, y, rest, series):
-    """Write the Taylor series at y of the probability of a distance above, eight terms."""
-    near, rate = parameters[at + _NEAR], parameters[at + _RATE]
-    inverse = parameters[at + _INVERSE]
+    """Write the Taylor series at y of the probability of a distance above, eight terms.
+
+    It is in deviations.
+    """
+    near, inverse = parameters[at + _NEAR], parameters[at + _INVERSE]
     series[:] = 0.0
     room = from_end(parameters, at, _HIGH, y, rest)
     if room > 0:
@@ -131,7 +133,7 @@ def expand_normal(parameters, at, y, rest, series):
         if from_end(parameters, at, _LOW, y, rest) > 0:
             series[0] += 1 / inverse
         else:
-            add_derivatives(near + x, rate, -DENSITY * fall(near, x), series)
+            add_derivatives(near + x, 1.0, -DENSITY * fall(near, x), series)
             series[0] += mass(near, x, parameters[at + _TOP], room, parameters[at + _TAIL])
     room = -from_end(parameters, at, _LOW, -y, -rest)
     if room > 0:
@@ -139,21 +141,24 @@ def expand_normal(parameters, at, y, rest, series):
         if from_end(parameters, at, _HIGH, -y, -rest) < 0:
             series[0] += 1 / inverse
         else:
-            add_derivatives(near + x, -rate, DENSITY * fall(near, x), series)
+            add_derivatives(near + x, -1.0, DENSITY * fall(near, x), series)
             series[0] += mass(near, parameters[at + _BOTTOM], x, room, tail(near, x))
     for k in range(8):
         series[k] *= inverse
 
 
 @step
-def add_derivatives(z, rate, density, series):
-    """Add the integral of a normal's density from z on, as a series; by Hermite polynomials."""
+def add_derivatives(z, sign, density, series):
+    """Add the integral of a normal's density from z on, as a series; by Hermite polynomials.
+
+    With a negative sign, z falls with the distance.
+    """
     before, hermite = 0.0, 1.0
-    factor = density * rate
+    factor = density * sign
     for k in range(7):
         series[k + 1] += factor * hermite
         before, hermite = hermite, z * hermite - k * before
-        factor *= -rate / (k + 2)
+        factor *= -sign / (k + 2)
 
 
 @step
@@ -162,7 +167,7 @@ def disk_at(away, radius, y):
     area = math.pi * radius * radius
     if y <= radius - away:  # the circle is inside
         return 1 - (y / radius) ** 2, 2 * y / (radius * radius)
-    # Four times the area of the triangle with sides away, radius and y (Heron).
+    # The root is four times the area of the triangle with sides away, radius and y (Heron).
     product = (y + radius - away) * (y + away - radius) * (away + radius - y) * (away + radius + y)
     root = math.sqrt(max(product, 0.0))
     at_query = math.atan2(root, away * away + (y - radius) * (y + radius))
@@ -205,4 +210,4 @@ def widest_panel(curve, parameters, at, y, rest):
     """
     if curve != NORMAL_CURVE:
         return math.inf
-    return 1.5 / (1 + steepness(parameters, at, y, rest) / 3) / parameters[at + _RATE]
+    return 1.5 / (1 + steepness(parameters, at, y, rest) / 3) / parameters[at + RATE]

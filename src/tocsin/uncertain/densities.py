@@ -50,16 +50,32 @@ def take_densities(d: Densities, positions: np.ndarray) -> Densities:
 
 
 @step
-def bin_of(d, i, x):
-    """Return the position of the last edge of a histogram that is at most x, low <= x < high."""
+def bin_of(d, i, x, rest):
+    """Return the position of the last edge of a histogram up to the pair x, low <= x < high."""
     begin, end = d.first[i], d.first[i + 1] - 1
     while end - begin > 1:
         middle = (begin + end) >> 1
-        if d.edge[middle] <= x:
+        if d.edge[middle] - x <= rest:
             begin = middle
         else:
             end = middle
     return begin
+
+
+@step
+def above_of(d, i, x, rest):
+    """Return the probability that value i is above the pair x: the sum of a float and a rest."""
+    if d.low[i] - x > rest:
+        return 1.0
+    if d.high[i] - x <= rest:
+        return 0.0
+    if d.family[i] == UNIFORM:
+        return divide_spans(x, rest, d.high[i], d.low[i])
+    if d.family[i] == NORMAL:
+        return normal_above(d, i, x, rest)
+    at = bin_of(d, i, x, rest)
+    share = divide_spans(x, rest, d.edge[at + 1], d.edge[at])
+    return (1 - d.below[at + 1]) + share * (d.below[at + 1] - d.below[at])
 
 
 @step
@@ -70,41 +86,47 @@ def cdf_of(d, i, x):
     if x >= d.high[i]:
         return 1.0
     if d.family[i] == UNIFORM:
-        return divide_spans(x, d.high[i], d.low[i])
+        return (0.5 * x - 0.5 * d.low[i]) / (0.5 * d.high[i] - 0.5 * d.low[i])
     if d.family[i] == NORMAL:
-        return 1 - normal_above(d, i, x)
-    at = bin_of(d, i, x)
-    share = divide_spans(x, d.edge[at + 1], d.edge[at])
+        return 1 - normal_above(d, i, x, 0.0)
+    at = bin_of(d, i, x, 0.0)
+    low, high = d.edge[at], d.edge[at + 1]
+    share = (0.5 * x - 0.5 * low) / (0.5 * high - 0.5 * low)
     return d.below[at] + share * (d.below[at + 1] - d.below[at])
 
 
 @step
-def pdf_of(d, i, x):
-    """Return the density of value i at x; that of a point is 0 or infinite."""
-    if x < d.low[i] or x > d.high[i]:
+def pdf_of(d, i, x, rest):
+    """Return the density of value i at the pair x; that of a point is 0 or infinite."""
+    if d.low[i] - x > rest or d.high[i] - x < rest:
         return 0.0
     if d.family[i] == POINT:
         return np.inf
     if d.family[i] == UNIFORM:
-        return 1 / (d.high[i] - d.low[i])
+        return 0.5 / (0.5 * d.high[i] - 0.5 * d.low[i])
     if d.family[i] == NORMAL:
-        low, high = standardise(d, i, d.low[i]), standardise(d, i, d.high[i])
-        deviation = d.deviation[i]
-        width, past = (d.high[i] - d.low[i]) / deviation, (x - d.low[i]) / deviation
-        left = (d.high[i] - x) / deviation
-        density = truncated_density(low, high, width, standardise(d, i, x), past, left)
-        return density / deviation
-    at = bin_of(d, i, x)
-    return (d.below[at + 1] - d.below[at]) / (d.edge[at + 1] - d.edge[at])
+        low, high, width, z, past, left = standardise_all(d, i, x, rest)
+        return truncated_density(low, high, width, z, past, left) / d.deviation[i]
+    at = bin_of(d, i, x, rest)
+    half = 0.5 * d.edge[at + 1] - 0.5 * d.edge[at]
+    return 0.5 * (d.below[at + 1] - d.below[at]) / half
 
 
 @step
-def normal_above(d, i, x):
-    """Return the probability that normal i is above x, which is within its interval."""
-    low, high = standardise(d, i, d.low[i]), standardise(d, i, d.high[i])
-    width, past = (d.high[i] - d.low[i]) / d.deviation[i], (x - d.low[i]) / d.deviation[i]
-    left = (d.high[i] - x) / d.deviation[i]
-    return share_above(low, high, width, standardise(d, i, x), past, left)
+def normal_above(d, i, x, rest):
+    """Return the probability that normal i is above the pair x, which is within its interval."""
+    low, high, width, z, past, left = standardise_all(d, i, x, rest)
+    return share_above(low, high, width, z, past, left)
+
+
+@step
+def standardise_all(d, i, x, rest):
+    """Return the ends of normal i, its width, x, and how far x is from both ends, in deviations."""
+    deviation = d.deviation[i]
+    z = ((x - d.mean[i]) + rest) / deviation
+    past, left = ((x - d.low[i]) + rest) / deviation, ((d.high[i] - x) - rest) / deviation
+    width = (d.high[i] - d.low[i]) / deviation
+    return standardise(d, i, d.low[i]), standardise(d, i, d.high[i]), width, z, past, left
 
 
 @step
@@ -114,9 +136,9 @@ def standardise(d, i, x):
 
 
 @step
-def divide_spans(x, high, low):
-    """Return (x - low) / (high - low); halves do not overflow."""
-    return (0.5 * x - 0.5 * low) / (0.5 * high - 0.5 * low)
+def divide_spans(x, rest, high, low):
+    """Return (high - x) / (high - low) for the pair x; halves do not overflow."""
+    return ((0.5 * high - 0.5 * x) - 0.5 * rest) / (0.5 * high - 0.5 * low)
 
 
 @kernel
@@ -139,7 +161,7 @@ def write_probabilities(d: Densities, low: float, high: float, out: Float64Out) 
             within = 0.5 * min(high, top[i]) - 0.5 * max(low, bottom[i])
             out[i] = within / (0.5 * top[i] - 0.5 * bottom[i])
         elif family[i] == NORMAL:
-            within = normal_above(d, i, max(low, bottom[i]))
-            out[i] = max(within - normal_above(d, i, min(high, top[i])), 0.0)
+            within = normal_above(d, i, max(low, bottom[i]), 0.0)
+            out[i] = max(within - normal_above(d, i, min(high, top[i]), 0.0), 0.0)
         else:
             out[i] = max(cdf_of(d, i, high) - cdf_of(d, i, low), 0.0)

@@ -11,10 +11,10 @@ linear in y. A normal value, a disk or a ball is *curved*: its probabilities are
 functions of y. A normal is cut where its density falls below 1e-17 of its peak: outside it is
 flat, and need not be integrated finely.
 
-A distance is a pair of floats, without rounding (see `exact`): a value may be a billion times
-narrower than its distance. Where pieces begin and end are *breaks*, numbered in order. Distances
-are scaled by a power of two so that neither f nor the narrowest value overflows. Memory: 48 bytes
-per piece.
+The distance of a value is a pair of floats, without rounding (see `exact`): a value may be a
+billion times narrower than its distance. Those of disks and balls are rounded. Where pieces begin
+and end are *breaks*, numbered in order. Distances are scaled by a power of two so that f does not
+overflow, and the narrowest value does not underflow. Memory: 44 bytes per piece, 16 per break.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tocsin.errors import UncertainError
 from tocsin.jit import Float64Out, Float64s, Int32Out, Int32s, UInt8s, freeze_fields, kernel, step
 from tocsin.uncertain.curves import (
     BALL,
@@ -40,6 +41,7 @@ from tocsin.uncertain.exact import gap, is_below, subtract
 # A scaled distance is at most the first of these, and f at most the second, if it is scaled up.
 _MOST, _MOST_F = 2.0**1000, 2.0**900
 _LEAST_WIDTH = 2.0**-1020  # scaled; what is narrower counts as a point
+_LARGE = 1e30  # times another length
 
 
 class Distances(NamedTuple):
@@ -74,7 +76,7 @@ class Pieces(NamedTuple):
 
 
 class Curves(NamedTuple):
-    """The same for curves."""
+    """What is not linear: the same, with the parameters of a function."""
 
     owner: Int32Out
     left: Float64Out
@@ -90,24 +92,32 @@ class Bounded(NamedTuple):
     distances: Distances
     bound: float  # scaled f: nothing beyond matters
     nearest_points: np.ndarray  # objects without uncertainty at that distance
-    f: float  # as given
+    f: float  # in the units of the readings
     objects: int
 
 
 def bound_values(d: Densities, q: float) -> Bounded:
     """Return the distances of uncertain values from q."""
-    shrink = 0.25 if max(abs(q), np.abs(d.low).max(), np.abs(d.high).max()) > 1e307 else 1.0
+    largest = max(abs(q), *(float(np.abs(x).max()) for x in (d.low, d.high, d.mean, d.deviation)))
+    shrink = 0.25 if largest > 1e307 else 1.0
     n = len(d.low)
     reach = np.empty((4, n))
     write_reach(d, q, shrink, *reach)
     near, near_rest, far, far_rest = reach
     f = float(far.min())
     f_rest = float(far_rest[far == f].min())
-    is_point = d.family == POINT
+    # Subnormal widths may vanish if numbers are shrunk.
+    is_point = (d.family == POINT) | ((near == far) & (near_rest == far_rest))
     kept = np.flatnonzero(~is_point & ((near < f) | ((near == f) & (near_rest < f_rest))))
     widths = shrink * d.high[kept] - shrink * d.low[kept]
-    scale = _choose_scale(f, min(widths.min(initial=f), shrink * _narrowest_part(d, kept)))
+    part = shrink * _narrowest_part(d, kept)
+    scale = _choose_scale(f, min(widths.min(initial=f), part))
     is_narrow = widths < _LEAST_WIDTH / scale
+    if part < _LEAST_WIDTH / scale:
+        raise UncertainError(
+            f"a deviation or a bin is {part / shrink:.3g} wide, at a distance of {f / shrink:.3g}; "
+            "that is too narrow to compute with, so use a point"
+        )
     points = np.flatnonzero(is_point & (near == f) & (near_rest == f_rest))
     if is_narrow.any():
         points, kept = np.union1d(points, kept[is_narrow]), kept[~is_narrow]
@@ -165,11 +175,12 @@ def bound_disks(centers: np.ndarray, radii: np.ndarray, q: np.ndarray) -> Bounde
     n, d = centers.shape
     largest = max(np.abs(centers).max(), np.abs(radii).max(), np.abs(q).max())
     shrink = 0.125 if largest > 1e306 else 1.0
-    away, radii = _lengths(shrink * centers - shrink * q), shrink * radii
+    away, radii = lengths(shrink * centers - shrink * q), shrink * radii
     near, far = np.maximum(away - radii, 0), away + radii
     f = float(far.min())
     points = np.flatnonzero((radii == 0) & (near == f))
-    kept = np.flatnonzero((radii > 0) & (near < f))
+    # A disk that is much larger than f is nearly never near.
+    kept = np.flatnonzero((radii > 0) & (near < f) & (radii < _LARGE * f))
     scale = _scale_to_one(f)
     away, radii, near, far = (scale * x[kept] for x in (away, radii, near, far))
     # While the circle around q is inside of a disk, the function is another one: two curves.
@@ -180,16 +191,16 @@ def bound_disks(centers: np.ndarray, radii: np.ndarray, q: np.ndarray) -> Bounde
     parameters = np.zeros((len(left), PARAMETERS))
     parameters[:, 0] = np.concatenate([away, away[inside]])
     parameters[:, 1] = np.concatenate([radii, radii[inside]])
-    order = np.flatnonzero(left < right)
-    none, rest = np.empty(0), np.zeros(len(order))
+    chosen = np.flatnonzero(left < right)
+    none, rest = np.empty(0), np.zeros(len(chosen))
     distances = _number_breaks(
         Pieces(none.astype(np.int32), none, none, none, none, none, none),
         0,
         Curves(
-            owner[order].astype(np.int32), left[order], rest, right[order], rest,
-            parameters[order].reshape(-1),
+            owner[chosen].astype(np.int32), left[chosen], rest, right[chosen], rest,
+            parameters[chosen].reshape(-1),
         ),
-        np.full(len(order), DISK if d == 2 else BALL, np.uint8),
+        np.full(len(chosen), DISK if d == 2 else BALL, np.uint8),
         scale * f,
         0.0,
     )  # fmt: skip
@@ -198,7 +209,9 @@ def bound_disks(centers: np.ndarray, radii: np.ndarray, q: np.ndarray) -> Bounde
 
 def _narrowest_part(d: Densities, kept: np.ndarray) -> float:
     """Return the smallest deviation and bin of values."""
-    deviations, bins = d.deviation[kept], np.diff(0.5 * d.edge)
+    deviations = d.deviation[kept]
+    with np.errstate(over="ignore"):
+        bins = np.diff(d.edge)
     narrowest = deviations.min(initial=np.inf, where=deviations > 0)
     return float(min(narrowest, bins.min(initial=np.inf, where=bins > 0)))
 
@@ -219,7 +232,7 @@ def _scale_to_one(f: float) -> float:
     return math.ldexp(1.0, -max(math.frexp(f)[1], -1000)) if f > 0 else 1.0
 
 
-def _lengths(vectors: np.ndarray) -> np.ndarray:
+def lengths(vectors: np.ndarray) -> np.ndarray:
     """Return the lengths of vectors, without overflow or underflow."""
     largest = np.abs(vectors).max(axis=1)
     with np.errstate(invalid="ignore"):
@@ -235,9 +248,9 @@ def number_pairs(
     breaks: Float64Out,
     breaks_rest: Float64Out,
 ) -> int:
-    """Write the different pairs up to the last one, in order; return how many they are.
+    """Write the different pairs up to the last given one, the bound, in order; return how many.
 
-    Pairs are numbered by their place there; those beyond the last one have its number plus one.
+    Pairs are numbered by their place there; those beyond the bound have its number plus one.
     """
     n = ends.shape[0]
     f, f_rest = ends[n - 1], rests[n - 1]
@@ -275,7 +288,7 @@ def write_reach(
     far: Float64Out,
     far_rest: Float64Out,
 ) -> None:
-    """Write the smallest and the largest distance of each value from q: N_i and F_i (Fig. 5.5)."""
+    """Write the smallest and the largest distance of each value from q (Fig. 5.5)."""
     for i in range(d.low.shape[0]):
         below, below_rest = subtract(shrink * q, shrink * d.low[i])
         above, above_rest = subtract(shrink * d.high[i], shrink * q)
@@ -314,11 +327,11 @@ def write_pieces(
             mean, mean_rest = distance(d.mean[i], q, shrink, scale)
             deviation = scale * (shrink * d.deviation[i])
             width = gap(high, high_rest, low, low_rest)
-            if deviation > 1e30 * width:
+            if deviation > _LARGE * width:  # it is uniform, to rounding
                 n = write_uniform(pieces, n, i, scale, low, low_rest, high, high_rest)
                 continue
-            if scale > 1 and max(width, abs(mean)) >= _MOST and deviation > 1e30 * f:
-                continue
+            if scale > 1 and max(width, abs(mean)) >= _MOST and deviation > _LARGE * f:
+                continue  # nearly nothing of it is near
             n, n_curves = write_parts(
                 pieces, curves, n, n_curves, i, mean, mean_rest, low, low_rest, high, high_rest,
                 deviation, cuts, cuts_rest,
@@ -375,13 +388,13 @@ def write_histogram(d, p, n, i, q, shrink, scale):
     above = first  # the next edge above q
     while above <= last and d.edge[above] <= q:
         above += 1
-    below = above - 1  # and the next one that is not
+    below = above - 1  # the last edge that is not
     begin, begun = n, d.low[i] < q < d.high[i]
     y, y_rest, beyond = 0.0, 0.0, 0.0
-    for at in range(first, last):  # bins so far away that they have no room
-        a, a_rest = distance(d.edge[at], q, shrink, scale)
-        b, b_rest = distance(d.edge[at + 1], q, shrink, scale)
-        if gap(b, b_rest, a, a_rest) == 0:
+    for at in range(first, last):  # bins so far away that both edges are clipped
+        a, _ = distance(d.edge[at], q, shrink, scale)
+        b, _ = distance(d.edge[at + 1], q, shrink, scale)
+        if abs(a) >= _MOST and a == b:
             beyond += d.below[at + 1] - d.below[at]
     while above <= last or below >= first:
         right, right_rest, right_density = math.inf, 0.0, 0.0
@@ -466,8 +479,11 @@ def write_parts(
             continue
         at = PARAMETERS * n_curves
         write_normal(c.parameters, at, mean, mean_rest, low, low_rest, high, high_rest, deviation)
-        if is_flat(mean, mean_rest, low, low_rest, high, high_rest, flat * deviation, a, a_rest, b,
-                   b_rest):  # fmt: skip
+        # All of it is, or nothing, as it is cut there.
+        half = 0.5 * gap(b, b_rest, a, a_rest)
+        if is_flat(
+            mean, mean_rest, low, low_rest, high, high_rest, flat * deviation, a, a_rest + half
+        ):
             s_a, _ = curve_at(NORMAL_CURVE, c.parameters, at, a, a_rest)
             s_b, _ = curve_at(NORMAL_CURVE, c.parameters, at, b, b_rest)
             density = (s_a - s_b) / gap(b, b_rest, a, a_rest)
@@ -482,20 +498,12 @@ def write_parts(
 
 
 @step
-def is_flat(mean, mean_rest, low, low_rest, high, high_rest, flat, a, a_rest, b, b_rest):
-    """Return whether a normal has nearly nothing at distances between a and b, on both sides of q.
+def is_flat(mean, mean_rest, low, low_rest, high, high_rest, flat, y, y_rest):
+    """Return whether a normal has nearly nothing at the distance y, on both sides of q.
 
     `flat` is how far from its mean that is so.
     """
-    flat *= 1 - 1e-9  # a and b are rounded
-    right_flat = (
-        gap(a, a_rest, mean, mean_rest) >= flat
-        or gap(mean, mean_rest, b, b_rest) >= flat
-        or not is_below(a, a_rest, high, high_rest)
-    )
-    left_flat = (
-        gap(-mean, -mean_rest, b, b_rest) >= flat
-        or gap(a, a_rest, -mean, -mean_rest) >= flat
-        or not is_below(a, a_rest, -low, -low_rest)
-    )
-    return right_flat and left_flat
+    is_right = is_below(y, y_rest, high, high_rest)
+    is_left = is_below(y, y_rest, -low, -low_rest)
+    right, left = gap(y, y_rest, mean, mean_rest), gap(y, y_rest, -mean, -mean_rest)
+    return (not is_right or abs(right) >= flat) and (not is_left or abs(left) >= flat)

@@ -3,8 +3,8 @@
 A distribution has a continuous part and possibly atoms: values with a probability of their own,
 where objects have no uncertainty. Subclasses give the density and the distribution function for
 arrays. Quantiles are their inverses, mean and quality are integrals between the breakpoints where
-the density is not smooth. These go over offsets from a value inside, since there may be only a few
-floats between the bounds themselves.
+the density is not smooth. These go over offsets from the breakpoints, since there may be only a few
+floats between them, and are scaled, since densities may overflow.
 """
 
 from __future__ import annotations
@@ -21,15 +21,17 @@ from tocsin.errors import UncertainError
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _NODES, _WEIGHTS = 0.5 + 0.5 * _NODES, 0.5 * _WEIGHTS
+_NOISE = 1e-14  # of a quality
 _DEEPEST = 60  # halvings of a panel: a logarithm at its end is then integrated to rounding
 
 
-class Offsets(NamedTuple):
-    """The continuous part of a distribution, as functions of the offset from some value."""
+class Smooth(NamedTuple):
+    """The continuous part of a distribution, scaled: functions of a breakpoint and an offset."""
 
     breaks: np.ndarray  # where the density is not smooth, ascending, from the lower bound on
-    pdf: Callable[[np.ndarray], np.ndarray]
-    cdf: Callable[[np.ndarray], np.ndarray]
+    pdf: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    cdf: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    scale: float
 
 
 class Distribution(ABC):
@@ -53,7 +55,7 @@ class Distribution(ABC):
         """Return the probability of a value up to x, low <= x < high."""
 
     @abstractmethod
-    def _offsets(self) -> Offsets:
+    def _smooth(self) -> Smooth:
         """Return the functions to integrate."""
 
     @abstractmethod
@@ -98,10 +100,10 @@ class Distribution(ABC):
     @cached_property
     def mean(self) -> float:
         """The expected value."""
-        breaks, _, cdf = self._offsets()
-        return self.low + integrate_panels(
-            lambda x: 1 - cdf(x), breaks, 1e-15 * (self.high - self.low)
-        )
+        breaks, _, cdf, scale = self._smooth()
+        noise = 1e-15 * float(breaks[-1] - breaks[0])
+        above = integrate_panels(lambda x, rest: 1 - cdf(x, rest), breaks, noise)
+        return float(breaks[0]) / scale + above / scale
 
     @cached_property
     def quality(self) -> float:
@@ -109,14 +111,15 @@ class Distribution(ABC):
         if len(self.atoms[0]):
             return math.inf
 
-        breaks, pdf, _ = self._offsets()
+        breaks, pdf, _, scale = self._smooth()
 
-        def information(x: np.ndarray) -> np.ndarray:
-            density = np.maximum(pdf(x), 0.0)
+        def information(x: np.ndarray, rest: np.ndarray) -> np.ndarray:
+            density = np.maximum(pdf(x, rest), 0.0)
             with np.errstate(divide="ignore", invalid="ignore"):
                 return np.where(density > 0, density * np.log2(density), 0.0)
 
-        return integrate_panels(information, breaks, 1e-14)
+        found = integrate_panels(information, breaks, _NOISE) + math.log2(scale)
+        return found if abs(found) > _NOISE else 0.0
 
     def _at(
         self,
@@ -147,32 +150,35 @@ class Distribution(ABC):
 
 
 def integrate_panels(
-    function: Callable[[np.ndarray], np.ndarray], breaks: np.ndarray, noise: float
+    function: Callable[[np.ndarray, np.ndarray], np.ndarray], breaks: np.ndarray, noise: float
 ) -> float:
     """Return the integral of a function that is smooth between breakpoints.
 
-    A panel is halved until 16 Gauss-Legendre nodes and twice 16 agree: to 1e-13 of all, to 1e-12 of
-    the function's size in the panel, as its values are rounded, or to `noise`, which does not
-    matter.
+    It takes breakpoints and offsets from them. A panel is halved until 16 Gauss-Legendre nodes and
+    twice 16 agree: to 1e-13 of all, to 1e-12 of the function's size in the panel, as its values are
+    rounded, or to `noise`, which does not matter.
     """
-    left, right = breaks[:-1], breaks[1:]
-    keep = right > left
-    left, right = left[keep], right[keep]
-    whole, size = _integrate_each(function, left, right)
+    origin, right = breaks[:-1], breaks[1:] - breaks[:-1]
+    keep = right > 0
+    origin, right = origin[keep], right[keep]
+    left = np.zeros(len(right))
+    whole, size = _integrate_each(function, origin, left, right)
     least = max(1e-13 * float(size.sum()), noise)
     total = 0.0
     for _ in range(_DEEPEST):
         if not len(left):
             break
         middle = 0.5 * left + 0.5 * right
+        both = np.concatenate([origin, origin])
         ends = np.concatenate([left, middle]), np.concatenate([middle, right])
-        halves, sizes = _integrate_each(function, *ends)
+        halves, sizes = _integrate_each(function, both, *ends)
         (first, second), (size_1, size_2) = (np.split(each, 2) for each in (halves, sizes))
         error = np.abs(first + second - whole)
         is_done = (error <= np.maximum(least, 1e-12 * (size_1 + size_2))) | (middle <= left)
-        is_done |= middle >= right
+        is_done |= (middle >= right) | ~np.isfinite(error)
         total += float((first + second)[is_done].sum())
         rest = ~is_done
+        origin = np.concatenate([origin[rest], origin[rest]])
         left = np.concatenate([left[rest], middle[rest]])
         right = np.concatenate([middle[rest], right[rest]])
         whole = np.concatenate([first[rest], second[rest]])
@@ -180,12 +186,15 @@ def integrate_panels(
 
 
 def _integrate_each(
-    function: Callable[[np.ndarray], np.ndarray], left: np.ndarray, right: np.ndarray
+    function: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    origin: np.ndarray,
+    left: np.ndarray,
+    right: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return the integral of each panel, and that of the absolute values."""
     width = right - left
-    x = left[:, None] + width[:, None] * _NODES
-    values = function(x.reshape(-1)).reshape(x.shape)
+    offset = (left[:, None] + width[:, None] * _NODES).reshape(-1)
+    values = function(np.repeat(origin, len(_NODES)), offset).reshape(-1, len(_NODES))
     return (values @ _WEIGHTS) * width, (np.abs(values) @ _WEIGHTS) * width
 
 

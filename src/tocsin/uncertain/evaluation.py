@@ -10,10 +10,11 @@ Gauss-Legendre rules of eight nodes. For up to 16 linear pieces that is exact, a
 polynomial of degree 15. Beyond that, a panel is so narrow that P falls by at most exp(-4) in it;
 if it falls little, four nodes are enough. A panel is checked: all probabilities in it add up to the
 decrease of P. If they do not, it is halved. Places within an interval are offsets from its start,
-so that they are exact however narrow it is.
-The sweep ends where P is below 1e-20: what follows adds less to any probability.
+so that they are exact however narrow it is. Disks, whose densities rise like square roots, take
+sixteen nodes that crowd at the ends. The sweep ends where P is below 1e-20: what follows adds less
+to any probability.
 
-An event costs the number of panels times active objects times 18 nanoseconds, about; with n objects
+A query costs the number of panels times active objects times 18 nanoseconds, about; with n objects
 that overlap much, P falls so fast that only about sqrt(n) of them begin before the end.
 """
 
@@ -24,11 +25,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tocsin.errors import UncertainError
 from tocsin.jit import Float64Out, Float64s, UInt8s, bare_step, freeze, freeze_fields, kernel
 from tocsin.uncertain.curves import (
     DISK,
     NORMAL_CURVE,
     PARAMETERS,
+    RATE,
     curve_at,
     expand_normal,
     is_short,
@@ -101,6 +104,8 @@ def evaluate(bounded: Bounded, at_least: float | None) -> np.ndarray:
         out[candidates] = 1.0
     elif len(candidates):
         rest = integrate(d, freeze(wanted, np.uint8), at_least is None, RULES, out)
+    if math.isnan(rest) or np.isnan(out).any():
+        raise UncertainError("these values are of too different magnitudes to compute with")
     if len(points) and rest > 0:
         out[points] = rest / len(points)
     return np.minimum(out, 1.0, out=out)
@@ -177,15 +182,16 @@ def multiply_curve(
     if curve == NORMAL_CURVE and is_short(parameters, at, y, rest + begin, end - begin):
         middle = 0.5 * (begin + end)
         expand_normal(parameters, at, y, rest + middle, series)
+        rate = parameters[at + RATE]
         for j in range(count):
-            t = node[j] - middle
+            t = rate * (node[j] - middle)
             s, f = series[7], 0.0
             for k in range(6, -1, -1):
                 f = f * t + s
                 s = s * t + series[k]
             s = max(s, _LEAST)
             product[j] *= s
-            hazard[first + j] = -f / s
+            hazard[first + j] = -f * rate / s
         return
     for j in range(count):
         s, f = curve_at(curve, parameters, at, y, rest + node[j])
@@ -237,7 +243,7 @@ def integrate(d: Distances, wanted: UInt8s, checks: bool, rules: Rules, out: Flo
                     )
                     widest = min(widest, limit)
                 width = min(width, widest)
-            # As P falls like in the panel before, if it does not fall faster.
+            # As if P fell as fast as in the panel before, which is checked below.
             is_few = not has_disks and 8 * width < widest and decay * width < _FEW_DECAY
             if not n_curves and n <= 2 * _FEW_NODES:
                 is_few = True
@@ -272,6 +278,8 @@ def integrate(d: Distances, wanted: UInt8s, checks: bool, rules: Rules, out: Flo
                     at, rest = (stop, stop_rest) if end == b else (start, start_rest + end)
                     s, _ = curve_at(curve[i], parameters, PARAMETERS * i, at, rest)
                     p_end *= s
+                if not p_end >= 0:  # NaN, from numbers that overflow
+                    return math.nan
                 fall = math.log(p / p_end) if p_end > 0 else math.inf
                 if is_few and fall > 2 * _FEW_DECAY and (n_curves or n > 2 * _FEW_NODES):
                     is_few = False

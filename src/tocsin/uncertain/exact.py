@@ -26,5 +26,5 @@ def gap(a, a_rest, b, b_rest):
 
 @bare_step
 def is_below(a, a_rest, b, b_rest):
-    """Return whether the pair a is below the pair b."""
+    """Return whether the pair a is below the pair b; the rests are what `subtract` leaves."""
     return a < b or (a == b and a_rest < b_rest)

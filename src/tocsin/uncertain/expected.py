@@ -2,18 +2,32 @@
 
 A refresh shrinks the interval of an object to one value, which has the object's density. `panels`
 says how the new probabilities are computed for all values at once; here are its panels for all
-densities, and for distances from a query point. The means err by less than 1e-6, for disks by less
-than 1e-4, since the density of a distance has a kink there.
+densities, and for distances from a query point. They are single floats here, from the first break
+on. If values are so narrow that these do not tell them apart, a refresh is taken to change nothing.
+The means err by less than 1e-6, for disks by less than 1e-4, since the density of a distance has a
+kink there.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
-from tocsin.jit import Float64Out, Float64s, Int64Out, Int64s, bare_step, kernel, step
+from tocsin.jit import (
+    Float64Out,
+    Float64s,
+    Int64Out,
+    Int64s,
+    bare_step,
+    freeze_fields,
+    kernel,
+    step,
+)
+from tocsin.uncertain.answers import entropy
 from tocsin.uncertain.curves import PARAMETERS, curve_at, widest_panel
 from tocsin.uncertain.distances import Bounded, Distances
-from tocsin.uncertain.evaluation import select_active
+from tocsin.uncertain.evaluation import evaluate, select_active
 from tocsin.uncertain.panels import (
     BITS,
     DECAY,
@@ -30,6 +44,7 @@ from tocsin.uncertain.panels import (
     negative_log,
 )
 
+_UNRESOLVED = 1e-3  # of the probabilities of all objects, away from 1
 _PARTS = 64  # of a curve's tail, to integrate it
 
 
@@ -47,38 +62,65 @@ def expect_refresh(
     owners = np.concatenate([d.owner, d.curve_owner])
     if not len(owners):  # nothing but points
         return np.full(n, np.log2(points)), np.zeros(n)
-    first = np.full(n, len(d.breaks), np.int32)  # break of each object
+    origin, rest = float(d.breaks[0]), float(d.breaks_rest[0])
+    breaks = (d.breaks - origin) + (d.breaks_rest - rest)
+    right = (d.right - origin) + (d.right_rest - rest)
+    bound = float(breaks[-1])
+    first = np.full(n, len(breaks), np.int32)  # break of each object
     np.minimum.at(first, owners, np.concatenate([d.begin, d.curve_begin]))
-    begin = np.append(d.breaks, np.inf)[first]
+    begin = np.append(breaks, np.inf)[first]
     order = np.argsort(first, kind="stable")[: len(np.unique(owners))].astype(np.int64)
     column = np.zeros(n, np.int64)
     column[order] = np.arange(len(order))
-    room = 2 * len(d.breaks) + len(order) + PANELS + EXTRA
+    line = freeze_fields(Line, breaks=breaks, right=right, origin=[origin, rest])
+    room = 2 * len(breaks) + len(order) + PANELS + EXTRA
     cut, active = np.empty(room + 1), np.empty(room, np.int64)
-    panels = cut_distances(d, begin[order], cut, active)
-    columns = int(active[panels - 1])
+    panels = cut_distances(d, line, begin[order], cut, active)
+    columns = int(active[panels - 1]) if panels else 0
     least, second = np.sort(far)[:2] if n > 1 else (far[0], np.inf)
     lowest, next_lowest = np.sort(near)[:2] if n > 1 else (near[0], near[0])
-    without_far = np.where((far == least), second, least)[order]
+    without_far = np.where(far == least, second, least)[order]
     without_near = np.where(near == lowest, next_lowest, lowest)[order]
     if is_nearest:
         without_near = np.zeros(len(order))
     out = np.empty((3, len(order)))
-    entropy = write_expected(
-        d, column, cut[: panels + 1], active[:panels], bounded.bound, points,
-        scale * without_near, np.minimum(scale * without_far, 1e300), RULE, out[0], out[1],
-    )  # fmt: skip
+    now = -1.0
+    if panels:
+        now = write_expected(
+            d, line, column, cut[: panels + 1], active[:panels], bound, points,
+            scale * without_near - origin, np.minimum(scale * without_far, 1e300) - origin, RULE,
+            out[0], out[1],
+        )  # fmt: skip
+    is_resolved = now >= 0
+    if not is_resolved:
+        now = entropy(evaluate(bounded, None))
     width = least if is_nearest else least - lowest
-    means, scores = np.full(n, entropy), np.full(n, -entropy * width)
-    means[order[:columns]] = out[0, :columns]
-    scores[order[:columns]] = out[1, :columns] / scale
+    means, scores = np.full(n, now), np.full(n, -now * width)
+    if is_resolved:
+        means[order[:columns]] = out[0, :columns]
+        scores[order[:columns]] = out[1, :columns] / scale
     return means, scores * (2 if is_nearest else 1)
 
 
+class Line(NamedTuple):
+    """Distances from the first break on."""
+
+    breaks: Float64s  # [breaks]
+    right: Float64s  # [pieces]
+    origin: Float64s  # [2] the first break, a pair
+
+
+@bare_step
+def curve_on(d, line, i, y):
+    """Return the probability of curve i beyond y, and the density there."""
+    origin, rest = line.origin[0], line.origin[1]
+    return curve_at(d.curve[i], d.parameters, PARAMETERS * i, origin, rest + y)
+
+
 @kernel
-def cut_distances(d: Distances, begin: Float64s, cut: Float64Out, out: Int64Out) -> int:
+def cut_distances(d: Distances, line: Line, begin: Float64s, cut: Float64Out, out: Int64Out) -> int:
     """Cut the line into panels; write their ends, and how many objects have begun in each."""
-    breaks, right = d.breaks, d.right
+    breaks, right = line.breaks, line.right
     pieces, curves = np.empty(len(d.begin), np.int64), np.empty(len(d.curve_begin), np.int64)
     n, n_curves, next_piece, next_curve, begun, panels = 0, 0, 0, 0, 0, 0
     m, bound = begin.shape[0], breaks[breaks.shape[0] - 1]
@@ -108,12 +150,14 @@ def cut_distances(d: Distances, begin: Float64s, cut: Float64Out, out: Int64Out)
                     density = d.density[i]
                 else:
                     i = curves[k - n]
-                    survival, density = curve_at(d.curve[i], d.parameters, PARAMETERS * i, y, 0.0)
-                    _, later = curve_at(d.curve[i], d.parameters, PARAMETERS * i, y + width, 0.0)
+                    survival, density = curve_on(d, line, i, y)
+                    _, later = curve_on(d, line, i, y + width)
                     density = max(density, later)
                     if can_cut:
                         at = PARAMETERS * i
-                        width = min(width, widest_panel(d.curve[i], d.parameters, at, y, 0.0))
+                        origin, rest = line.origin[0], line.origin[1] + y
+                        widest_here = widest_panel(d.curve[i], d.parameters, at, origin, rest)
+                        width = min(width, widest_here)
                 survival = max(survival, LEAST)
                 hazard += density / survival
                 steepest = max(steepest, density / survival)
@@ -132,14 +176,14 @@ def cut_distances(d: Distances, begin: Float64s, cut: Float64Out, out: Int64Out)
 
 
 @step
-def fill_distances(d, column, columns, cut, active, rule, survival, hazard, product):
+def fill_distances(d, line, column, columns, cut, active, rule, survival, hazard, product):
     """Write S_k and f_k / S_k of all objects, and P, at the nodes of all panels."""
-    right = d.right
+    breaks, right = line.breaks, line.right
     pieces, curves = np.empty(len(d.begin), np.int64), np.empty(len(d.curve_begin), np.int64)
     n, n_curves, next_piece, next_curve, interval = 0, 0, 0, 0, -1
     for panel in range(active.shape[0]):
         start, width = cut[panel], cut[panel + 1] - cut[panel]
-        while interval < d.breaks.shape[0] - 1 and start >= d.breaks[interval + 1]:
+        while interval < breaks.shape[0] - 1 and start >= breaks[interval + 1]:
             interval += 1
             n, next_piece = select_active(d.begin, d.end, pieces, n, next_piece, interval)
             n_curves, next_curve = select_active(
@@ -156,7 +200,7 @@ def fill_distances(d, column, columns, cut, active, rule, survival, hazard, prod
                 if k < n:
                     s, f = d.survival[i] + d.density[i] * (right[i] - y), d.density[i]
                 else:
-                    s, f = curve_at(d.curve[i], d.parameters, PARAMETERS * i, y, 0.0)
+                    s, f = curve_on(d, line, i, y)
                 s = max(s, LEAST)
                 survival[place + j] = s
                 hazard[place + j] = f / s
@@ -164,25 +208,25 @@ def fill_distances(d, column, columns, cut, active, rule, survival, hazard, prod
 
 
 @bare_step
-def write_tails(d, column, columns, start, bound, rule, at_bound, area):
+def write_tails(d, line, column, columns, start, bound, rule, at_bound, area):
     """Write each object's probability beyond the bound, and its integral from `start` to there."""
     for i in range(d.owner.shape[0]):
-        if d.begin[i] >= d.breaks.shape[0]:
+        if d.begin[i] >= line.breaks.shape[0]:
             break
-        k, left = column[d.owner[i]], d.breaks[d.begin[i]]
-        a, b = max(left, start), min(d.right[i], bound)
-        if k >= columns or a > b or d.right[i] < start:
+        k, left = column[d.owner[i]], line.breaks[d.begin[i]]
+        a, b = max(left, start), min(line.right[i], bound)
+        if k >= columns or a > b or line.right[i] < start:
             continue
-        s_a = d.survival[i] + d.density[i] * (d.right[i] - a)
-        s_b = d.survival[i] + d.density[i] * (d.right[i] - b)
+        s_a = d.survival[i] + d.density[i] * (line.right[i] - a)
+        s_b = d.survival[i] + d.density[i] * (line.right[i] - b)
         area[k] += 0.5 * (s_a + s_b) * (b - a)
-        if d.right[i] >= bound and left < bound:
+        if line.right[i] >= bound and left < bound:
             at_bound[k] = max(s_b, 0.0)
     for i in range(d.curve_owner.shape[0]):
-        if d.curve_begin[i] >= d.breaks.shape[0]:
+        if d.curve_begin[i] >= line.breaks.shape[0]:
             break
-        k, left = column[d.curve_owner[i]], d.breaks[d.curve_begin[i]]
-        right = d.breaks[min(d.curve_end[i], d.breaks.shape[0] - 1)]
+        k, left = column[d.curve_owner[i]], line.breaks[d.curve_begin[i]]
+        right = line.breaks[min(d.curve_end[i], line.breaks.shape[0] - 1)]
         a, b = max(left, start), min(right, bound)
         if k >= columns or a > b or right < start:
             continue
@@ -190,15 +234,16 @@ def write_tails(d, column, columns, start, bound, rule, at_bound, area):
             width = (b - a) / _PARTS
             for j in range(NODES):
                 y = a + width * (part + rule.node[j])
-                s, _ = curve_at(d.curve[i], d.parameters, PARAMETERS * i, y, 0.0)
+                s, _ = curve_on(d, line, i, y)
                 area[k] += width * rule.weight[j] * s
         if right >= bound and left < bound:
-            at_bound[k], _ = curve_at(d.curve[i], d.parameters, PARAMETERS * i, bound, 0.0)
+            at_bound[k], _ = curve_on(d, line, i, bound)
 
 
 @kernel
 def write_expected(
     d: Distances,
+    line: Line,
     column: Int64s,
     cut: Float64s,
     active: Int64s,
@@ -212,6 +257,7 @@ def write_expected(
 ) -> float:
     """Write the expected entropy and score of the objects that have begun; return the entropy now.
 
+    It is negative, and nothing is written, if floats do not tell the objects apart.
     `near` and `far` are the ends of B without each object. `points` objects without uncertainty are
     at the bound.
     """
@@ -221,14 +267,17 @@ def write_expected(
     survival, hazard, product = np.ones(size), np.zeros(size), np.empty(panels * NODES)
     begun, p, part = np.empty(panels * columns), np.empty(columns), np.empty((2 + NODES) * NODES)
     at_bound, area = np.zeros(columns), np.zeros(columns)
-    fill_distances(d, column, columns, cut, active, rule, survival, hazard, product)
+    fill_distances(d, line, column, columns, cut, active, rule, survival, hazard, product)
     accumulate(panels, columns, cut, active, rule, hazard, product, begun, p)
     reached = cut[panels]
-    write_tails(d, column, columns, reached, bound, rule, at_bound, area)
-    now, rest = 0.0, 1.0
+    write_tails(d, line, column, columns, reached, bound, rule, at_bound, area)
+    now, rest, total = 0.0, 1.0, 0.0
     for k in range(columns):
         now += negative_log(p[k])
         rest *= at_bound[k]
+        total += p[k]
+    if abs(total + (rest if points and reached == bound else 0.0) - 1) > _UNRESOLVED:
+        return -1.0
     if points and reached == bound:
         now += points * negative_log(rest / points)
     for i in range(columns):

@@ -12,14 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from tocsin.jit import Float64Out, Float64s, freeze_fields, kernel, step
-from tocsin.uncertain.densities import NORMAL, POINT, Densities, cdf_of, pdf_of
-from tocsin.uncertain.distributions import Distribution, Offsets
+from tocsin.jit import Float64Out, Float64s, freeze_fields, kernel
+from tocsin.uncertain.curves import FLAT
+from tocsin.uncertain.densities import NORMAL, POINT, Densities, above_of, pdf_of
+from tocsin.uncertain.distributions import Distribution, Smooth
 from tocsin.uncertain.queries import check_readings, read_count
 from tocsin.uncertain.readings import Readings
 from tocsin.uncertain.sampling import draw
 
-_FLAT = 9.0  # deviations from the mean, where a normal's density is below 1e-17 of its peak
+_MOST = 2.0**1000  # of scaled values; what is beyond is never the lowest
 _LEAST = 1e-290  # of a factor of a product that is also divided by
 _NEGLIGIBLE = 1e-20  # of the probability that the lowest value is still higher
 
@@ -57,7 +58,7 @@ class Lowest(Distribution):
         self._densities = readings.take(near[np.argsort(readings.low[near])]).densities
         point = (self._densities.family == POINT) & (self._densities.low == self.high)
         self._atom = (
-            float(survival(self._densities, np.array([self.high]), at_end=True)[0])
+            float(survival(self._densities, np.array([self.high]), np.zeros(1), at_end=True)[0])
             if point.any()
             else 0.0
         )
@@ -70,21 +71,28 @@ class Lowest(Distribution):
         return np.array([self.high]), np.array([self._atom])
 
     def _pdf(self, x: np.ndarray) -> np.ndarray:
-        return lowest_pdf(self._densities, x)
+        return lowest_pdf(self._densities, x, np.zeros(len(x)))
 
     def _cdf(self, x: np.ndarray) -> np.ndarray:
-        return 1 - survival(self._densities, x)
+        return 1 - survival(self._densities, x, np.zeros(len(x)))
 
-    def _offsets(self) -> Offsets:
-        # From the upper bound, since no value is narrower than its end is from there.
-        origin = self.high if math.isfinite(self.high - self.low) else 0.0
-        d = shift(self._densities, origin)
-        low, high = self.low - origin, self.high - origin
+    def _smooth(self) -> Smooth:
+        half = 0.5 * self.high - 0.5 * self.low
+        exponent = -math.frexp(half)[1] if half > 0 else 0
+        scale = math.ldexp(1.0, min(max(exponent, -1000), 1000))
+        d = scale_densities(self._densities, scale)
+        low, high = scale * self.low, scale * self.high
         breaks = smooth_ends(d)
         breaks = np.concatenate([[low], breaks[(breaks > low) & (breaks < high)], [high]])
         # Beyond the first break where the value is surely lower, nothing is left to integrate.
-        end = int(np.searchsorted(-survival(d, breaks[:-1]), -_NEGLIGIBLE))
-        return Offsets(breaks[: end + 1], lambda x: lowest_pdf(d, x), lambda x: 1 - survival(d, x))
+        left = survival(d, breaks[:-1], np.zeros(len(breaks) - 1))
+        end = int(np.searchsorted(-left, -_NEGLIGIBLE))
+        return Smooth(
+            breaks[: end + 1],
+            lambda x, rest: lowest_pdf(d, x, rest),
+            lambda x, rest: 1 - survival(d, x, rest),
+            scale,
+        )
 
     def sample(self, n: int, seed: int = 0) -> np.ndarray:
         """Return n independent values; the same for the same seed."""
@@ -96,62 +104,62 @@ class Highest(Distribution):
 
     def __init__(self, readings: Readings):
         self._mirrored = Lowest("", Readings(readings.ids, mirror(readings.densities)))
-        super().__init__("the highest value", -self._mirrored.high, -self._mirrored.low)
+        mirrored = self._mirrored
+        super().__init__("the highest value", 0.0 - mirrored.high, 0.0 - mirrored.low)
 
     @property
     def atoms(self) -> tuple[np.ndarray, np.ndarray]:
         """The highest value without uncertainty and its probability, if it has one."""
         values, probabilities = self._mirrored.atoms
-        return -values, probabilities
+        return 0.0 - values, probabilities
 
     def _pdf(self, x: np.ndarray) -> np.ndarray:
         return self._mirrored._pdf(-x)
 
     def _cdf(self, x: np.ndarray) -> np.ndarray:
         # Up to x is not below -x in the mirror; points at its end count.
-        return survival(self._mirrored._densities, -x, at_end=True)
+        return survival(self._mirrored._densities, -x, np.zeros(len(x)), at_end=True)
 
-    def _offsets(self) -> Offsets:
-        breaks, pdf, cdf = self._mirrored._offsets()
-        return Offsets(-breaks[::-1], lambda x: pdf(-x), lambda x: 1 - cdf(-x))
-
-    @property
-    def mean(self) -> float:  # type: ignore[override]
-        """The expected value."""
-        return -self._mirrored.mean
+    def _smooth(self) -> Smooth:
+        breaks, pdf, cdf, scale = self._mirrored._smooth()
+        return Smooth(
+            0.0 - breaks[::-1],
+            lambda x, rest: pdf(-x, -rest),
+            lambda x, rest: 1 - cdf(-x, -rest),
+            scale,
+        )
 
     def sample(self, n: int, seed: int = 0) -> np.ndarray:
         """Return n independent values; the same for the same seed."""
         return -self._mirrored.sample(n, seed)
 
 
-def shift(d: Densities, origin: float) -> Densities:
-    """Return the densities of the values less an origin."""
+def scale_densities(d: Densities, scale: float) -> Densities:
+    """Return the densities of the values times a power of two."""
     with np.errstate(over="ignore"):
-        return freeze_fields(
-            Densities,
-            family=d.family,
-            low=d.low - origin,
-            high=d.high - origin,
-            mean=d.mean - origin,
-            deviation=d.deviation,
-            first=d.first,
-            edge=d.edge - origin,
-            below=d.below,
-        )
+        scaled = {name: scale * getattr(d, name) for name in ("low", "high", "mean", "edge")}
+        deviation = scale * d.deviation
+    return freeze_fields(
+        Densities,
+        **{name: x.clip(-_MOST, _MOST) for name, x in scaled.items()},
+        deviation=deviation.clip(0, _MOST),
+        family=d.family,
+        first=d.first,
+        below=d.below,
+    )
 
 
-def survival(d: Densities, x: np.ndarray, at_end: bool = False) -> np.ndarray:
-    """Return the probability that all values are above x; at the end, points there count."""
+def survival(d: Densities, x: np.ndarray, rest: np.ndarray, at_end: bool = False) -> np.ndarray:
+    """Return the probability that all values are above pairs; at the end, points there count."""
     out = np.empty(len(x))
-    write_survival(d, x, at_end, out)
+    write_survival(d, x, rest, at_end, out)
     return out
 
 
-def lowest_pdf(d: Densities, x: np.ndarray) -> np.ndarray:
-    """Return the density of the lowest value at x."""
+def lowest_pdf(d: Densities, x: np.ndarray, rest: np.ndarray) -> np.ndarray:
+    """Return the density of the lowest value at pairs."""
     out = np.empty(len(x))
-    write_lowest_pdf(d, x, out)
+    write_lowest_pdf(d, x, rest, out)
     return out
 
 
@@ -184,50 +192,46 @@ def smooth_ends(d: Densities) -> np.ndarray:
     normal = d.family == NORMAL
     mean, deviation = d.mean[normal], d.deviation[normal]
     low, high = d.low[normal], d.high[normal]
-    to_interval = (
-        np.maximum(np.maximum(low - mean, mean - high), 0) / deviation if normal.any() else mean
-    )
-    # In a tail, the density falls over a part of the deviation.
-    reach = np.sqrt(to_interval**2 + _FLAT**2)
-    for share in (1.0, 0.5, 0.2):
-        distance = (to_interval + share * (reach - to_interval)) * deviation
-        breaks += [mean - distance, mean + distance]
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        to_interval = np.maximum(np.maximum(low - mean, mean - high), 0) / deviation
+        # In a tail, the density falls over a part of the deviation.
+        reach = np.sqrt(to_interval**2 + FLAT)
+        for share in (1.0, 0.5, 0.2):
+            distance = (to_interval + share * (reach - to_interval)) * deviation
+            breaks += [mean - distance, mean + distance]
     return np.unique(np.concatenate([*breaks, mean]))
 
 
-@step
-def survival_of(d, i, x, at_end):
-    """Return the probability that value i is above x; with `at_end`, a point at x counts."""
-    if at_end and d.family[i] == POINT:
-        return 1.0 if d.low[i] >= x else 0.0
-    return 1 - cdf_of(d, i, x)
-
-
 @kernel
-def write_survival(d: Densities, x: Float64s, at_end: bool, out: Float64Out) -> None:
-    """Write the probability that all values are above x; they are ordered by their low ends."""
+def write_survival(
+    d: Densities, x: Float64s, rest: Float64s, at_end: bool, out: Float64Out
+) -> None:
+    """Write the probability that all values are above pairs; they are ordered by their low ends."""
     for j in range(x.shape[0]):
         product = 1.0
         for i in range(d.low.shape[0]):
-            if d.low[i] > x[j]:
+            if d.low[i] - x[j] > rest[j]:
                 break
-            product *= survival_of(d, i, x[j], at_end)
+            if at_end and d.family[i] == POINT:
+                product *= 1.0 if d.low[i] - x[j] >= rest[j] else 0.0
+            else:
+                product *= above_of(d, i, x[j], rest[j])
             if product == 0:
                 break
         out[j] = product
 
 
 @kernel
-def write_lowest_pdf(d: Densities, x: Float64s, out: Float64Out) -> None:
+def write_lowest_pdf(d: Densities, x: Float64s, rest: Float64s, out: Float64Out) -> None:
     """Write the density of the lowest value (Equation 5.7)."""
     for j in range(x.shape[0]):
         product, hazard = 1.0, 0.0
         for i in range(d.low.shape[0]):
-            if d.low[i] > x[j]:
+            if d.low[i] - x[j] > rest[j]:
                 break
             if d.family[i] == POINT:
                 continue  # only the atom at the end
-            s = max(1 - cdf_of(d, i, x[j]), _LEAST)
+            s = max(above_of(d, i, x[j], rest[j]), _LEAST)
             product *= s
-            hazard += pdf_of(d, i, x[j]) / s
+            hazard += pdf_of(d, i, x[j], rest[j]) / s
         out[j] = hazard * product

@@ -4,7 +4,7 @@ Everything is computed in deviations from the mean, and by one function: `mass` 
 normal between two values, as a difference of complementary error functions. Three cases would lose
 digits. An interval below the mean is mirrored, since differences near 2 cancel. Beyond 38
 deviations erfc is 0; from 30 on it is replaced by exp(x^2) erfc(x), and everything is relative to
-`near`, the near end of the interval: densities to the one there, and places as offsets from there.
+`near`, the near end of the interval: densities are shares of the one there, and places are offsets.
 Otherwise `near` is 0, the mean. In a narrow interval both error functions are nearly equal, so the
 density is integrated by a Gauss-Legendre rule instead; widths are given apart from the ends, since
 their difference is rounded.
@@ -20,7 +20,7 @@ _ROOT_HALF = math.sqrt(0.5)
 _ROOT_PI = math.sqrt(math.pi)
 DENSITY = math.sqrt(2 / math.pi)  # twice the density of a standard normal at its mean
 _FAR = 30.0  # deviations; chosen: erfc still has all its digits
-# Of an interval, in deviations times how fast the density changes. Four nodes then err by 1e-14,
+# Width of an interval, in deviations, times how fast the density changes. Four nodes err by 1e-14,
 # and error functions beyond lose no more than a digit.
 _NARROW = 0.3
 _NODES = (0.06943184420297371, 0.33000947820757187, 0.6699905217924281, 0.9305681557970263)
@@ -41,7 +41,7 @@ def fall(near, x):
 
 @step
 def tail(near, x):
-    """Return twice the share of a standard normal above the offset x, in units of the density."""
+    """Return twice the share of a normal above the offset x, in units of the density at `near`."""
     z = (near + x) * _ROOT_HALF
     if near == 0:
         return math.erfc(z)
@@ -74,9 +74,8 @@ def place(low, high, z, past, left):
     """
     if low + high < 0:
         low, high, z, past, left = -high, -low, -z, left, past
-    if low > _FAR:
-        return low, 0.0, past + left, past
-    return 0.0, low, high, z
+    near = near_of(low)
+    return (near, 0.0, past + left, past) if near > 0 else (near, low, high, z)
 
 
 @step

@@ -1,9 +1,9 @@
 """Which object: range, nearest, minimum and maximum over uncertain values (thesis, 5.3).
 
 Values of different objects are independent. Equal values without uncertainty share their
-probability; all other ties have probability 0. A probability below 1e-20 counts as 0, that of a
-value without uncertainty below 1e-12: unlike in Fig. 5.6, such objects, and those whose interval
-only touches the bound, are not in the answer.
+probability; all other ties have probability 0. Unlike in Fig. 5.6, objects whose interval only
+touches the bound are not in the answer; nor are those that begin where the probability of no nearer
+object is below 1e-20.
 """
 
 from __future__ import annotations

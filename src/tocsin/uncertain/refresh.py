@@ -18,7 +18,13 @@ import numpy as np
 from tocsin.errors import UncertainError, suggest
 from tocsin.uncertain import choosing
 from tocsin.uncertain.disks import Disks
-from tocsin.uncertain.distances import Bounded, bound_disks, bound_values
+from tocsin.uncertain.distances import (
+    Bounded,
+    bound_disks,
+    bound_values,
+    lengths,
+    write_reach,
+)
 from tocsin.uncertain.evaluation import evaluate
 from tocsin.uncertain.queries import check_readings, in_range
 from tocsin.uncertain.readings import Readings, read_number
@@ -62,7 +68,7 @@ class QueryState:
         self.near: np.ndarray | None = None
         self.far: np.ndarray | None = None
         if not is_range:
-            self.near, self.far = _reach(readings, query, q)
+            self.near, self.far, self._is_nearer = _reach(readings, query, q)
         self.bound = None if self.far is None else float(self.far.min())
         #: Whether an update was requested and has not arrived; in a simulation, for any query.
         self.under_way: np.ndarray = np.zeros(len(readings), bool)
@@ -90,7 +96,7 @@ class QueryState:
         if self.near is None:
             matters = (self.probabilities > 0) & (self.probabilities < 1)
         else:
-            matters = (self.near < self.bound) & (self.width > 0)
+            matters = self._is_nearer & (self.width > 0)
         return np.flatnonzero(matters & ~self.pending)
 
     @functools.cached_property
@@ -345,13 +351,22 @@ def _bound(readings: Readings | Disks, query: str, q: Any) -> Bounded:
     return bound_values(readings.densities, _query_point(readings, query, q))
 
 
-def _reach(readings: Readings | Disks, query: str, q: Any) -> tuple[np.ndarray, np.ndarray]:
+def _reach(
+    readings: Readings | Disks, query: str, q: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the smallest and largest distances, and which begin before the smallest of these."""
     if isinstance(readings, Disks):
-        away = np.sqrt(((readings.centers - readings.read_place(q)) ** 2).sum(axis=1))
-        return np.maximum(away - readings.radii, 0), away + readings.radii
-    point = _query_point(readings, query, q)
-    below, above = point - readings.low, readings.high - point
-    return np.maximum(np.maximum(-below, -above), 0), np.maximum(below, above)
+        with np.errstate(over="ignore"):
+            away = lengths(readings.centers - readings.read_place(q))
+            near, far = np.maximum(away - readings.radii, 0), away + readings.radii
+        return near, far, near < far.min()
+    near, near_rest, far, far_rest = np.empty((4, len(readings)))
+    write_reach(
+        readings.densities, _query_point(readings, query, q), 1.0, near, near_rest, far, far_rest
+    )
+    bound = far.min()
+    rest = far_rest[far == bound].min()
+    return near, far, (near < bound) | ((near == bound) & (near_rest < rest))
 
 
 def _query_point(readings: Readings, query: str, q: Any) -> float:

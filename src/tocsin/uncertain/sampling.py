@@ -31,16 +31,17 @@ def write_quantiles(d: Densities, share: Float64s, out: Float64Out) -> None:
             out[at] = low * (1 - u) + high * u
         elif d.family[i] == NORMAL:
             a, b = standardise(d, i, low), standardise(d, i, high)
-            bottom, top = a, b
+            width = (high - low) / d.deviation[i]
+            bottom, top = 0.0, width  # above the low end, as a tail may be narrow
             while True:
-                middle = 0.5 * (bottom + top)
-                if not bottom < middle < top:
+                past = 0.5 * (bottom + top)
+                if not bottom < past < top:
                     break
-                if 1 - share_above(a, b, b - a, middle, middle - a, b - middle) < u:
-                    bottom = middle
+                if 1 - share_above(a, b, width, a + past, past, width - past) < u:
+                    bottom = past
                 else:
-                    top = middle
-            out[at] = min(max(d.mean[i] + middle * d.deviation[i], low), high)
+                    top = past
+            out[at] = min(max(low + past * d.deviation[i], low), high)
         else:
             begin, end = d.first[i], d.first[i + 1] - 1
             while end - begin > 1:

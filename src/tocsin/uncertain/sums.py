@@ -19,7 +19,7 @@ import numpy as np
 from tocsin.errors import UncertainError
 from tocsin.jit import Float64Out, freeze, kernel
 from tocsin.uncertain.densities import HISTOGRAM, NORMAL, POINT, Densities, take_densities
-from tocsin.uncertain.distributions import Distribution, Offsets
+from tocsin.uncertain.distributions import Distribution, Smooth
 from tocsin.uncertain.extremes import Lowest, lowest_pdf, smooth_ends
 from tocsin.uncertain.normal import truncated_density
 from tocsin.uncertain.piecewise import (
@@ -127,36 +127,36 @@ class Sum(Distribution):
 
         return make_panels(pdf, np.array([-half, 0.0, half]))
 
-    def _values(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the density and the distribution function at x, an offset from the mean."""
-        y = x * self._divisor / self._unit
-        pdf, cdf = np.empty(len(x)), np.empty(len(x))
+    def _standard(self, y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the density and the distribution function of the standardised sum."""
+        pdf, cdf = np.empty(len(y)), np.empty(len(y))
         if self._panels is not None:
             read_panels(self._panels, y, pdf, cdf)
         else:
             sum_series(self._series, y, pdf, cdf)
-        return pdf * (self._divisor / self._unit), cdf
+        return pdf, cdf
+
+    def _standardise(self, x: np.ndarray) -> np.ndarray:
+        return (x * self._divisor - self._center) / self._unit
 
     def _pdf(self, x: np.ndarray) -> np.ndarray:
-        return self._values(self._offset(x))[0]
+        return self._standard(self._standardise(x))[0] * (self._divisor / self._unit)
 
     def _cdf(self, x: np.ndarray) -> np.ndarray:
-        return self._values(self._offset(x))[1]
+        return self._standard(self._standardise(x))[1]
 
-    def _offset(self, x: np.ndarray) -> np.ndarray:
-        return (x * self._divisor - self._center) / self._divisor
-
-    def _offsets(self) -> Offsets:
+    def _smooth(self) -> Smooth:
         if self._panels is not None:
             edge = self._panels.edge
         else:
             assert self._series is not None
             half = float(self._series.half[0])
             edge = np.linspace(-half, half, 33)
-        return Offsets(
-            edge * self._unit / self._divisor,
-            lambda x: self._values(x)[0],
-            lambda x: self._values(x)[1],
+        return Smooth(
+            edge,
+            lambda y, rest: self._standard(y + rest)[0],
+            lambda y, rest: self._standard(y + rest)[1],
+            self._divisor / self._unit,
         )
 
     @property
@@ -206,7 +206,7 @@ def _standardise(d: Densities, means: np.ndarray, unit: float) -> Densities:
 def _panels_of_one(d: Densities, i: int) -> tuple[Panels, np.ndarray]:
     """Return the density of one value as panels."""
     one = take_densities(d, np.array([i]))
-    return make_panels(lambda x: lowest_pdf(one, x), _cuts_of(one))
+    return make_panels(lambda x: lowest_pdf(one, x, np.zeros(len(x))), _cuts_of(one))
 
 
 def _add_value(panels: Panels, cuts: np.ndarray, d: Densities, i: int) -> tuple[Panels, np.ndarray]:
