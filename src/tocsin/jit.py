@@ -9,9 +9,9 @@ A kernel is a plain function whose annotations are its signature::
 A parameter can also be a named tuple of such arrays. Each kernel therefore has exactly one
 compiled form: Numba never specialises it, and no two processes compile different signatures.
 
-A kernel compiles at its first call, under a file lock, into a cache. The cache is keyed by the
-package's sources, the versions of Python and Numba, and the CPU, because Numba's own cache has
-two gaps: it looks only at the file that defines a function, so an edited `step` in another file
+A kernel compiles at its first call, under a file lock of its own, into a cache. The cache is keyed
+by the package's sources, the versions of Python and Numba, and the CPU, because Numba's own cache
+has two gaps: it looks only at the file that defines a function, so an edited `step` in another file
 would leave a stale kernel behind, and several processes that write to it can corrupt it.
 `compile_all` fills the cache before workers start.
 
@@ -225,8 +225,11 @@ class Kernel:
         """
         return (self._compiled or self.compile())(*arguments)
 
-    def compile(self) -> Callable[..., Any]:
-        """Compile the function or load it from the cache, and return it."""
+    def compile(self, wait: bool = True) -> Callable[..., Any]:
+        """Compile the function or load it from the cache, and return it.
+
+        Unless it is to wait, it raises BlockingIOError if another process is compiling it.
+        """
         with _thread_lock:
             if self._compiled is None:
                 hints = typing.get_type_hints(self.function, include_extras=True)
@@ -238,7 +241,8 @@ class Kernel:
                             "the annotations of a kernel are its signature"
                         )
                 signature = tuple(_numba_type(hints[name]) for name in parameters)
-                with _open_folder(self.function) as folder, _use_folder(self.function, folder):
+                folder_of = _open_folder(self.function, wait)
+                with folder_of as folder, _use_folder(self.function, folder):
                     dispatcher = numba.njit(signature, cache=True, **_OPTIONS)(self.function)
                 overload: Any = dispatcher.overloads[dispatcher.signatures[0]]
                 self._compiled = dispatcher if _CHECKED_CALLS else overload.entry_point
@@ -247,10 +251,16 @@ class Kernel:
 
 
 def compile_all(packages: tuple[str, ...] = ("",)) -> None:
-    """Compile all imported kernels of some packages, so that workers only load them."""
-    for each in _KERNELS:
-        if each.function.__module__.startswith(packages):
-            each.compile()
+    """Compile all imported kernels of some packages, so that workers only load them.
+
+    What other processes are compiling comes last, so that several of them share the work.
+    """
+    wanted = [each for each in _KERNELS if each.function.__module__.startswith(packages)]
+    for each in wanted:
+        with contextlib.suppress(BlockingIOError):
+            each.compile(wait=False)
+    for each in wanted:
+        each.compile()
 
 
 def _numba_type(hint: Any) -> Any:
@@ -309,24 +319,25 @@ def cache_directories() -> list[Path]:
 
 
 @contextlib.contextmanager
-def _open_folder(function: Callable[..., Any]) -> Iterator[Path]:
+def _open_folder(function: Callable[..., Any], wait: bool) -> Iterator[Path]:
     """Yield the cache folder of a kernel: under a lock, or in a read-only cache that has it."""
     name = f"{function.__module__}.{function.__qualname__}-{_source_digest(function)[:16]}"
     for directory in cache_directories():
+        folder = directory / name
         try:
-            directory.mkdir(parents=True, exist_ok=True)
-            lock = os.open(directory / "lock", os.O_WRONLY | os.O_CREAT, 0o666)
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = os.open(folder / "lock", os.O_WRONLY | os.O_CREAT, 0o666)
         except OSError:
             # The code is complete: Numba writes it last.
-            if _is_trusted(directory) and any((directory / name).glob("*.nbc")):
-                yield directory / name
+            if _is_trusted(directory) and any(folder.glob("*.nbc")):
+                yield folder
                 return
             continue
         try:
             if not _is_trusted(directory):
                 continue
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield directory / name
+            fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield folder
         finally:
             os.close(lock)
         return

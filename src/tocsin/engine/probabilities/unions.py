@@ -137,22 +137,24 @@ def union_probability(c, begin, count, scale, d, density_of, values, values_high
             if after[j] == end[j]:
                 finished[j >> 6] |= one << np.uint64(j & 63)
         first, last, at = values[attribute], values_high[attribute], density_of[attribute]
-        continuous = first < last and scale[attribute] != DISCRETE
+        is_range = first < last
+        continuous = is_range and scale[attribute] != DISCRETE
         starts = cut_range(kind, low, high, points, row, after, scale[attribute], first, last)
-        work += starts.shape[0] * (tests + size * words)
+        if is_range:  # one value makes no states; `checks` leaves such attributes out, too
+            work += starts.shape[0] * (tests + size * words)
         if work > most_work:
             return np.nan, work
 
         lows, highs = np.zeros(starts.shape[0]), np.ones(starts.shape[0])
         allowed, length, pieces = np.zeros((starts.shape[0], words), np.uint64), 1.0, 0
-        if first < last:
+        if is_range:
             low_end, high_end = place_on_line(scale[attribute], d, at, first, last, first, last)
             length = high_end - low_end
         for i in range(starts.shape[0]):
             start, stop = starts[i], starts[i + 1] - 1 if i + 1 < starts.shape[0] else last
             if continuous and start == stop:
                 continue  # it has no probability
-            if first < last:
+            if is_range:
                 lows[pieces], highs[pieces] = place_on_line(
                     scale[attribute], d, at, first, last, start, stop
                 )
@@ -195,7 +197,7 @@ def union_probability(c, begin, count, scale, d, density_of, values, values_high
                             next_mass[next_size] = 0.0
                             next_size += 1
                         next_mass[slots[slot]] += weight
-                        work += _STATE_WORK
+                        work += _STATE_WORK if is_range else 0
                 run = i
                 if i < pieces:
                     for w in range(words):
