@@ -1,6 +1,6 @@
 """Range queries over uncertain readings on Spark, against an identity `mapInArrow` and others.
 
-    python -m benchmarks.uncertain_spark [--size tiny|full] [--out FILE]
+    python -m benchmarks.uncertain_spark [--size tiny|full] [--only uniform,groups] [--out FILE]
 
 10 million readings; local mode, two cores, cached, all warm, taking turns. A third of the readings
 may be in the range. Every way gives the columns of these and their probability, which are written
@@ -114,13 +114,15 @@ def time_write(rows: Any) -> float:
     return time.perf_counter() - start
 
 
-def measure_ranges(spark: Any, n: int, repetitions: int) -> Section:
+def measure_ranges(spark: Any, n: int, repetitions: int, only: list[str]) -> Section:
     """Compare range queries of all families with an identity over the same columns."""
     section = Section(
         f"Which of {n:,} readings are in a range",
         "readings, way", "seconds", "rows", "time / identity's", "target", "met",
     )  # fmt: skip
     for family in FRAMES:
+        if family not in only:
+            continue
         log(family)
         frame = make_frame(spark, family, n)
         ways: dict[str, Way] = {"`in_range`": ask_tocsin, "identity `mapInArrow`": pass_through}
@@ -170,11 +172,15 @@ def measure_groups(spark: Any, n: int, repetitions: int) -> Section:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=SIZES, default="full")
+    parser.add_argument("--only", help=f"comma-separated: {', '.join(FRAMES)}, groups")
     parser.add_argument("--out", type=Path, help="also write the tables as Markdown")
     arguments = parser.parse_args()
     n, repetitions = SIZES[arguments.size], 1 if arguments.size == "tiny" else 4
     spark = tocsin.spark.session(cores=2, config={"spark.driver.memory": "6g"})
-    sections = [measure_ranges(spark, n, repetitions), measure_groups(spark, n, repetitions)]
+    only = (arguments.only or ",".join([*FRAMES, "groups"])).split(",")
+    sections = [measure_ranges(spark, n, repetitions, only)]
+    if "groups" in only:
+        sections.append(measure_groups(spark, n, repetitions))
     spark.stop()
     show("Uncertain values on Spark", sections)
     if arguments.out:
