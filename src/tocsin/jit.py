@@ -228,7 +228,7 @@ class Kernel:
     def compile(self, wait: bool = True) -> Callable[..., Any]:
         """Compile the function or load it from the cache, and return it.
 
-        Unless it is to wait, it raises BlockingIOError if another process is compiling it.
+        With `wait=False`, raise BlockingIOError if another process is compiling it.
         """
         with _thread_lock:
             if self._compiled is None:
@@ -253,7 +253,7 @@ class Kernel:
 def compile_all(packages: tuple[str, ...] = ("",)) -> None:
     """Compile all imported kernels of some packages, so that workers only load them.
 
-    What other processes are compiling comes last, so that several of them share the work.
+    Kernels that other processes are compiling come last, so that the processes share the work.
     """
     wanted = [each for each in _KERNELS if each.function.__module__.startswith(packages)]
     for each in wanted:

@@ -4,9 +4,9 @@ A grid over up to four dimensions has cells a little wider than epsilon, so that
 the same cell or in neighbours. It is not materialised: memory follows the points. Both sets are
 sorted by the number of their cell, which is lexicographic. In the last dimension a cell and its two
 neighbours are therefore one run of points. In the others there are 3^(k-1) neighbours. A directory
-has the first point of each cell, or, if there are many more cells than points, of each few cells;
-as the cells of `a` come in order, so do its entries for each neighbour. There is neither a hash
-table nor a binary search.
+has the first point of each cell or, if there are many more cells than points, of each group of
+cells. As the cells of `a` come in order, so do its entries for each neighbour. There is neither a
+hash table nor a binary search.
 
 In memory: for each point its coordinates, its number and its cell, 8 (d + 2) bytes, and 16 bytes
 for each occupied cell. A point costs 3^(k-1) runs and a comparison of eight points at once for

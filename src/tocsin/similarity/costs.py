@@ -164,7 +164,7 @@ def price(method: str, shares: Shares, same: bool) -> float:
 
 
 def least_price(method: str, shares: Shares, same: bool) -> float:
-    """Return what a method takes at least, which needs no more samples."""
+    """Return a lower bound of a method's price, for which nothing is sampled."""
     costs: dict[str, Any] = unit_costs.load()
     if method == "grid":
         return float(costs["grid"]["sort"]) * (shares.n + shares.m)

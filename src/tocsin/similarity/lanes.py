@@ -270,8 +270,8 @@ def _write_lanes(typing_context, x, number, at, bits, same, left, right, n):
 def _compress(builder, values, bits):
     """Return eight numbers, first those whose bits are set, in order.
 
-    AVX-512 has an instruction for it. With AVX2, LLVM would do it one by one; a table of the
-    positions for all patterns of bits takes a third of the time.
+    AVX-512 has an instruction for it. With AVX2, LLVM would move them one by one, which is slower
+    than to look the positions up in a table of all patterns of bits.
     """
     features = get_host_cpu_features()
     if features.get("avx512vl") or not features.get("avx2"):

@@ -80,7 +80,10 @@ def above_of(d, i, x, rest):
 
 @step
 def cdf_of(d, i, x):
-    """Return the probability that value i is at most x."""
+    """Return the probability that value i is at most x.
+
+    Not as 1 - `above_of`: a share that is a round number stays one, as thresholds often are.
+    """
     if x < d.low[i]:
         return 0.0
     if x >= d.high[i]:

@@ -105,7 +105,7 @@ def evaluate(bounded: Bounded, at_least: float | None) -> np.ndarray:
     elif len(candidates):
         rest = integrate(d, freeze(wanted, np.uint8), at_least is None, RULES, out)
     if math.isnan(rest) or np.isnan(out).any():
-        raise UncertainError("these values are of too different magnitudes to compute with")
+        raise UncertainError("the magnitudes of these values differ too much to compute with")
     if len(points) and rest > 0:
         out[points] = rest / len(points)
     return np.minimum(out, 1.0, out=out)
@@ -243,7 +243,7 @@ def integrate(d: Distances, wanted: UInt8s, checks: bool, rules: Rules, out: Flo
                     )
                     widest = min(widest, limit)
                 width = min(width, widest)
-            # As if P fell as fast as in the panel before, which is checked below.
+            # Assumes that P falls as fast as in the panel before; this is checked below.
             is_few = not has_disks and 8 * width < widest and decay * width < _FEW_DECAY
             if not n_curves and n <= 2 * _FEW_NODES:
                 is_few = True

@@ -11,12 +11,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from tocsin.errors import UncertainError
 from tocsin.uncertain.answers import Answer
 from tocsin.uncertain.densities import write_probabilities
 from tocsin.uncertain.disks import Disks
-from tocsin.uncertain.distances import bound_disks, bound_values
+from tocsin.uncertain.distances import Bounded, bound_disks, bound_values
 from tocsin.uncertain.evaluation import evaluate
 from tocsin.uncertain.readings import Readings, read_number
 
@@ -45,7 +46,8 @@ def minimum(readings: Readings, at_least: float | None = None) -> Answer:
     _check_values(readings, "minimum")
     bottom = float(readings.low.min())
     bounds = bottom, float(readings.high.min())
-    return _answer_values("minimum", readings, bottom, bounds, at_least)
+    bounded = bound_values(readings.densities, bottom)
+    return _answer("minimum", readings.ids, bounded, bounds, at_least)
 
 
 def maximum(readings: Readings, at_least: float | None = None) -> Answer:
@@ -53,7 +55,8 @@ def maximum(readings: Readings, at_least: float | None = None) -> Answer:
     _check_values(readings, "maximum")
     top = float(readings.high.max())
     bounds = float(readings.low.max()), top
-    return _answer_values("maximum", readings, top, bounds, at_least)
+    bounded = bound_values(readings.densities, top)
+    return _answer("maximum", readings.ids, bounded, bounds, at_least)
 
 
 def nearest(readings: Readings | Disks, q: Any, at_least: float | None = None) -> Answer:
@@ -66,27 +69,23 @@ def nearest(readings: Readings | Disks, q: Any, at_least: float | None = None) -
       a: probability 0.737059
       b: probability 0.262941
     """
-    threshold = read_threshold(at_least)
-    if not isinstance(readings, Disks):
+    if isinstance(readings, Disks):
+        bounded = bound_disks(readings.centers, readings.radii, readings.read_place(q))
+    else:
         _check_values(readings, "nearest")
-        return _answer_values("nearest", readings, read_number(q, "q"), None, threshold)
-    bounded = bound_disks(readings.centers, readings.radii, readings.read_place(q))
-    found = evaluate(bounded, threshold)
-    return Answer("nearest", readings.ids, found, (0.0, bounded.f), threshold)
+        bounded = bound_values(readings.densities, read_number(q, "q"))
+    return _answer("nearest", readings.ids, bounded, (0.0, bounded.f), at_least)
 
 
-def _answer_values(
+def _answer(
     question: str,
-    readings: Readings,
-    q: float,
-    bounds: tuple[float, float] | None,
+    ids: pa.Array,
+    bounded: Bounded,
+    bounds: tuple[float, float],
     at_least: float | None,
 ) -> Answer:
-    """Answer by the distances from q; without bounds, these are the distances up to f."""
-    threshold = read_threshold(at_least)
-    bounded = bound_values(readings.densities, q)
-    found = evaluate(bounded, threshold)
-    return Answer(question, readings.ids, found, bounds or (0.0, bounded.f), threshold)
+    at_least = read_threshold(at_least)
+    return Answer(question, ids, evaluate(bounded, at_least), bounds, at_least)
 
 
 def _check_values(readings: Any, query: str, may_be_empty: bool = False) -> None:
