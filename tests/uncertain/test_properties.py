@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.uncertain import checks, numeric, oracle
@@ -132,6 +132,7 @@ def test_nearest_is_mirrored_with_its_values(densities, q):
 
 @pytest.mark.parametrize("query", QUERIES)
 @given(sets, EIGHTHS, st.one_of(st.floats(0.001, 1), st.integers(0, 8)))
+@example([Uniform(-0.125, 0.0), Normal(0.125, 0.01, -0.125, 0.125)], 0.0, 1)  # p of 4e-36
 def test_at_least(query, densities, q, at_least):
     """The answer is that part of the whole one; also for one of its own probabilities."""
     whole = ask(query, densities, q)

@@ -95,7 +95,8 @@ def evaluate(bounded: Bounded, at_least: float | None) -> np.ndarray:
     points = bounded.nearest_points
     wanted = np.ones(bounded.objects, np.uint8)
     if at_least is not None:
-        wanted[bound_probabilities(bounded) < at_least * (1 - _SLACK)] = 0
+        # A probability that is no more than the error of the integral is not decided by a bound.
+        wanted[bound_probabilities(bounded) + _TOLERANCE < at_least * (1 - _SLACK)] = 0
         if not wanted.any():
             return out
     rest = 1.0
