@@ -221,8 +221,6 @@ def measure_queries(n: int, is_hard: bool) -> Section:
         ),
     )  # fmt: skip
     for family in ("uniform", "normal", "histogram"):
-        if n > FEW and is_hard and family != "uniform":
-            continue
         readings = make_readings(n, family, is_hard)
         limit = TARGETS[n] * (1 if family == "uniform" else SLOWER)
         for name, query in QUERIES.items():

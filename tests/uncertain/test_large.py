@@ -56,7 +56,25 @@ def all_families(rng, n):
     return [found[i] for i in rng.permutation(n)]
 
 
-SHAPES = [uniform, overlapping, identical, normals, tails, histograms, all_families]
+def close_together(rng, n):
+    """All begin where the answer is open; some have most of their probability in a narrow bin."""
+    found, ends = [], rng.uniform([4, 0, 1], [4 + 0.5 / np.sqrt(n), 1, 9], (n, 3))
+    for k, (low, share, width) in enumerate(ends.tolist()):
+        high, inside = low + width, low + share / np.sqrt(n)
+        if k % 4 == 0:
+            found.append(Uniform(low, high))
+        elif k % 4 == 1:
+            found.append(Normal(low + share, 0.1 + share, low, high))
+        elif k % 4 == 2:
+            found.append(cases.Histogram((low, inside, high), (0.25, 0.75)))
+        else:
+            found.append(cases.Histogram((low, inside, inside + 1e-9, high), (0.25, 0.5, 0.25)))
+    return found
+
+
+SHAPES = [
+    uniform, overlapping, identical, normals, tails, histograms, all_families, close_together
+]  # fmt: skip
 SIZES = [100, 1000, 10_000]
 
 

@@ -22,7 +22,17 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.errors import UncertainError
-from tocsin.jit import Float64Out, Float64s, Int32Out, Int32s, UInt8s, freeze_fields, kernel
+from tocsin.jit import (
+    Float64Out,
+    Float64s,
+    Int32Out,
+    Int32s,
+    Int64Out,
+    UInt8s,
+    bare_step,
+    freeze_fields,
+    kernel,
+)
 from tocsin.uncertain.curves import BALL, DISK, NORMAL_CURVE, PARAMETERS
 from tocsin.uncertain.densities import POINT, Densities
 from tocsin.uncertain.exact import is_below, subtract
@@ -63,28 +73,19 @@ class Bounded(NamedTuple):
 
 def bound_values(d: Densities, q: float) -> Bounded:
     """Return the distances of uncertain values from q."""
-    largest = max(abs(q), *(float(np.abs(x).max()) for x in (d.low, d.high, d.mean, d.deviation)))
-    shrink = 0.25 if largest > 1e307 else 1.0
+    shrink = 0.25 if max(abs(q), find_largest(d)) > 1e307 else 1.0
     n = len(d.low)
-    reach = np.empty((4, n))
-    write_reach(d, q, shrink, *reach)
-    near, near_rest, far, far_rest = reach
-    f = float(far.min())
-    f_rest = float(far_rest[far == f].min())
-    # Subnormal widths may vanish if numbers are shrunk.
-    is_point = (d.family == POINT) | ((near == far) & (near_rest == far_rest))
-    kept = np.flatnonzero(~is_point & ((near < f) | ((near == f) & (near_rest < f_rest))))
-    widths = shrink * d.high[kept] - shrink * d.low[kept]
-    part = shrink * _narrowest_part(d, kept)
-    scale = _choose_scale(f, min(widths.min(initial=f), part))
-    is_narrow = widths < _LEAST_WIDTH / scale
+    kept, points = np.empty(n, np.int32), np.empty(n, np.int64)
+    f, f_rest, n_kept, n_points, width, part = select_values(d, q, shrink, kept, points)
+    kept, points = kept[:n_kept], points[:n_points]
+    scale = _choose_scale(f, min(width, part, f))
     if part < _LEAST_WIDTH / scale:
         raise UncertainError(
             f"a deviation or a bin of {part / shrink:.3g} is too narrow to compute with at a "
             f"distance of {f / shrink:.3g}; use a point instead"
         )
-    points = np.flatnonzero(is_point & (near == f) & (near_rest == f_rest))
-    if is_narrow.any():
+    if width < _LEAST_WIDTH / scale:
+        is_narrow = shrink * d.high[kept] - shrink * d.low[kept] < _LEAST_WIDTH / scale
         points, kept = np.union1d(points, kept[is_narrow]), kept[~is_narrow]
     most = 4 * len(kept) + 2 * int((d.first[1:] - d.first[:-1])[kept].sum()) + 1
     owner, space = np.empty((2, most), np.int32), np.empty((10, most))
@@ -93,9 +94,7 @@ def bound_values(d: Densities, q: float) -> Bounded:
     curves = Curves(
         owner[1], left, left_rest, right, right_rest, parameters=np.empty(PARAMETERS * most)
     )
-    n_pieces, n_curves = write_pieces(
-        d, kept.astype(np.int32), q, shrink, scale, scale * f, pieces, curves
-    )
+    n_pieces, n_curves = write_pieces(d, kept, q, shrink, scale, scale * f, pieces, curves)
     kinds = np.full(n_curves, NORMAL_CURVE, np.uint8)
     distances = _number_breaks(pieces, n_pieces, curves, kinds, scale * f, scale * f_rest)
     return Bounded(distances, scale * f, points, f / shrink, n)
@@ -114,7 +113,8 @@ def _number_breaks(
     number = np.empty(len(ends), np.int32)
     breaks, breaks_rest = np.empty(len(ends)), np.empty(len(ends))
     count = number_pairs(ends, rests, number, breaks, breaks_rest)
-    begin, end, curve_begin, curve_end, _ = np.split(number, [n, 2 * n, 2 * n + m, 2 * n + 2 * m])
+    begin, end = number[:n], number[n : 2 * n]
+    curve_begin, curve_end = number[2 * n : 2 * n + m], number[2 * n + m : 2 * n + 2 * m]
     order, curve_order = np.argsort(begin), np.argsort(curve_begin)
     return freeze_fields(
         Distances,
@@ -170,15 +170,6 @@ def bound_disks(centers: np.ndarray, radii: np.ndarray, q: np.ndarray) -> Bounde
         0.0,
     )  # fmt: skip
     return Bounded(distances, f * scale, points, f / shrink, n)
-
-
-def _narrowest_part(d: Densities, kept: np.ndarray) -> float:
-    """Return the smallest deviation and bin of values."""
-    deviations = d.deviation[kept]
-    with np.errstate(over="ignore"):
-        bins = np.diff(d.edge)
-    narrowest = deviations.min(initial=np.inf, where=deviations > 0)
-    return float(min(narrowest, bins.min(initial=np.inf, where=bins > 0)))
 
 
 def _choose_scale(f: float, narrowest: float) -> float:
@@ -244,6 +235,61 @@ def number_pairs(
 
 
 @kernel
+def find_largest(d: Densities) -> float:
+    """Return the largest magnitude of all numbers."""
+    largest = 0.0
+    for i in range(d.low.shape[0]):
+        largest = max(largest, abs(d.low[i]), abs(d.high[i]), abs(d.mean[i]), d.deviation[i])
+    return largest
+
+
+@bare_step
+def reach_of(d, i, q, shrink):
+    """Return the smallest and the largest distance of a value from q, as pairs (Fig. 5.5)."""
+    below, below_rest = subtract(shrink * q, shrink * d.low[i])
+    above, above_rest = subtract(shrink * d.high[i], shrink * q)
+    if is_below(above, above_rest, below, below_rest):
+        below, below_rest, above, above_rest = above, above_rest, below, below_rest
+    if below < 0:
+        return -below, -below_rest, above, above_rest
+    return 0.0, 0.0, above, above_rest
+
+
+@kernel
+def select_values(
+    d: Densities, q: float, shrink: float, kept: Int32Out, points: Int64Out
+) -> tuple[float, float, int, int, float, float]:
+    """Prune: write which values may be nearer than the bound, and which points are at it.
+
+    Return the bound as a pair, how many these are, and the smallest width of those kept, and of
+    their deviations and bins.
+    """
+    n, f, f_rest = d.low.shape[0], math.inf, 0.0
+    for i in range(n):
+        _, _, far, far_rest = reach_of(d, i, q, shrink)
+        if is_below(far, far_rest, f, f_rest):
+            f, f_rest = far, far_rest
+    n_kept, n_points, width, part = 0, 0, math.inf, math.inf
+    for i in range(n):
+        near, near_rest, far, far_rest = reach_of(d, i, q, shrink)
+        # Subnormal widths may vanish if numbers are shrunk.
+        if d.family[i] == POINT or (near == far and near_rest == far_rest):
+            if near == f and near_rest == f_rest:
+                points[n_points] = i
+                n_points += 1
+        elif is_below(near, near_rest, f, f_rest):
+            kept[n_kept] = i
+            n_kept += 1
+            width = min(width, shrink * d.high[i] - shrink * d.low[i])
+            if d.deviation[i] > 0:
+                part = min(part, shrink * d.deviation[i])
+            for e in range(d.first[i], d.first[i + 1] - 1):
+                if d.edge[e + 1] > d.edge[e]:
+                    part = min(part, shrink * (d.edge[e + 1] - d.edge[e]))
+    return f, f_rest, n_kept, n_points, width, part
+
+
+@kernel
 def write_reach(
     d: Densities,
     q: float,
@@ -253,13 +299,6 @@ def write_reach(
     far: Float64Out,
     far_rest: Float64Out,
 ) -> None:
-    """Write the smallest and the largest distance of each value from q (Fig. 5.5)."""
+    """Write the smallest and the largest distance of each value from q."""
     for i in range(d.low.shape[0]):
-        below, below_rest = subtract(shrink * q, shrink * d.low[i])
-        above, above_rest = subtract(shrink * d.high[i], shrink * q)
-        if is_below(above, above_rest, below, below_rest):
-            below, below_rest, above, above_rest = above, above_rest, below, below_rest
-        far[i], far_rest[i] = above, above_rest
-        near[i], near_rest[i] = 0.0, 0.0
-        if below < 0:
-            near[i], near_rest[i] = -below, -below_rest
+        near[i], near_rest[i], far[i], far_rest[i] = reach_of(d, i, q, shrink)

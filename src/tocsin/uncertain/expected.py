@@ -27,7 +27,7 @@ from tocsin.jit import (
 from tocsin.uncertain.answers import entropy
 from tocsin.uncertain.curves import PARAMETERS, curve_at, widest_panel
 from tocsin.uncertain.distances import Bounded, Distances
-from tocsin.uncertain.evaluation import evaluate, select_active
+from tocsin.uncertain.evaluation import evaluate
 from tocsin.uncertain.panels import (
     BITS,
     DECAY,
@@ -43,6 +43,7 @@ from tocsin.uncertain.panels import (
     expect,
     negative_log,
 )
+from tocsin.uncertain.sweep import select_active
 
 _UNRESOLVED = 1e-3  # of the probabilities of all objects, away from 1
 _PARTS = 64  # of a curve's tail, to integrate it
