@@ -86,9 +86,11 @@ INT64, FLOAT64 = types.int64, types.float64
 _Tuple = TypeVar("_Tuple", bound=tuple[Any, ...])
 
 _BOUNDS_CHECK = "TOCSIN_BOUNDS_CHECK" in os.environ
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": _BOUNDS_CHECK}
-# For what Python does not call: a tenth of the time that compiling takes.
-_NO_WRAPPERS = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+_OPTIONS: dict[str, Any] = {
+    "nogil": True, "error_model": "numpy", "boundscheck": _BOUNDS_CHECK, "no_cfunc_wrapper": True,
+}  # fmt: skip
+# Python does not call steps; wrappers would be a tenth of the time that compiling takes.
+_STEP_OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, **_OPTIONS}
 _CHECKED_CALLS = "TOCSIN_CHECKED_CALLS" in os.environ
 _KERNELS: list[Kernel] = []
 _thread_lock = threading.RLock()
@@ -128,7 +130,7 @@ def field_types(layout: type[Any]) -> dict[str, str]:
 
 def step(function: Callable[..., Any]) -> Any:
     """Declare a function that is called by kernels only, and compiled into them."""
-    return numba.njit(**_OPTIONS, **_NO_WRAPPERS)(function)
+    return numba.njit(**_STEP_OPTIONS)(function)
 
 
 def bare_step(function: Callable[..., Any]) -> Any:
@@ -137,7 +139,7 @@ def bare_step(function: Callable[..., Any]) -> Any:
     Numba counts those of all array arguments when a step is called, which costs 2 nanoseconds for
     each: more than many steps take.
     """
-    options: dict[str, Any] = {"_nrt": False, **_OPTIONS, **_NO_WRAPPERS}
+    options: dict[str, Any] = {"_nrt": False, **_STEP_OPTIONS}
     return numba.njit(**options)(function)
 
 
@@ -245,9 +247,7 @@ class Kernel:
                 signature = tuple(_numba_type(hints[name]) for name in parameters)
                 folder_of = _open_folder(self.function, wait)
                 with folder_of as folder, _use_folder(self.function, folder):
-                    dispatcher = numba.njit(
-                        signature, cache=True, no_cfunc_wrapper=True, **_OPTIONS
-                    )(self.function)
+                    dispatcher = numba.njit(signature, cache=True, **_OPTIONS)(self.function)
                 overload: Any = dispatcher.overloads[dispatcher.signatures[0]]
                 self._compiled = dispatcher if _CHECKED_CALLS else overload.entry_point
             assert self._compiled is not None
