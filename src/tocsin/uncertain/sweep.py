@@ -53,7 +53,7 @@ _MOST_EXACT = 2 * _SOME  # linear pieces whose product eight nodes integrate exa
 # How much the logarithm of P may fall: eight nodes then err by 1e-13, four by 1e-14. In a long
 # panel the polynomial of degree 15 errs by 1e-14.
 _MOST_FALL, _FEW_FALL, _LONG_FALL = 4.0, 0.25, 3.0
-_LONG_AIM = 2.0  # if it falls as fast as before; it mostly falls faster
+_LONG_AIM = 2.8  # if it falls as much faster than before as the panel before did
 _FEWEST = 24  # objects that make a long panel worth while
 _LEAST_INTERVALS = 4
 _NEGLIGIBLE = 1e-20  # of P
@@ -379,7 +379,8 @@ def integrate(d: Distances, wanted: UInt8s, checks: bool, rules: Rules, out: Flo
     series, changes = np.empty(8), count_changes(d)
     n, m, next_piece, next_curve = 0, 0, 0, 0  # active pieces and curves
     interval, y, p = 0, 0.0, 1.0  # P at y, an offset from the start of the interval
-    last, decay = math.inf, math.inf  # of the panel before: its width, and how fast P fell
+    # Of the panel before: its width, how fast P fell, and how much faster than before that.
+    last, decay, growth = math.inf, math.inf, 1.0
     while interval < intervals:
         start, start_rest = d.breaks[interval], d.breaks_rest[interval]
         if y == 0.0:
@@ -401,7 +402,7 @@ def integrate(d: Distances, wanted: UInt8s, checks: bool, rules: Rules, out: Flo
                 widest = min(widest, limit)
             width = min(width, 2 * last, widest)
         if n + m >= _FEWEST and kind == NORMAL_CURVE and width == b - y:
-            limit = min(2 * last, widest, _LONG_AIM / decay)
+            limit = min(2 * last, widest, _LONG_AIM / (decay * growth))
             stop = find_stop(d, changes, interval, y, limit, 2 * math.sqrt(n + m))
         # Assumes that P falls as fast as in the panel before; this is checked below.
         is_few = kind != DISK and 8 * width < widest and decay * width < _FEW_FALL
@@ -505,6 +506,7 @@ def integrate(d: Distances, wanted: UInt8s, checks: bool, rules: Rules, out: Flo
             out[d.owner[partial.piece[k]]] += partial.share[partial.piece[k]]
         for k in range(inside_curves):
             out[d.curve_owner[partial.curve[k]]] += partial.curve_share[partial.curve[k]]
+        growth = max(fall / width / decay, 1.0) if decay > 0 else 1.0
         p, last, decay = p_end, width, fall / width
         if p < _NEGLIGIBLE:
             return 0.0
