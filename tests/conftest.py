@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # Before tocsin is imported: kernels check what they are called with.
 os.environ.setdefault("TOCSIN_CHECKED_CALLS", "1")
+# Spark's code runs briefly here: compiling it well takes a third of the processors' time.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 # The quick profile has the same examples in each run; looking for new ones is for the long one.
 settings.register_profile("quick", max_examples=60, deadline=None, derandomize=True)

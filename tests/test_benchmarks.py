@@ -1,5 +1,6 @@
 """Benchmarks run; what they print at this size means nothing."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,9 @@ from benchmarks import calibrate
 from tocsin.index import unit_costs
 
 ROOT = Path(__file__).parent.parent
+in_long_runs = pytest.mark.skipif(
+    os.environ.get("TOCSIN_PROFILE") != "long", reason="starts Spark, which takes a minute"
+)
 
 
 def output_of(name):
@@ -74,6 +78,7 @@ def test_spark_matching():
     assert "publish one changed rule" in output
 
 
+@in_long_runs
 def test_similarity_on_spark():
     output = output_of("similarity_spark")
     for way in ("similarity_join", "by hand: cells over 2", "MLlib's LSH join", "cross join"):
@@ -114,6 +119,7 @@ def test_unit_costs_that_were_written_are_read_again():
     assert {name: namespace[name] for name in values} == values
 
 
+@in_long_runs
 def test_uncertain_on_spark():
     output = output_of("uncertain_spark")
     for name in ("identity", "in_range"):

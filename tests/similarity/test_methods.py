@@ -77,8 +77,8 @@ def test_pairs_are_those_of_the_definition(d, shape):
 def test_many_points(method):
     """More than one block, node and sequence, and more pairs than fit a block of the result."""
     rng = np.random.default_rng(1)
-    for d, epsilon in ((2, 0.02), (6, 0.3), (6, 2.5)):
-        a, b = np.split(clustered(rng, 2700, d), [1200])
+    for n, d, epsilon in ((2700, 2, 0.02), (2700, 6, 0.3), (540, 6, 2.5)):
+        a, b = np.split(clustered(rng, n, d), [4 * n // 9])
         expected = sorted(similarity.join(a, b, epsilon, "exhaustive"))
         assert len(expected) > 2000
         for pairs in all_forms(a, b, epsilon, method, "l2", False):

@@ -35,6 +35,7 @@ def connect_session(log, cores=2):
         "spark.connect.grpc.binding.port": port,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
         "spark.ui.enabled": "false",
         "spark.log.level": "ERROR",
     }

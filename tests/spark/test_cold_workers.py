@@ -37,7 +37,8 @@ PAIRS = [[n, "even"] for n in (0, 2, 4, 6)] + [[n, "high"] for n in range(995, 1
 
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/environ"), reason="counts workers by /proc")
-@pytest.mark.parametrize("repetition", range(20 if LONG else 1))
+@pytest.mark.skipif(not LONG, reason="compiles everything; test_jit has the same without Spark")
+@pytest.mark.parametrize("repetition", range(20))
 def test_four_cold_workers(tmp_path, repetition):
     run = subprocess.run(
         [sys.executable, "-c", CODE, str(tmp_path)], capture_output=True, text=True, timeout=600

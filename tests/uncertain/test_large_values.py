@@ -1,6 +1,7 @@
 """Totals, averages and extremes of 100 and 1,000 values."""
 
 import math
+import os
 from fractions import Fraction
 
 import numpy as np
@@ -11,6 +12,8 @@ from tests.uncertain.cases import Uniform, mirror, to_readings
 from tests.uncertain.test_large import SHAPES, all_families, histograms, normals, tails, uniform
 from tocsin import uncertain
 
+# In floats, 1,000 values take a minute.
+SIZES = [100, 1000] if os.environ.get("TOCSIN_PROFILE") == "long" else [100, 300]
 CELLS = 40  # of the chi-square tests, of equal probabilities
 
 
@@ -39,7 +42,7 @@ def test_totals_of_identical_values(n):
     assert found.quality == pytest.approx(normal + correction, abs=3 / n**3)
 
 
-@pytest.mark.parametrize("n", [100, 1000])
+@pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("shape", [uniform, normals, tails, histograms, all_families])
 def test_totals_in_floats(shape, n):
     densities = shape(np.random.default_rng(n), n)
@@ -53,7 +56,7 @@ def test_totals_in_floats(shape, n):
     assert average.mean == pytest.approx(found.mean / n, rel=1e-12)
 
 
-@pytest.mark.parametrize("n", [100, 1000])
+@pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_extremes_in_floats(shape, n):
     densities = shape(np.random.default_rng(n), n)
