@@ -156,7 +156,7 @@ def test_a_repeated_batch_uses_the_same_version(spark, place):
 
 
 def test_a_stream_that_is_killed_and_resumed(spark, place):
-    """It is killed while rules change, in long runs twice; no match is lost, duplicated or mixed up."""
+    """It is killed while rules change; no match is lost, duplicated or mixed up."""
     folder, store = place
     code = textwrap.dedent(
         """
