@@ -89,8 +89,6 @@ _BOUNDS_CHECK = "TOCSIN_BOUNDS_CHECK" in os.environ
 _OPTIONS: dict[str, Any] = {
     "nogil": True, "error_model": "numpy", "boundscheck": _BOUNDS_CHECK, "no_cfunc_wrapper": True,
 }  # fmt: skip
-# Python does not call steps; wrappers would be a tenth of the time that compiling takes.
-_STEP_OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, **_OPTIONS}
 _CHECKED_CALLS = "TOCSIN_CHECKED_CALLS" in os.environ
 _KERNELS: list[Kernel] = []
 _thread_lock = threading.RLock()
@@ -130,7 +128,7 @@ def field_types(layout: type[Any]) -> dict[str, str]:
 
 def step(function: Callable[..., Any]) -> Any:
     """Declare a function that is called by kernels only, and compiled into them."""
-    return numba.njit(**_STEP_OPTIONS)(function)
+    return numba.njit(**_OPTIONS)(function)
 
 
 def bare_step(function: Callable[..., Any]) -> Any:
@@ -139,7 +137,7 @@ def bare_step(function: Callable[..., Any]) -> Any:
     Numba counts those of all array arguments when a step is called, which costs 2 nanoseconds for
     each: more than many steps take.
     """
-    options: dict[str, Any] = {"_nrt": False, **_STEP_OPTIONS}
+    options: dict[str, Any] = {"_nrt": False, **_OPTIONS}
     return numba.njit(**options)(function)
 
 
