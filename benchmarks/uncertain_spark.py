@@ -172,12 +172,15 @@ def measure_groups(spark: Any, n: int, repetitions: int) -> Section:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=SIZES, default="full")
-    parser.add_argument("--only", help=f"comma-separated: {', '.join(FRAMES)}, groups")
+    parts = ",".join([*FRAMES, "groups"])
+    parser.add_argument("--only", default=parts, help=f"some of {parts}")
     parser.add_argument("--out", type=Path, help="also write the tables as Markdown")
     arguments = parser.parse_args()
+    only = arguments.only.split(",")
+    if unknown := set(only) - set(parts.split(",")):
+        parser.error(f"--only knows {parts}; got {', '.join(sorted(unknown))}")
     n, repetitions = SIZES[arguments.size], 1 if arguments.size == "tiny" else 4
     spark = tocsin.spark.session(cores=2, config={"spark.driver.memory": "6g"})
-    only = (arguments.only or ",".join([*FRAMES, "groups"])).split(",")
     sections = [measure_ranges(spark, n, repetitions, only)]
     if "groups" in only:
         sections.append(measure_groups(spark, n, repetitions))

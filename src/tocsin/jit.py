@@ -86,9 +86,7 @@ INT64, FLOAT64 = types.int64, types.float64
 _Tuple = TypeVar("_Tuple", bound=tuple[Any, ...])
 
 _BOUNDS_CHECK = "TOCSIN_BOUNDS_CHECK" in os.environ
-_OPTIONS: dict[str, Any] = {
-    "nogil": True, "error_model": "numpy", "boundscheck": _BOUNDS_CHECK, "no_cfunc_wrapper": True,
-}  # fmt: skip
+_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": _BOUNDS_CHECK}
 _CHECKED_CALLS = "TOCSIN_CHECKED_CALLS" in os.environ
 _KERNELS: list[Kernel] = []
 _thread_lock = threading.RLock()

@@ -57,7 +57,7 @@ def all_families(rng, n):
 
 
 def close_together(rng, n):
-    """All begin where the answer is open; some have most of their probability in a narrow bin."""
+    """All begin where the answer is open; some have half of their probability in a narrow bin."""
     found, ends = [], rng.uniform([4, 0, 1], [4 + 0.5 / np.sqrt(n), 1, 9], (n, 3))
     for k, (low, share, width) in enumerate(ends.tolist()):
         high, inside = low + width, low + share / np.sqrt(n)

@@ -15,7 +15,7 @@ from tocsin.jit import Float64Out, Float64s, freeze, kernel
 from tocsin.uncertain.curves import PARAMETERS, curve_at
 from tocsin.uncertain.distances import Bounded, Distances
 from tocsin.uncertain.exact import gap
-from tocsin.uncertain.sweep import LEAST, RULES, TOLERANCE, integrate
+from tocsin.uncertain.sweep import LEAST, QUADRATURE, TOLERANCE, integrate
 
 _SLACK = 1e-9  # of a bound, for rounding
 _CELLS = 40  # of a bound; chosen: the narrowest is a millionth of the whole
@@ -40,7 +40,7 @@ def evaluate(bounded: Bounded, at_least: float | None) -> np.ndarray:
     if not len(points) and (candidates == candidates[0]).all():
         out[candidates[0]] = 1.0
     elif len(candidates):
-        rest = integrate(d, freeze(wanted, np.uint8), at_least is None, RULES, out)
+        rest = integrate(d, freeze(wanted, np.uint8), at_least is None, QUADRATURE, out)
     if math.isnan(rest) or np.isnan(out).any():
         raise UncertainError("the magnitudes of these values differ too much to compute with")
     if len(points) and rest > 0:

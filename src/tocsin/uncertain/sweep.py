@@ -10,20 +10,20 @@ Gauss-Legendre rules of four or eight nodes. For up to 16 linear pieces eight ar
 integrand is a polynomial of degree 15. Disks, whose densities rise like square roots, take sixteen
 nodes that crowd at the ends.
 
-A *long* panel has many intervals. Most objects have their densities throughout it, and only a few
-begin or end inside. The product of the former and their hazards f_i / S_i are smooth; they are
-computed at sixteen nodes, and are elsewhere what the polynomial through these nodes is. The others
-are integrated interval by interval. If P_k is the weight that all of this gives to node k, an
-object's share is the sum of its hazards there times P_k.
+A *long* panel consists of many intervals. Most objects are active throughout it, and only a few
+begin or end inside. The product of the former and their hazards f_i / S_i are smooth: they are
+computed at sixteen nodes, and interpolated in between by a polynomial. The others are integrated
+interval by interval. This gives each of the sixteen nodes a weight, and the share of an object that
+is active throughout is the weighted sum of its hazards.
 
-A panel is so narrow that P falls by at most exp(-4) in it. All probabilities in it must add up to
-the decrease of P; if they do not, it is halved. Places in a short panel, and in the intervals of a
-long one, are offsets from the start of the interval, so that they are exact however narrow it is.
-The sweep ends where P is below 1e-20: what follows adds less to any probability.
+A panel is so narrow that the logarithm of P falls by at most 4 in it. All probabilities in it must
+add up to the decrease of P; if they do not, it is halved. Places in a short panel, and in the
+intervals of a long one, are offsets from the start of the interval, so that they are exact however
+narrow it is. The sweep ends where P is below 1e-20: what follows adds less to any probability.
 
 Of n objects that overlap much, about sqrt(n) begin before the end. Those that all begin close
-together take about sqrt(n) long panels with sqrt(n) beginning in each, so that a query costs
-n sqrt(n) times 5 nanoseconds, about; normals cost 10 times that.
+together take about sqrt(n) long panels with sqrt(n) beginning in each, so that a query costs about
+n sqrt(n) times 50 nanoseconds, and for normals 10 times that.
 """
 
 from __future__ import annotations
@@ -48,13 +48,14 @@ from tocsin.uncertain.distances import Distances
 from tocsin.uncertain.exact import gap
 
 _FEW, _SOME, _MANY = 4, 8, 16  # nodes
-_FIRST_FEW, _FIRST_SOME, _FIRST_MANY, _FIRST_CROWDED = 0, 4, 12, 28  # in the rules
+_FIRST_FEW, _FIRST_SOME, _FIRST_MANY, _FIRST_CROWDED = 0, 4, 12, 28  # in `Quadrature`
 _MOST_EXACT = 2 * _SOME  # linear pieces whose product eight nodes integrate exactly
 # How much the logarithm of P may fall: eight nodes then err by 1e-13, four by 1e-14. In a long
 # panel the polynomial of degree 15 errs by 1e-14.
 _MOST_FALL, _FEW_FALL, _LONG_FALL = 4.0, 0.25, 3.0
-_LONG_AIM = 2.8  # if it falls as much faster than before as the panel before did
-_FEWEST = 24  # objects that make a long panel worth while
+# What a long panel aims at, assuming that P falls faster again by the same factor as last time.
+_LONG_AIM = 2.8
+_FEWEST = 24  # pieces and curves that make a long panel worthwhile
 _LEAST_INTERVALS = 4
 _NEGLIGIBLE = 1e-20  # of P
 TOLERANCE = 1e-13  # of the probability in a panel, absolute
@@ -65,7 +66,7 @@ LEAST = 1e-290  # of a factor of P that is also divided by
 _LEAST_LINE = 1e-100
 
 
-class Rules(NamedTuple):
+class Quadrature(NamedTuple):
     """Gauss-Legendre nodes and weights on [0, 1], for 4, 8 and 16 nodes.
 
     Then 16 nodes that crowd at both ends, where the density of a distance to a disk is a square
@@ -77,7 +78,7 @@ class Rules(NamedTuple):
     inverse: Float64s  # [16] one over the product of the differences from all other nodes
 
 
-def _make_rules() -> Rules:
+def _make_quadrature() -> Quadrature:
     nodes, weights = [], []
     for count in (_FEW, _SOME, _MANY):
         t, w = np.polynomial.legendre.leggauss(count)
@@ -88,14 +89,14 @@ def _make_rules() -> Rules:
     nodes.append(t * t * (3 - 2 * t))
     weights.append(w * 6 * t * (1 - t))
     return freeze_fields(
-        Rules,
+        Quadrature,
         node=np.concatenate(nodes),
         weight=np.concatenate(weights),
         inverse=1 / differences.prod(axis=1),
     )
 
 
-RULES = _make_rules()
+QUADRATURE = _make_quadrature()
 
 
 class Panel(NamedTuple):
@@ -172,6 +173,20 @@ def select_active(begin, end, active, n, following, interval):
 
 
 @bare_step
+def find_partial(begin, end, active, n, following, stop, partial):
+    """Write which active ones end before a break, and which begin before it; return how many."""
+    count = 0
+    for k in range(n):
+        if end[active[k]] < stop:
+            partial[count] = active[k]
+            count += 1
+    while following < begin.shape[0] and begin[following] < stop:
+        partial[count] = following
+        count, following = count + 1, following + 1
+    return count
+
+
+@bare_step
 def find_stop(d, changes, interval, y, widest, most_changes):
     """Return the break where a long panel ends that is at most so wide and has so many changes."""
     stop, total = interval + 1, 0
@@ -186,12 +201,12 @@ def find_stop(d, changes, interval, y, widest, most_changes):
 
 
 @bare_step
-def place_nodes(rules, first, count, begin, end, panel):
+def place_nodes(quadrature, first, count, begin, end, panel):
     """Place the nodes of a rule between two offsets."""
     width = end - begin
     for j in range(count):
-        panel.node[j] = begin + width * rules.node[first + j]
-        panel.weight[j] = width * rules.weight[first + j]
+        panel.node[j] = begin + width * quadrature.node[first + j]
+        panel.weight[j] = width * quadrature.weight[first + j]
         panel.product[j] = 1.0
 
 
@@ -287,19 +302,19 @@ def share_out(panel, n, m, count):
 
 
 @bare_step
-def write_basis(rules, t, basis, at):
+def write_basis(quadrature, t, basis, at):
     """Write the sixteen Lagrange polynomials at t, from `at` on."""
     left, right = 1.0, 1.0
     for j in range(_MANY):
-        basis[at + j] = left * rules.inverse[j]
-        left *= t - rules.node[_FIRST_MANY + j]
+        basis[at + j] = left * quadrature.inverse[j]
+        left *= t - quadrature.node[_FIRST_MANY + j]
     for j in range(_MANY - 1, -1, -1):
         basis[at + j] *= right
-        right *= t - rules.node[_FIRST_MANY + j]
+        right *= t - quadrature.node[_FIRST_MANY + j]
 
 
 @bare_step
-def integrate_inside(d, interval, stop, y, width, rules, outer, inner, partial, n, m, series):
+def integrate_inside(d, interval, stop, y, width, quadrature, outer, inner, partial, n, m, series):
     """Integrate the n pieces and m curves that begin or end inside of a long panel.
 
     Its products become the weights of its nodes. Return the sum of the shares of these pieces and
@@ -321,9 +336,9 @@ def integrate_inside(d, interval, stop, y, width, rules, outer, inner, partial, 
         count, first = _SOME, _FIRST_SOME
         if 8 * (end - begin) < width:
             count, first = _FEW, _FIRST_FEW
-        place_nodes(rules, first, count, begin, end, inner)
+        place_nodes(quadrature, first, count, begin, end, inner)
         for j in range(count):
-            write_basis(rules, (before + inner.node[j]) / width, basis, _MANY * j)
+            write_basis(quadrature, (before + inner.node[j]) / width, basis, _MANY * j)
             inner.product[j] = 0.0
             for k in range(_MANY):
                 inner.product[j] += outer.product[k] * basis[_MANY * j + k]
@@ -363,7 +378,9 @@ def survival_at(d, i, y, rest):
 
 
 @kernel
-def integrate(d: Distances, wanted: UInt8s, checks: bool, rules: Rules, out: Float64Out) -> float:
+def integrate(
+    d: Distances, wanted: UInt8s, checks: bool, quadrature: Quadrature, out: Float64Out
+) -> float:
     """Add the probabilities of objects to `out`; return P at the bound.
 
     With `checks`, all objects are wanted. Without, the width of short panels is trusted if all
@@ -425,14 +442,15 @@ def integrate(d: Distances, wanted: UInt8s, checks: bool, rules: Rules, out: Flo
                     end = b
             width = end - y
             is_checked = is_long or m > 0 or checks
-            place_nodes(rules, first, count, y, end, outer)
-            through, through_curves, inside, inside_curves = 0, 0, 0, 0
+            place_nodes(quadrature, first, count, y, end, outer)
+            inside = find_partial(d.begin, d.end, active, n, next_piece, stop, partial.piece)
+            inside_curves = find_partial(
+                d.curve_begin, d.curve_end, active_curve, m, next_curve, stop, partial.curve
+            )
+            through, through_curves = 0, 0
             for k in range(n):
                 i = active[k]
-                if d.end[i] < stop:
-                    partial.piece[inside] = i
-                    inside += 1
-                else:
+                if d.end[i] >= stop:
                     is_asked = is_checked or wanted[d.owner[i]] > 0
                     add_piece(d, i, start, start_rest, is_asked, outer, through)
                     through += 1
@@ -443,10 +461,7 @@ def integrate(d: Distances, wanted: UInt8s, checks: bool, rules: Rules, out: Flo
                 at_end, end_rest = d.breaks[stop], d.breaks_rest[stop]
             for k in range(m):
                 i = active_curve[k]
-                if d.curve_end[i] < stop:
-                    partial.curve[inside_curves] = i
-                    inside_curves += 1
-                else:
+                if d.curve_end[i] >= stop:
                     multiply_curve(
                         d, i, start, start_rest, y, end, count, outer, through_curves, series
                     )
@@ -454,16 +469,8 @@ def integrate(d: Distances, wanted: UInt8s, checks: bool, rules: Rules, out: Flo
                     p_end *= survival_at(d, i, at_end, end_rest)
             total = 0.0
             if is_long:
-                i = next_piece
-                while i < pieces and d.begin[i] < stop:
-                    partial.piece[inside] = i
-                    inside, i = inside + 1, i + 1
-                i = next_curve
-                while i < curves and d.curve_begin[i] < stop:
-                    partial.curve[inside_curves] = i
-                    inside_curves, i = inside_curves + 1, i + 1
                 total, p_inside = integrate_inside(
-                    d, interval, stop, y, width, rules, outer, inner, partial, inside,
+                    d, interval, stop, y, width, quadrature, outer, inner, partial, inside,
                     inside_curves, series,
                 )  # fmt: skip
                 p_end *= p_inside
