@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tocsin.errors import (
     ConditionError,
     ConditionWarning,
+    CoverError,
     EventError,
     RuleError,
     SchemaError,
@@ -38,6 +39,7 @@ __all__ = [
     "ConditionError",
     "ConditionWarning",
     "Counters",
+    "CoverError",
     "EventError",
     "Explanation",
     "Matches",
@@ -58,6 +60,8 @@ __all__ = [
     "Version",
     "open",
 ]
+
+_PACKAGES = ("covering", "similarity", "uncertain")
 
 _HOMES = {
     "Counters": "tocsin.model.matches",
@@ -86,6 +90,10 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_HOMES[name]), name)
         globals()[name] = value
         return value
+    if name in _PACKAGES:
+        import importlib
+
+        return importlib.import_module(f"tocsin.{name}")
     raise AttributeError(f"module 'tocsin' has no attribute {name!r}")
 
 

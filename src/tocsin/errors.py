@@ -10,6 +10,7 @@
     ├── EventError         events lack a column that a rule tests, or its type is wrong
     ├── SimilarityError    points or arguments of a similarity join are not valid
     ├── UncertainError     uncertain readings, or a query over them, are not valid
+    ├── CoverError         a box or subscription is not valid or unknown
     └── StoreError         a rule store is missing, damaged, or has a newer format
         └── StoreConflictError   another writer has published in the meantime
 
@@ -102,6 +103,10 @@ class SimilarityError(TocsinError):
 
 class UncertainError(TocsinError):
     """Uncertain readings, or a query over them, are not valid."""
+
+
+class CoverError(TocsinError):
+    """A box or subscription is not valid, or there is none with an id."""
 
 
 class StoreError(TocsinError):

@@ -1,5 +1,6 @@
 """Covering: which rules other rules make unnecessary."""
 
 from tocsin.covering.cover_index import CoverIndex
+from tocsin.covering.relation_graph import Change, RelationGraph
 
-__all__ = ["CoverIndex"]
+__all__ = ["Change", "CoverIndex", "RelationGraph"]

@@ -2,29 +2,63 @@
 
 A box contains another one if its low ends are not above and its high ends not below the other's. As
 a point (-l1, r1, -l2, r2, ...) of twice as many dimensions it then *dominates* the other's point:
-no coordinate is smaller (IV-A). Coordinates are the keys of numbers, so they are exact for all
-floats, and -l is the complement of the bits.
+no coordinate is smaller (IV-A). Coordinates are the engine's keys, and -l is the complement of the
+bits of l. So they are exact for all floats, and a dimension without ends contains null, which one
+with an end does not.
+
+Boxes that are equal share a point, and the searches only know points.
 """
 
 from __future__ import annotations
 
+import operator
+import threading
 from collections.abc import Hashable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from tocsin.covering import kd_tree
+from tocsin.covering.kd_tree import KdTree
+from tocsin.covering.naive import Naive
+from tocsin.covering.z_curve import ZCurve
 from tocsin.errors import CoverError
-from tocsin.model.encoding import NULL
+from tocsin.model.encoding import HIGHEST, LOWEST, NULL
 
-METHODS = ("kd",)
+_EXACT = 2.0**53  # all integers up to here are floats
+
+
+class Search(Protocol):
+    """A dominance search: points that can be inserted and removed."""
+
+    visited: int
+    compared: int
+
+    def insert(self, point: np.ndarray, entry: int) -> None: ...
+    def remove(self, point: np.ndarray, entry: int) -> None: ...
+    def find_dominating(self, point: np.ndarray, but: int, found: np.ndarray) -> int: ...
+    def find_dominated(self, point: np.ndarray, but: int, found: np.ndarray) -> int: ...
+
+
+METHODS: dict[str, Any] = {"kd": KdTree, "z": ZCurve, "naive": Naive}
 
 
 class CoverIndex:
     """Boxes, and which of them contain a box or are inside of it.
 
-    >>> import tocsin
-    >>> cover = tocsin.covering.CoverIndex(2)
+    Parameters
+    ----------
+    dimensions
+        How many low and high ends a box has.
+    method
+        "kd", a k-d tree; "z", a Z-curve; or "naive", which compares all boxes, widest first.
+    options
+        `overflow` and `underflow`, limits of the buckets of a k-d tree; `bits` per dimension of a
+        Z-curve.
+
+    An end can be infinite. None is no end: a dimension with neither end contains everything, null
+    and NaN included.
+
+    >>> cover = CoverIndex(2)
     >>> cover.add("wide", [0, 0], [10, 10])
     >>> cover.add("narrow", [2, 3], [4, 5])
     >>> cover.covering([2, 4], [3, 5], k=2)
@@ -33,83 +67,226 @@ class CoverIndex:
     ['narrow']
     """
 
-    def __init__(self, dimensions: int, method: str = "kd"):
+    def __init__(self, dimensions: int, method: str = "kd", **options: int):
         if isinstance(dimensions, bool) or not isinstance(dimensions, int) or dimensions < 1:
-            raise CoverError(f"dimensions must be a count, at least 1; got {dimensions!r}")
+            raise CoverError(f"dimensions must be an integer, 1 or more; got {dimensions!r}")
         if method not in METHODS:
             raise CoverError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
         self.dimensions, self.method = dimensions, method
-        self._tree = kd_tree.make_tree(2 * dimensions)
-        self._number: dict[Hashable, int] = {}
-        self._ids: list[Any] = []
-        self._free: list[int] = []
-        self._scratch = np.empty(kd_tree.OVERFLOW, np.int64)
-        self._stack = np.empty(len(self._tree.dimension) + 2, np.int64)
+        self._search: Search = METHODS[method](2 * dimensions, **_check(method, options))
+        self._points = PointIndex(self._search)
+        self._lock = threading.Lock()  # searches release the interpreter's
 
     def __len__(self) -> int:
-        return len(self._number)
+        return len(self._points)
 
     def __contains__(self, id: Hashable) -> bool:
-        return id in self._number
+        return id in self._points
 
-    def add(self, id: Hashable, low: Sequence[float], high: Sequence[float]) -> None:
-        """Add a box, both of whose ends belong to it; they may be infinite."""
-        if id in self._number:
-            raise CoverError(f"there is already a box with the id {id!r}; remove it first")
-        point = self._point(low, high)
-        box = self._free.pop() if self._free else len(self._ids)
-        while not kd_tree.has_room(self._tree, box):
-            self._tree = kd_tree.grow(self._tree, 2 * self.dimensions)
-            self._stack = np.empty(len(self._tree.dimension) + 2, np.int64)
-        if box == len(self._ids):
-            self._ids.append(id)
-        else:
-            self._ids[box] = id
-        self._number[id] = box
-        kd_tree.insert(self._tree, point, box, self._scratch)
+    def add(self, id: Hashable, low: Sequence[Any], high: Sequence[Any]) -> None:
+        """Add a box; both of its ends belong to it."""
+        point = box_point(low, high, self.dimensions)
+        with self._lock:
+            self._points.add(id, point)
 
     def remove(self, id: Hashable) -> None:
         """Remove a box."""
-        if id not in self._number:
-            raise CoverError(f"there is no box with the id {id!r}")
-        box = self._number.pop(id)
-        kd_tree.remove(self._tree, box, 2 * self.dimensions)
-        self._ids[box] = None
-        self._free.append(box)
+        with self._lock:
+            self._points.remove(id)
 
-    def covering(self, low: Sequence[float], high: Sequence[float], k: int = 1) -> list[Any]:
-        """Return the ids of up to k boxes that contain this one."""
-        found = np.empty(k, np.int64)
-        n = kd_tree.find_dominating(self._tree, self._point(low, high), -1, found, self._stack)
-        return [self._ids[box] for box in found[:n]]
+    def covering(self, low: Sequence[Any], high: Sequence[Any], k: int = 1) -> list[Any]:
+        """Return the ids of up to k boxes that contain this one; of equal boxes, oldest first."""
+        k = check_count("k", k)
+        point = box_point(low, high, self.dimensions)
+        with self._lock:
+            return self._points.covering(point, k)
 
-    def covered(self, low: Sequence[float], high: Sequence[float]) -> list[Any]:
+    def covering_box(self, id: Hashable, k: int = 1) -> list[Any]:
+        """Return the ids of up to k boxes that contain a box of the index.
+
+        Of boxes that are equal to it, only older ones do. So of any boxes one is left that no other
+        one contains.
+        """
+        k = check_count("k", k)
+        with self._lock:
+            return self._points.covering_id(id, k)
+
+    def covered(self, low: Sequence[Any], high: Sequence[Any]) -> list[Any]:
         """Return the ids of all boxes inside of this one."""
-        point, found = self._point(low, high), np.empty(16, np.int64)
-        while (n := kd_tree.find_dominated(self._tree, point, found, self._stack)) > len(found):
-            found = np.empty(n, np.int64)
-        return [self._ids[box] for box in found[:n]]
+        point = box_point(low, high, self.dimensions)
+        with self._lock:
+            return self._points.covered(point)
 
     @property
     def visited(self) -> int:
-        """The number of nodes that searches have visited."""
-        return int(self._tree.head[kd_tree.VISITED])
+        """The number of nodes (Z-curve: keys; naive: chunks of 128 boxes) that were visited."""
+        return self._search.visited
 
     @property
     def compared(self) -> int:
-        """The number of points that searches have compared."""
-        return int(self._tree.head[kd_tree.COMPARED])
+        """The number of boxes that were compared."""
+        return self._search.compared
 
-    def _point(self, low: Sequence[float], high: Sequence[float]) -> np.ndarray:
+
+class PointIndex:
+    """Ids with a point each, several at the same point in the order of addition.
+
+    Not safe for threads.
+    """
+
+    def __init__(self, search: Search):
+        self._search = search
+        self._entry: dict[bytes, int] = {}  # of each point
+        self._ids: list[dict[Any, None]] = []  # of each entry, oldest first
+        self._free: list[int] = []
+        self._point: dict[Any, np.ndarray] = {}
+        self._found = np.empty(64, np.int64)
+
+    def __len__(self) -> int:
+        return len(self._point)
+
+    def __contains__(self, id: Hashable) -> bool:
+        return id in self._point
+
+    def add(self, id: Hashable, point: np.ndarray) -> None:
+        """Add an id."""
+        if id in self._point:
+            raise CoverError(f"there is already a box with the id {id!r}; remove it first")
+        entry = self._entry.get(point.tobytes())
+        if entry is None:
+            entry = self._free.pop() if self._free else len(self._ids)
+            self._search.insert(point, entry)
+            if entry == len(self._ids):
+                self._ids.append({})
+            self._entry[point.tobytes()] = entry
+        self._ids[entry][id] = None
+        self._point[id] = point
+
+    def remove(self, id: Hashable) -> None:
+        """Remove an id."""
+        point = self._point_of(id)
+        key = point.tobytes()
+        entry = self._entry[key]
+        del self._point[id], self._ids[entry][id]
+        if not self._ids[entry]:
+            del self._entry[key]
+            self._search.remove(point, entry)
+            self._free.append(entry)
+
+    def covering(self, point: np.ndarray, k: int) -> list[Any]:
+        """Return up to k ids at points that dominate this one."""
+        return self._list(self._search.find_dominating(point, -1, self._room(k)), k)
+
+    def covering_id(self, id: Hashable, k: int) -> list[Any]:
+        """Return up to k ids at points that dominate that of an id, or are older at the same."""
+        point = self._point_of(id)
+        entry = self._entry[point.tobytes()]
+        covering = []
+        for other in self._ids[entry]:
+            if other == id or len(covering) == k:
+                break
+            covering.append(other)
+        if len(covering) == k:
+            return covering
+        k -= len(covering)
+        return covering + self._list(self._search.find_dominating(point, entry, self._room(k)), k)
+
+    def covered(self, point: np.ndarray) -> list[Any]:
+        """Return all ids at points that this one dominates."""
+        n = self._search.find_dominated(point, -1, self._room(len(self._ids)))
+        return self._list(n, len(self))
+
+    def _point_of(self, id: Hashable) -> np.ndarray:
+        if id not in self._point:
+            raise CoverError(f"there is no box with the id {id!r}")
+        return self._point[id]
+
+    def _room(self, k: int) -> np.ndarray:
+        k = min(k, max(1, len(self._ids)))
+        if len(self._found) < k:
+            self._found = np.empty(2 * k, np.int64)
+        return self._found[:k]
+
+    def _list(self, n: int, k: int) -> list[Any]:
+        """Return up to k ids at the first n entries that were found."""
+        if n == 0:
+            return []
+        found = [id for entry in self._found[:n].tolist() for id in self._ids[entry]]
+        return found[:k]
+
+
+def box_point(low: Sequence[Any], high: Sequence[Any], dimensions: int) -> np.ndarray:
+    """Return the point of a box."""
+    try:
         ends = np.array([low, high], np.float64)
-        if ends.shape != (2, self.dimensions):
-            raise CoverError(f"a box needs {self.dimensions} low and as many high ends")
-        if not (ends[0] <= ends[1]).all():
-            raise CoverError("a box is reversed or has NaN as an end")
-        ends += 0.0  # -0 becomes 0
-        bits = ends.view(np.int64)
-        keys = np.where(bits >= 0, bits, NULL - bits)
-        point = np.empty(2 * self.dimensions, np.int64)
-        point[0::2], point[1::2] = ~keys[0], keys[1]
-        point.setflags(write=False)
-        return point
+    except (TypeError, ValueError, OverflowError) as error:
+        raise CoverError(f"the ends of a box must be numbers or None: {error}") from None
+    if ends.shape != (2, dimensions):
+        raise CoverError(
+            f"a box of this index has {dimensions} low ends and as many high ends; got shapes "
+            f"{np.shape(low)} and {np.shape(high)}"
+        )
+    keys = ends + 0.0  # -0 becomes 0
+    keys = keys.view(np.int64)
+    keys = np.where(keys >= 0, keys, NULL - keys)
+    if not (ends[0] <= ends[1]).all():
+        _fill_missing(keys, low, high)
+    if (np.abs(ends) >= _EXACT).any():
+        _check_exact(ends, low, high)
+    point = np.empty(2 * dimensions, np.int64)
+    point[0::2], point[1::2] = ~keys[0], keys[1]
+    point.setflags(write=False)
+    return point
+
+
+def check_count(name: str, value: Any) -> int:
+    """Return a count; raise unless it is an integer, 1 or more."""
+    try:
+        count = operator.index(value)
+    except TypeError:
+        count = 0
+    if count < 1 or isinstance(value, bool):
+        raise CoverError(f"{name} must be an integer, 1 or more; got {value!r}")
+    return count
+
+
+def _fill_missing(keys: np.ndarray, low: Sequence[Any], high: Sequence[Any]) -> None:
+    """Write the keys of ends that are None; raise if an end is NaN, or the ends are reversed."""
+    for j, (least, most) in enumerate(zip(low, high, strict=True)):
+        if least is None and most is None:
+            keys[:, j] = NULL, HIGHEST
+        elif least is None and most == most:
+            keys[0, j] = LOWEST
+        elif most is None and least == least:
+            keys[1, j] = HIGHEST
+        elif not (least is not None and most is not None and least <= most):
+            raise CoverError(
+                f"dimension {j} has the ends {least!r} and {most!r}; the low end must not be above "
+                "the high end, and neither can be NaN"
+            )
+
+
+def _check_exact(ends: np.ndarray, low: Sequence[Any], high: Sequence[Any]) -> None:
+    for given, end in zip([*low, *high], ends.reshape(-1).tolist(), strict=True):
+        if isinstance(given, int) and given != end:
+            raise CoverError(f"{given} is not a float64; the nearest one is {int(end)}")
+
+
+_OPTIONS = {"kd": {"overflow": 2, "underflow": 0}, "z": {"bits": 1}, "naive": {}}  # least values
+
+
+def _check(method: str, options: dict[str, int]) -> dict[str, int]:
+    allowed = _OPTIONS[method]
+    for name, value in options.items():
+        if name not in allowed:
+            raise CoverError(
+                f"method {method!r} has no option {name!r}; it has {', '.join(allowed) or 'none'}"
+            )
+        least = allowed[name]
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= 4096:
+            raise CoverError(f"{name} must be an integer from {least} to 4096; got {value!r}")
+    if options.get("bits", 0) > 16:
+        raise CoverError(f"bits must be at most 16; got {options['bits']}")
+    if options.get("underflow", 0) > options.get("overflow", 32):
+        raise CoverError("underflow must not be above overflow")
+    return options

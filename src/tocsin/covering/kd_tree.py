@@ -1,17 +1,22 @@
 """Dominance search by an adaptive bucket k-d tree (paper, IV-C; Bentley and Friedman 1979).
 
-Points are rows of keys; see `dominance` for how boxes become points. Equal points are stored once,
-with a chain of their boxes, the oldest first. So any bucket that overflows can be split.
+All points are in the leaves. A leaf has a bucket: `overflow` rows of one array, by dimension and
+not by point, so that all rows are compared with a few vector instructions. A full bucket is split
+at the median of a dimension, and what is above goes to the right. A leaf that falls below the
+underflow limit is merged with its sibling if that is a leaf, too, and both fit into a bucket.
 
-All points are in the leaves. A leaf has a bucket: `capacity` rows of one array, the overflow limit.
-A bucket that is full is split at the median of the dimension in which its points are spread most;
-what is above the median goes to the right. A leaf that falls below the underflow limit is merged
-with its sibling if that is a leaf, too, and both fit into a bucket.
+The dimension that splits a node is the next one after its parent's in which its points differ. (The
+spread of points in each dimension, as in 1979, needs a scale that keys do not have: the keys of 0.1
+and 0.2 are as far apart as those of 1,000 and 2,000. With it, a search among uniform boxes of eight
+attributes visited three times as many nodes.)
 
-Each node has the largest and the smallest coordinates of its points. A search begins at the right:
-what dominates a point is most likely there. It skips a node whose largest corner does not dominate
-the point, and backtracks until it has found enough. (The paper omits these details; it tests
-whether regions overlap. Corners are tighter, since many regions are mostly empty.)
+Each node has the largest and the smallest coordinates of its points, its *corners*. A search begins
+at the right, where most of what dominates a point is. It skips a node whose largest corner does not
+dominate the point, and backtracks until it has found enough. (The paper omits these details.
+Corners are tighter than the regions of nodes, since most of a region is empty.)
+
+Points that come in order make a tree deep. One that is more than three times as deep as a balanced
+one is built anew, and so is one whose buckets have become mostly empty.
 
 Memory: 8 bytes per dimension and row of a bucket, and 16 bytes per dimension and node. To insert or
 remove a point costs the depth of the tree and one bucket; a search costs the nodes it visits, and a
@@ -24,19 +29,23 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.jit import Int32Out, Int64Out, Int64s, kernel, step
+from tocsin.jit import Int32Out, Int64Out, Int64s, UInt8Out, kernel, step
 
-OVERFLOW, UNDERFLOW = 32, 12  # chosen; see benchmarks
+OVERFLOW, UNDERFLOW = 32, 8  # chosen; docs/experiments.md has others
+
 _LEAF = -1
 _NONE = -1
+_SAMPLE = 64  # points that the median is taken of
 # Places in `head`.
-ROOT, FREE_NODE, FREE_BUCKET, FREE_ENTRY, CAPACITY, LEAST, VISITED, COMPARED = range(8)
+_ROOT, _FREE_NODE, _FREE_BUCKET, _BUCKETS, _SIZE, _LEAST = range(6)
+# Places in `Walk.place`.
+_DEPTH, _BUCKET, _ROW, _COUNT, VISITED, COMPARED = range(6)
 
 
 class Tree(NamedTuple):
-    """A k-d tree over points of d keys. All arrays are written to."""
+    """A k-d tree over points of d keys, in buckets of b rows. All arrays are written to."""
 
-    head: Int64Out  # [8] the root, the first free node, bucket and entry, limits, and counters
+    head: Int64Out  # [6] the root, the first free node and bucket, counts and the underflow limit
     dimension: Int32Out  # [nodes] that splits the node; -1 for a leaf
     split: Int64Out  # [nodes] what is above goes to the right
     left: Int32Out  # [nodes] the left child; of a leaf, its bucket; of a free node, the next one
@@ -46,199 +55,277 @@ class Tree(NamedTuple):
     largest: Int64Out  # [nodes * d] corners
     smallest: Int64Out  # [nodes * d]
     leaf: Int32Out  # [buckets] whose it is; of a free bucket, the next one
-    entry: Int32Out  # [buckets * capacity] of each row
-    key: Int64Out  # [buckets * capacity * d] of each row
-    row: Int32Out  # [entries] where it is; of a free entry, the next one
-    oldest: Int32Out  # [entries] the first box of the chain
-    newest: Int32Out  # [entries]
-    entry_of: Int32Out  # [boxes]
-    older: Int32Out  # [boxes] in the chain
-    newer: Int32Out  # [boxes]
+    entry: Int32Out  # [buckets * b] of each row
+    key: Int64Out  # [buckets * d * b] of a bucket, dimension and row
+    row: Int32Out  # [entries] where it is
 
 
-def make_tree(d: int, overflow: int = OVERFLOW, underflow: int = UNDERFLOW) -> Tree:
-    """Return an empty tree."""
-    tree = _allocate(d, overflow, nodes=3, entries=overflow, boxes=overflow)
-    tree.head[CAPACITY], tree.head[LEAST] = overflow, underflow
-    _link(tree, 1, 1, 0)
-    tree.head[ROOT] = 0
-    tree.dimension[0], tree.left[0], tree.right[0], tree.parent[0] = _LEAF, 0, _NONE, _NONE
-    tree.count[0], tree.leaf[0] = 0, 0
-    tree.largest[:d], tree.smallest[:d] = -(2**63), 2**63 - 1
-    return tree
+class Walk(NamedTuple):
+    """A search in progress. All arrays are written to."""
+
+    place: Int64Out  # [6] the depth of the stack, the bucket, row and rows, and counters
+    inside: UInt8Out  # [b] of the rows of the bucket, which ones are found
+    stack: Int64Out  # [nodes] to be visited
 
 
-def has_room(tree: Tree, box: int) -> bool:
-    """Return whether a box can be inserted."""
-    head = tree.head
-    free = tree.left[head[FREE_NODE]] if head[FREE_NODE] >= 0 else _NONE
-    return bool(
-        head[FREE_NODE] >= 0
-        and free >= 0
-        and head[FREE_BUCKET] >= 0
-        and head[FREE_ENTRY] >= 0
-        and box < len(tree.older)
+class KdTree:
+    """Points that can be inserted and removed, numbered by the caller: their *entries*."""
+
+    def __init__(self, d: int, overflow: int = OVERFLOW, underflow: int = UNDERFLOW):
+        self.d, self._overflow, self._underflow = d, overflow, underflow
+        self._scratch = np.empty(max(overflow, _SAMPLE), np.int64)
+        self._place = np.zeros(6, np.int64)
+        self._use(_allocate(d, overflow, underflow, nodes=7, entries=overflow))
+        _link(self.tree, 0, 0)
+        self.build(np.empty((0, d), np.int64), np.empty(0, np.int64))
+
+    def build(self, points: np.ndarray, entries: np.ndarray) -> None:
+        """Replace all points by these, which differ from each other."""
+        n, room = len(points), int(max(entries.max(initial=0) + 1, len(self.tree.row)))
+        buckets = 4 + 2 * n // self._overflow
+        while True:
+            tree = _allocate(self.d, self._overflow, self._underflow, 2 * buckets + 3, room)
+            _link(tree, 0, 0)
+            if build(tree, points.reshape(-1), entries, np.arange(n), self._scratch):
+                break
+            buckets *= 2
+        self._use(tree)
+
+    def insert(self, point: np.ndarray, entry: int) -> None:
+        """Insert a point that differs from all others."""
+        while (depth := insert(self.tree, point, entry, self._scratch)) < 0:
+            nodes = len(self.tree.dimension)
+            entries = max(2 * len(self.tree.row), entry + 1)
+            larger = _allocate(self.d, self._overflow, self._underflow, 2 * nodes + 1, entries)
+            for old, new in zip(self.tree, larger, strict=True):
+                new[: len(old)] = old
+            _link(larger, nodes, len(self.tree.leaf))
+            self._use(larger)
+        if depth > 16 and depth > 16 + 3 * len(self).bit_length():
+            self._balance()
+
+    def remove(self, point: np.ndarray, entry: int) -> None:
+        """Remove a point."""
+        remove(self.tree, entry)
+        if self.tree.head[_BUCKETS] > 64 + 8 * len(self) // self._overflow:
+            self._balance()
+
+    def find_dominating(self, point: np.ndarray, but: int, found: np.ndarray) -> int:
+        """Write entries whose points dominate a point, up to the room; return how many."""
+        return int(find(self.tree, 0, point, but, found, self._walk))
+
+    def find_dominated(self, point: np.ndarray, but: int, found: np.ndarray) -> int:
+        """Write entries whose points are dominated by a point, up to the room; return how many."""
+        return int(find(self.tree, -1, ~point, but, found, self._walk))
+
+    def __len__(self) -> int:
+        return int(self.tree.head[_SIZE])
+
+    @property
+    def visited(self) -> int:
+        """The number of nodes that searches have visited."""
+        return int(self._place[VISITED])
+
+    @property
+    def compared(self) -> int:
+        """The number of points that searches have compared."""
+        return int(self._place[COMPARED])
+
+    def _use(self, tree: Tree) -> None:
+        self.tree = tree
+        self._walk = make_walk(tree, self._place)
+
+    def _balance(self) -> None:
+        n = len(self)
+        points, entries = np.empty((n, self.d), np.int64), np.empty(n, np.int64)
+        collect(self.tree, points.reshape(-1), entries)
+        self.build(points, entries)
+
+
+def make_walk(tree: Tree, place: np.ndarray | None = None) -> Walk:
+    """Return memory for searches in a tree."""
+    return Walk(
+        np.zeros(6, np.int64) if place is None else place,
+        np.empty(len(tree.entry) // len(tree.leaf), np.uint8),
+        np.empty(len(tree.dimension) + 1, np.int64),
     )
 
 
-def grow(tree: Tree, d: int) -> Tree:
-    """Return a copy of a tree with twice the room."""
-    nodes, entries, boxes = len(tree.dimension), len(tree.row), len(tree.older)
-    buckets, capacity = len(tree.leaf), int(tree.head[CAPACITY])
-    larger = _allocate(d, capacity, 2 * nodes + 1, 2 * entries, 2 * boxes)
-    for old, new in zip(tree, larger, strict=True):
-        new[: len(old)] = old
-    _link(larger, nodes, buckets, entries)
-    return larger
+def _allocate(d: int, overflow: int, underflow: int, nodes: int, entries: int) -> Tree:
+    buckets = (nodes + 1) // 2
+    lengths = {"head": 6, "largest": nodes * d, "smallest": nodes * d, "leaf": buckets}
+    lengths |= {"entry": buckets * overflow, "key": buckets * d * overflow, "row": entries}
+    longs = ("head", "split", "largest", "smallest", "key")
+    arrays = {
+        name: np.zeros(lengths.get(name, nodes), np.int64 if name in longs else np.int32)
+        for name in Tree._fields
+    }
+    arrays["head"][[_FREE_NODE, _FREE_BUCKET]] = _NONE
+    arrays["head"][_LEAST] = underflow
+    return Tree(**arrays)
 
 
-def _allocate(d: int, capacity: int, nodes: int, entries: int, boxes: int) -> Tree:
-    buckets = (nodes + 1) // 2 + 1
-    ints = {name: np.int32 for name in Tree._fields}
-    ints |= dict.fromkeys(("head", "split", "largest", "smallest", "key"), np.int64)
-    sizes = {"head": 8, "largest": nodes * d, "smallest": nodes * d, "leaf": buckets}
-    sizes |= {"entry": buckets * capacity, "key": buckets * capacity * d}
-    sizes |= dict.fromkeys(("row", "oldest", "newest"), entries)
-    sizes |= dict.fromkeys(("entry_of", "older", "newer"), boxes)
-    return Tree(**{name: np.zeros(sizes.get(name, nodes), ints[name]) for name in Tree._fields})
-
-
-def _link(tree: Tree, node: int, bucket: int, entry: int) -> None:
-    """Make nodes, buckets and entries from these numbers on free."""
-    for place, first, chain in (
-        (FREE_NODE, node, tree.left), (FREE_BUCKET, bucket, tree.leaf), (FREE_ENTRY, entry, tree.row)
-    ):  # fmt: skip
-        before = tree.head[place] if first > (place != FREE_ENTRY) else _NONE
+def _link(tree: Tree, node: int, bucket: int) -> None:
+    """Make nodes and buckets from these numbers on free."""
+    for place, first, chain in (_FREE_NODE, node, tree.left), (_FREE_BUCKET, bucket, tree.leaf):
         chain[first:] = np.arange(first + 1, len(chain) + 1)
-        chain[-1] = before
+        chain[-1] = tree.head[place]
         tree.head[place] = first
 
 
 @step
-def find_leaf(tree, point):
-    """Return the leaf where a point is, or would be."""
-    node = np.int64(tree.head[ROOT])
-    while tree.dimension[node] != _LEAF:
-        above = point[tree.dimension[node]] > tree.split[node]
-        node = np.int64(tree.right[node] if above else tree.left[node])
+def take_bucket(tree):
+    """Return a bucket that was free."""
+    bucket = np.int64(tree.head[_FREE_BUCKET])
+    tree.head[_FREE_BUCKET] = tree.leaf[bucket]
+    tree.head[_BUCKETS] += 1
+    return bucket
+
+
+@step
+def take_leaf(tree, parent, bucket):
+    """Return a node that was free, as an empty leaf."""
+    node = np.int64(tree.head[_FREE_NODE])
+    tree.head[_FREE_NODE] = tree.left[node]
+    tree.dimension[node], tree.parent[node], tree.right[node] = _LEAF, parent, _NONE
+    tree.left[node], tree.leaf[bucket], tree.count[node] = bucket, node, 0
     return node
 
 
 @step
-def find_row(tree, leaf, point, d):
-    """Return the row of a point in a leaf, or -1."""
-    first = tree.left[leaf] * tree.head[CAPACITY]
-    for row in range(first, first + tree.count[leaf]):
-        j = 0
-        while j < d and tree.key[row * d + j] == point[j]:
-            j += 1
-        if j == d:
-            return row
-    return np.int64(_NONE)
+def divide(tree, node, dimension, split):
+    """Make a leaf an inner node with two empty leaves, and return these."""
+    left = take_leaf(tree, node, np.int64(tree.left[node]))
+    right = take_leaf(tree, node, take_bucket(tree))
+    tree.dimension[node], tree.split[node], tree.count[node] = dimension, split, 0
+    tree.left[node], tree.right[node] = left, right
+    return left, right
 
 
 @step
-def copy_row(tree, source, target, d):
-    """Copy a row of a bucket to another one."""
+def write_row(tree, leaf, point, first, stride, entry, d, b):
+    """Append a point to a leaf: the keys point[first], point[first + stride], ..."""
+    bucket, k = np.int64(tree.left[leaf]), np.int64(tree.count[leaf])
     for j in range(d):
-        tree.key[target * d + j] = tree.key[source * d + j]
-    tree.entry[target] = tree.entry[source]
-    tree.row[tree.entry[target]] = target
+        tree.key[(bucket * d + j) * b + k] = point[first + j * stride]
+    tree.entry[bucket * b + k], tree.row[entry] = entry, bucket * b + k
+    tree.count[leaf] = k + 1
 
 
 @step
-def measure_leaf(tree, leaf, d):
+def measure_leaf(tree, leaf, d, b):
     """Compute the corners of a leaf from its points."""
-    at = leaf * d
+    bucket = np.int64(tree.left[leaf])
     for j in range(d):
-        tree.largest[at + j], tree.smallest[at + j] = -(2**63), 2**63 - 1
-    first = tree.left[leaf] * tree.head[CAPACITY]
-    for row in range(first, first + tree.count[leaf]):
-        for j in range(d):
-            key = tree.key[row * d + j]
-            tree.largest[at + j] = max(tree.largest[at + j], key)
-            tree.smallest[at + j] = min(tree.smallest[at + j], key)
+        largest, smallest = -(2**63), 2**63 - 1
+        for k in range((bucket * d + j) * b, (bucket * d + j) * b + tree.count[leaf]):
+            largest, smallest = max(largest, tree.key[k]), min(smallest, tree.key[k])
+        tree.largest[leaf * d + j], tree.smallest[leaf * d + j] = largest, smallest
 
 
 @step
-def take_node(tree, parent):
-    """Return a node that was free."""
-    node = np.int64(tree.head[FREE_NODE])
-    tree.head[FREE_NODE] = tree.left[node]
-    tree.parent[node], tree.dimension[node] = parent, _LEAF
-    return node
+def choose_dimension(tree, node, d):
+    """Return the next dimension after the parent's in which the points of a node differ."""
+    parent = tree.parent[node]
+    j = (np.int64(tree.dimension[parent]) + 1) % d if parent >= 0 else np.int64(0)
+    while tree.largest[node * d + j] == tree.smallest[node * d + j]:
+        j = (j + 1) % d
+    return j
 
 
 @step
-def split_leaf(tree, leaf, d, scratch):
-    """Split a full leaf at the median of the dimension in which its points are spread most."""
-    capacity, at = tree.head[CAPACITY], leaf * d
-    widest, spread = 0, -1.0
-    for j in range(d):
-        wide = np.float64(tree.largest[at + j]) - np.float64(tree.smallest[at + j])
-        if wide > spread:
-            widest, spread = j, wide
-    # Keys that differ may be equal as floats.
-    while tree.largest[at + widest] == tree.smallest[at + widest]:
-        widest = (widest + 1) % d
-    bucket, n = np.int64(tree.left[leaf]), np.int64(tree.count[leaf])
+def choose_split(sample, n, largest):
+    """Return the median of n keys, or what is just below the largest of all."""
+    keys = sample[:n]
+    keys.sort()
+    return min(keys[(n - 1) // 2], largest - 1)
+
+
+@step
+def split_leaf(tree, leaf, d, b, scratch):
+    """Split a full leaf."""
+    j = choose_dimension(tree, leaf, d)
+    bucket = np.int64(tree.left[leaf])
+    n = min(b, _SAMPLE)
     for k in range(n):
-        scratch[k] = tree.key[(bucket * capacity + k) * d + widest]
-    scratch[:n].sort()
-    split = scratch[(n - 1) // 2]
-    if split == scratch[n - 1]:  # nothing is above
-        k = n - 1
-        while scratch[k] == split:
-            k -= 1
-        split = scratch[k]
-    left, right = take_node(tree, leaf), take_node(tree, leaf)
-    other = np.int64(tree.head[FREE_BUCKET])
-    tree.head[FREE_BUCKET] = tree.leaf[other]
-    tree.left[left], tree.left[right] = bucket, other
-    tree.leaf[bucket], tree.leaf[other] = left, right
-    kept, moved = 0, 0
-    for k in range(n):
-        row = bucket * capacity + k
-        if tree.key[row * d + widest] > split:
-            copy_row(tree, row, other * capacity + moved, d)
-            moved += 1
-        else:
-            copy_row(tree, row, bucket * capacity + kept, d)
-            kept += 1
-    tree.count[left], tree.count[right] = kept, moved
-    measure_leaf(tree, left, d)
-    measure_leaf(tree, right, d)
-    tree.dimension[leaf], tree.split[leaf] = widest, split
-    tree.left[leaf], tree.right[leaf], tree.count[leaf] = left, right, 0
+        scratch[k] = tree.key[(bucket * d + j) * b + k * b // n]
+    split = choose_split(scratch, n, tree.largest[leaf * d + j])
+    left, right = divide(tree, leaf, j, split)
+    for k in range(b):
+        target = right if tree.key[(bucket * d + j) * b + k] > split else left
+        at = bucket * d * b + k
+        write_row(tree, target, tree.key, at, b, tree.entry[bucket * b + k], d, b)
+    measure_leaf(tree, left, d, b)
+    measure_leaf(tree, right, d, b)
 
 
 @kernel
-def insert(tree: Tree, point: Int64s, box: int, scratch: Int64Out) -> None:
-    """Insert a box at its point. There must be room; `scratch` has the capacity of a bucket."""
-    d = point.shape[0]
-    leaf = find_leaf(tree, point)
-    row = find_row(tree, leaf, point, d)
-    tree.newer[box] = _NONE
-    if row >= 0:
-        entry = tree.entry[row]
-        tree.entry_of[box], tree.older[box] = entry, tree.newest[entry]
-        tree.newer[tree.newest[entry]] = box
-        tree.newest[entry] = box
-        return
-    if tree.count[leaf] == tree.head[CAPACITY]:
-        split_leaf(tree, leaf, d, scratch)
-        leaf = find_leaf(tree, point)
-    row = tree.left[leaf] * tree.head[CAPACITY] + tree.count[leaf]
-    tree.count[leaf] += 1
-    for j in range(d):
-        tree.key[row * d + j] = point[j]
-    entry = np.int64(tree.head[FREE_ENTRY])
-    tree.head[FREE_ENTRY] = tree.row[entry]
-    tree.entry[row], tree.row[entry] = entry, row
-    tree.oldest[entry], tree.newest[entry] = box, box
-    tree.entry_of[box], tree.older[box] = entry, _NONE
-    node = leaf
-    while node >= 0:
+def build(tree: Tree, points: Int64s, entries: Int64s, order: Int64Out, scratch: Int64Out) -> bool:
+    """Fill a tree in which all is free; return False if there are not enough buckets.
+
+    `order` has the numbers 0, 1, ... of the points.
+    """
+    d, b = tree.largest.shape[0] // tree.left.shape[0], tree.entry.shape[0] // tree.leaf.shape[0]
+    tree.head[_SIZE] = order.shape[0]
+    tree.head[_ROOT] = take_leaf(tree, _NONE, take_bucket(tree))
+    stack = np.empty((order.shape[0] + 2, 3), np.int64)  # nodes and their points in `order`
+    stack[0, 0], stack[0, 1], stack[0, 2] = tree.head[_ROOT], 0, order.shape[0]
+    depth = 1
+    while depth > 0:
+        depth -= 1
+        node, first, stop = stack[depth, 0], stack[depth, 1], stack[depth, 2]
+        for j in range(d):
+            largest, smallest = -(2**63), 2**63 - 1
+            for k in range(first, stop):
+                key = points[order[k] * d + j]
+                largest, smallest = max(largest, key), min(smallest, key)
+            tree.largest[node * d + j], tree.smallest[node * d + j] = largest, smallest
+        n = stop - first
+        if n <= b:
+            for k in range(first, stop):
+                write_row(tree, node, points, order[k] * d, 1, entries[order[k]], d, b)
+            continue
+        if tree.head[_FREE_BUCKET] < 0:
+            return False
+        j = choose_dimension(tree, node, d)
+        sample = min(n, _SAMPLE)
+        for k in range(sample):
+            scratch[k] = points[order[first + k * n // sample] * d + j]
+        split = choose_split(scratch, sample, tree.largest[node * d + j])
+        low, high = first, stop - 1
+        while low <= high:
+            if points[order[low] * d + j] <= split:
+                low += 1
+            else:
+                order[low], order[high] = order[high], order[low]
+                high -= 1
+        left, right = divide(tree, node, j, split)
+        stack[depth, 0], stack[depth, 1], stack[depth, 2] = left, first, low
+        stack[depth + 1, 0], stack[depth + 1, 1], stack[depth + 1, 2] = right, low, stop
+        depth += 2
+    return True
+
+
+@kernel
+def insert(tree: Tree, point: Int64s, entry: int, scratch: Int64Out) -> int:
+    """Insert a point; return its depth, or -1 if there is no room."""
+    d, b = point.shape[0], tree.entry.shape[0] // tree.leaf.shape[0]
+    node = tree.head[_FREE_NODE]
+    if node < 0 or tree.left[node] < 0 or tree.head[_FREE_BUCKET] < 0:
+        return -1
+    if entry >= tree.row.shape[0]:
+        return -1
+    leaf, depth = np.int64(tree.head[_ROOT]), 0
+    while tree.dimension[leaf] != _LEAF or tree.count[leaf] == b:
+        if tree.dimension[leaf] == _LEAF:
+            split_leaf(tree, leaf, d, b, scratch)
+        above = point[tree.dimension[leaf]] > tree.split[leaf]
+        leaf = np.int64(tree.right[leaf] if above else tree.left[leaf])
+        depth += 1
+    write_row(tree, leaf, point, 0, 1, entry, d, b)
+    tree.head[_SIZE] += 1
+    node, changed = leaf, True
+    while node >= 0 and changed:
         changed = False
         for j in range(d):
             if point[j] > tree.largest[node * d + j]:
@@ -247,142 +334,155 @@ def insert(tree: Tree, point: Int64s, box: int, scratch: Int64Out) -> None:
             if point[j] < tree.smallest[node * d + j]:
                 tree.smallest[node * d + j] = point[j]
                 changed = True
-        if not changed:
-            break
         node = np.int64(tree.parent[node])
+    return depth
 
 
 @kernel
-def remove(tree: Tree, box: int, d: int) -> None:
-    """Remove a box."""
-    entry, older, newer = tree.entry_of[box], tree.older[box], tree.newer[box]
-    if older >= 0:
-        tree.newer[older] = newer
-    else:
-        tree.oldest[entry] = newer
-    if newer >= 0:
-        tree.older[newer] = older
-    else:
-        tree.newest[entry] = older
-    if tree.oldest[entry] >= 0:
-        return
-    capacity = tree.head[CAPACITY]
-    row = np.int64(tree.row[entry])
-    leaf = np.int64(tree.leaf[row // capacity])
-    tree.row[entry] = tree.head[FREE_ENTRY]
-    tree.head[FREE_ENTRY] = entry
+def remove(tree: Tree, entry: int) -> None:
+    """Remove a point."""
+    d, b = tree.largest.shape[0] // tree.left.shape[0], tree.entry.shape[0] // tree.leaf.shape[0]
+    bucket, k = tree.row[entry] // b, tree.row[entry] % b
+    leaf = np.int64(tree.leaf[bucket])
+    tree.head[_SIZE] -= 1
     tree.count[leaf] -= 1
-    last = tree.left[leaf] * capacity + tree.count[leaf]
-    if row != last:
-        copy_row(tree, last, row, d)
-    measure_leaf(tree, leaf, d)
-    if tree.count[leaf] < tree.head[LEAST] and tree.parent[leaf] >= 0:
-        leaf = merge(tree, leaf, d)
-    node = np.int64(tree.parent[leaf])
-    while node >= 0:
-        changed, a, b = False, tree.left[node] * d, tree.right[node] * d
+    last = tree.count[leaf]
+    if k != last:
         for j in range(d):
-            largest = max(tree.largest[a + j], tree.largest[b + j])
-            smallest = min(tree.smallest[a + j], tree.smallest[b + j])
+            at = (bucket * d + j) * b
+            tree.key[at + k] = tree.key[at + last]
+        moved = tree.entry[bucket * b + last]
+        tree.entry[bucket * b + k], tree.row[moved] = moved, bucket * b + k
+    if last < tree.head[_LEAST] and tree.parent[leaf] >= 0:
+        leaf = merge(tree, leaf, d, b)
+    measure_leaf(tree, leaf, d, b)
+    node, changed = np.int64(tree.parent[leaf]), True
+    while node >= 0 and changed:
+        changed, left, right = False, tree.left[node] * d, tree.right[node] * d
+        for j in range(d):
+            largest = max(tree.largest[left + j], tree.largest[right + j])
+            smallest = min(tree.smallest[left + j], tree.smallest[right + j])
             if largest != tree.largest[node * d + j] or smallest != tree.smallest[node * d + j]:
                 tree.largest[node * d + j], tree.smallest[node * d + j] = largest, smallest
                 changed = True
-        if not changed:
-            break
         node = np.int64(tree.parent[node])
 
 
 @step
-def merge(tree, leaf, d):
+def merge(tree, leaf, d, b):
     """Merge a leaf with its sibling if that is a leaf and both fit; return the leaf it is in."""
-    parent, capacity = np.int64(tree.parent[leaf]), tree.head[CAPACITY]
+    parent = np.int64(tree.parent[leaf])
     left, right = np.int64(tree.left[parent]), np.int64(tree.right[parent])
     sibling = right if left == leaf else left
-    if tree.dimension[sibling] != _LEAF or tree.count[leaf] + tree.count[sibling] > capacity:
+    if tree.dimension[sibling] != _LEAF or tree.count[leaf] + tree.count[sibling] > b:
         return leaf
     bucket, other = np.int64(tree.left[left]), np.int64(tree.left[right])
-    n = tree.count[left]
     for k in range(tree.count[right]):
-        copy_row(tree, other * capacity + k, bucket * capacity + n + k, d)
-    tree.count[parent], tree.dimension[parent] = n + tree.count[right], _LEAF
+        at = other * d * b + k
+        write_row(tree, left, tree.key, at, b, tree.entry[other * b + k], d, b)
+    tree.count[parent], tree.dimension[parent] = tree.count[left], _LEAF
     tree.left[parent], tree.right[parent], tree.leaf[bucket] = bucket, _NONE, parent
-    tree.leaf[other] = tree.head[FREE_BUCKET]
-    tree.head[FREE_BUCKET] = other
-    for node in (left, right):
-        tree.left[node] = tree.head[FREE_NODE]
-        tree.head[FREE_NODE] = node
-    measure_leaf(tree, parent, d)
+    tree.leaf[other] = tree.head[_FREE_BUCKET]
+    tree.head[_FREE_BUCKET] = other
+    tree.head[_BUCKETS] -= 1
+    tree.left[left], tree.left[right] = right, tree.head[_FREE_NODE]
+    tree.head[_FREE_NODE] = left
     return parent
 
 
-@kernel
-def find_dominating(tree: Tree, point: Int64s, but: int, found: Int64Out, stack: Int64Out) -> int:
-    """Write boxes whose points dominate a point, up to the room in `found`; return how many.
+@step
+def begin(tree, walk):
+    """Begin a search."""
+    walk.place[_ROW], walk.place[_COUNT] = 0, 0
+    walk.place[_DEPTH], walk.stack[0] = 1, tree.head[_ROOT]
 
-    If `but` is a box at this point, neither it nor newer ones at the same point are found.
+
+@step
+def find_next(tree, flip, point, walk):
+    """Return the next entry whose point dominates a point, or -1.
+
+    With `flip` = -1, all bits are inverted, which reverses the order of keys: the given point is
+    the complement of one, and the entry's point is dominated by that one.
     """
-    d, k, n = point.shape[0], found.shape[0], 0
-    own = tree.entry_of[but] if but >= 0 else _NONE
-    depth, stack[0] = 1, tree.head[ROOT]
-    while depth > 0 and n < k:
+    d, b = point.shape[0], tree.entry.shape[0] // tree.leaf.shape[0]
+    corners = tree.smallest if flip else tree.largest
+    place, inside, stack = walk.place, walk.inside, walk.stack
+    while True:
+        for k in range(place[_ROW], place[_COUNT]):
+            if inside[k]:
+                place[_ROW] = k + 1
+                return np.int64(tree.entry[place[_BUCKET] * b + k])
+        place[_ROW], place[_COUNT] = 0, 0
+        depth, visited = place[_DEPTH], 0
+        while depth > 0 and place[_COUNT] == 0:
+            depth -= 1
+            node = stack[depth]
+            visited += 1
+            j = 0
+            while j < d and corners[node * d + j] ^ flip >= point[j]:
+                j += 1
+            if j < d:
+                continue
+            left, right = np.int64(tree.left[node]), np.int64(tree.right[node])
+            if tree.dimension[node] != _LEAF:
+                stack[depth], stack[depth + 1] = (right, left) if flip else (left, right)
+                depth += 2
+                continue
+            count = np.int64(tree.count[node])
+            place[COMPARED] += count
+            inside[:count] = 1
+            found = np.uint8(1)
+            for j in range(d):
+                least, at = point[j], (left * d + j) * b
+                found = np.uint8(0)
+                for k in range(count):
+                    inside[k] &= tree.key[at + k] ^ flip >= least
+                    found |= inside[k]
+                if not found:
+                    break
+            if found:
+                place[_BUCKET], place[_COUNT] = left, count
+        place[_DEPTH] = depth
+        place[VISITED] += visited
+        if place[_COUNT] == 0:
+            return np.int64(_NONE)
+
+
+@kernel
+def find(tree: Tree, flip: int, point: Int64s, but: int, found: Int64Out, walk: Walk) -> int:
+    """Write entries whose points dominate a point, other than `but`, up to the room.
+
+    Return how many there are. See `find_next` for `flip`.
+    """
+    n, k = 0, found.shape[0]
+    begin(tree, walk)
+    while n < k:
+        entry = find_next(tree, flip, point, walk)
+        if entry < 0:
+            break
+        if entry != but:
+            found[n] = entry
+            n += 1
+    return n
+
+
+@kernel
+def collect(tree: Tree, points: Int64Out, entries: Int64Out) -> None:
+    """Write all points and their entries."""
+    d, b = tree.largest.shape[0] // tree.left.shape[0], tree.entry.shape[0] // tree.leaf.shape[0]
+    n, depth = 0, 1
+    stack = np.empty(tree.left.shape[0] + 1, np.int64)
+    stack[0] = tree.head[_ROOT]
+    while depth > 0:
         depth -= 1
         node = stack[depth]
-        tree.head[VISITED] += 1
-        j = 0
-        while j < d and tree.largest[node * d + j] >= point[j]:
-            j += 1
-        if j < d:
-            continue
         if tree.dimension[node] != _LEAF:
             stack[depth], stack[depth + 1] = tree.left[node], tree.right[node]
             depth += 2
             continue
-        first = tree.left[node] * tree.head[CAPACITY]
-        for row in range(first, first + tree.count[node]):
-            tree.head[COMPARED] += 1
-            j = 0
-            while j < d and tree.key[row * d + j] >= point[j]:
-                j += 1
-            if j < d:
-                continue
-            box = tree.oldest[tree.entry[row]]
-            while box >= 0 and n < k and not (box == but and tree.entry[row] == own):
-                found[n] = box
-                n, box = n + 1, tree.newer[box]
-            if n == k:
-                break
-    return n
-
-
-@kernel
-def find_dominated(tree: Tree, point: Int64s, found: Int64Out, stack: Int64Out) -> int:
-    """Write boxes whose points a point dominates; return how many, even if there is no room."""
-    d, k, n = point.shape[0], found.shape[0], 0
-    depth, stack[0] = 1, tree.head[ROOT]
-    while depth > 0:
-        depth -= 1
-        node = stack[depth]
-        tree.head[VISITED] += 1
-        j = 0
-        while j < d and tree.smallest[node * d + j] <= point[j]:
-            j += 1
-        if j < d:
-            continue
-        if tree.dimension[node] != _LEAF:
-            stack[depth], stack[depth + 1] = tree.right[node], tree.left[node]
-            depth += 2
-            continue
-        first = tree.left[node] * tree.head[CAPACITY]
-        for row in range(first, first + tree.count[node]):
-            tree.head[COMPARED] += 1
-            j = 0
-            while j < d and tree.key[row * d + j] <= point[j]:
-                j += 1
-            if j < d:
-                continue
-            box = tree.oldest[tree.entry[row]]
-            while box >= 0:
-                if n < k:
-                    found[n] = box
-                n, box = n + 1, tree.newer[box]
-    return n
+        bucket = np.int64(tree.left[node])
+        for k in range(tree.count[node]):
+            for j in range(d):
+                points[n * d + j] = tree.key[(bucket * d + j) * b + k]
+            entries[n] = tree.entry[bucket * b + k]
+            n += 1

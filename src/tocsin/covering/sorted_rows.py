@@ -2,8 +2,9 @@
 
 This is what the naive search and the Z-curve have in common. (The paper keeps the order in an AVL
 tree. Chunks do the same with rows that are adjacent in memory, as in sortedcontainers, which a
-kernel cannot use.) A key has w words, the most significant first. To insert or remove a row moves
-half of a chunk, on average, and the list of chunks if one is split or becomes empty.
+kernel cannot use.) A key has w words, the most significant first. Points are stored by dimension
+within a chunk. To insert or remove a row moves half of a chunk, on average, and the list of chunks
+if one is split or becomes empty.
 """
 
 from __future__ import annotations
@@ -16,18 +17,18 @@ from tocsin.jit import Int32Out, Int64Out, UInt64Out, step
 
 CHUNK = 128  # rows
 # Places in `head`.
-CHUNKS, FREE, VISITED, COMPARED = range(4)
+CHUNKS, _FREE, VISITED, COMPARED = range(4)
 
 
 class SortedRows(NamedTuple):
-    """Rows of a key of w words, a point of d keys and a box. All arrays are written to."""
+    """Rows of a key of w words, a point of d keys and an entry. All arrays are written to."""
 
     head: Int64Out  # [4] the number of chunks in use, the first free chunk, and counters
     order: Int32Out  # [chunks] those in use, by their keys
     count: Int32Out  # [chunks] rows; of a free chunk, the next one
-    key: UInt64Out  # [chunks * 128 * w]
-    point: Int64Out  # [chunks * 128 * d]
-    box: Int64Out  # [chunks * 128]
+    key: UInt64Out  # [chunks * 128 * w] of a row and word
+    point: Int64Out  # [chunks * d * 128] of a chunk, dimension and row
+    entry: Int64Out  # [chunks * 128]
 
 
 def make_rows(w: int, d: int, chunks: int = 2) -> SortedRows:
@@ -42,20 +43,21 @@ def make_rows(w: int, d: int, chunks: int = 2) -> SortedRows:
     return rows
 
 
-def has_room(rows: SortedRows) -> bool:
-    """Return whether a row can be inserted."""
-    return bool(rows.head[FREE] >= 0)
-
-
 def grow(rows: SortedRows, w: int, d: int) -> SortedRows:
     """Return a copy with twice the room."""
     chunks = len(rows.count)
     larger = make_rows(w, d, 2 * chunks)
     for old, new in zip(rows, larger, strict=True):
         new[: len(old)] = old
-    larger.count[-1] = rows.head[FREE]
-    larger.head[FREE] = chunks
+    larger.count[-1] = rows.head[_FREE]
+    larger.head[_FREE] = chunks
     return larger
+
+
+@step
+def has_room(rows):
+    """Return whether a row can be inserted."""
+    return rows.head[_FREE] >= 0
 
 
 @step
@@ -99,22 +101,27 @@ def find_in_chunk(rows, chunk, key, is_after):
 
 
 @step
-def copy_rows(rows, source, target, n, w, d):
-    """Copy n rows, which may overlap with those they replace."""
-    for k in range(n):
-        i = k if target < source else n - 1 - k
+def copy_rows(rows, source, first, target, to, n, w, d):
+    """Copy n rows of a chunk from `first` to a chunk from `to`; they may overlap."""
+    for i in range(n):
+        k = i if to < first else n - 1 - i
         for j in range(w):
-            rows.key[(target + i) * w + j] = rows.key[(source + i) * w + j]
-        for j in range(d):
-            rows.point[(target + i) * d + j] = rows.point[(source + i) * d + j]
-        rows.box[target + i] = rows.box[source + i]
+            rows.key[(target * CHUNK + to + k) * w + j] = rows.key[
+                (source * CHUNK + first + k) * w + j
+            ]
+        rows.entry[target * CHUNK + to + k] = rows.entry[source * CHUNK + first + k]
+    for j in range(d):
+        at, into = (source * d + j) * CHUNK + first, (target * d + j) * CHUNK + to
+        for i in range(n):
+            k = i if to < first else n - 1 - i
+            rows.point[into + k] = rows.point[at + k]
 
 
 @step
 def take_chunk(rows, place):
     """Put a free chunk at a place in the order; return it."""
-    chunk = np.int64(rows.head[FREE])
-    rows.head[FREE] = rows.count[chunk]
+    chunk = np.int64(rows.head[_FREE])
+    rows.head[_FREE] = rows.count[chunk]
     n = rows.head[CHUNKS]
     for k in range(n, place, -1):
         rows.order[k] = rows.order[k - 1]
@@ -124,7 +131,7 @@ def take_chunk(rows, place):
 
 
 @step
-def insert_row(rows, key, point, box):
+def insert_row(rows, key, point, entry):
     """Insert a row, after those with an equal key. There must be room."""
     w, d = key.shape[0], point.shape[0]
     if rows.head[CHUNKS] == 0:
@@ -134,24 +141,24 @@ def insert_row(rows, key, point, box):
     if rows.count[chunk] == CHUNK:
         half = CHUNK // 2
         other = take_chunk(rows, place + 1)
-        copy_rows(rows, chunk * CHUNK + half, other * CHUNK, CHUNK - half, w, d)
+        copy_rows(rows, chunk, half, other, 0, CHUNK - half, w, d)
         rows.count[chunk], rows.count[other] = half, CHUNK - half
         if compare(rows, other * CHUNK, key) <= 0:
             chunk = other
     at = find_in_chunk(rows, chunk, key, 1)
-    row = chunk * CHUNK + at
-    copy_rows(rows, row, row + 1, rows.count[chunk] - at, w, d)
+    copy_rows(rows, chunk, at, chunk, at + 1, rows.count[chunk] - at, w, d)
     rows.count[chunk] += 1
+    row = chunk * CHUNK + at
     for j in range(w):
         rows.key[row * w + j] = key[j]
     for j in range(d):
-        rows.point[row * d + j] = point[j]
-    rows.box[row] = box
+        rows.point[(chunk * d + j) * CHUNK + at] = point[j]
+    rows.entry[row] = entry
 
 
 @step
-def remove_row(rows, key, box, d):
-    """Remove the row of a box, whose key this is; return whether it was there."""
+def remove_row(rows, key, entry, d):
+    """Remove the row of an entry, whose key this is; return whether it was there."""
     w = key.shape[0]
     place = find_chunk(rows, key, 0)
     at = find_in_chunk(rows, rows.order[place], key, 0)
@@ -163,16 +170,16 @@ def remove_row(rows, key, box, d):
         row = chunk * CHUNK + at
         if compare(rows, row, key) != 0:
             return False
-        if rows.box[row] == box:
-            copy_rows(rows, row + 1, row, rows.count[chunk] - at - 1, w, d)
+        if rows.entry[row] == entry:
+            copy_rows(rows, chunk, at + 1, chunk, at, rows.count[chunk] - at - 1, w, d)
             rows.count[chunk] -= 1
             if rows.count[chunk] == 0:
                 n = rows.head[CHUNKS] - 1
                 for k in range(place, n):
                     rows.order[k] = rows.order[k + 1]
                 rows.head[CHUNKS] = n
-                rows.count[chunk] = rows.head[FREE]
-                rows.head[FREE] = chunk
+                rows.count[chunk] = rows.head[_FREE]
+                rows.head[_FREE] = chunk
             return True
         at += 1
     return False

@@ -3,13 +3,14 @@
 Each dimension is cut into 2^bits cells of about as many points, and the bits of a point's cells are
 interleaved, the most significant first: the Morton key. Points are kept in the order of their keys.
 All points of a cell of any size are then adjacent: the cell's key is a prefix of theirs. The paper
-writes such a prefix with a leading 1, so that "00" (100) and "0000" (10000) differ.
+writes such a prefix with a leading 1, so that "00" (100) and "0000" (10000) differ; see `cell_key`.
 
 What dominates a point is in the cells from its own one up to the last, in each dimension. The
 search goes down from the last key, where the largest cells are that are inside of the query. A
 point whose cells are all high enough is compared exactly. From any other one the search jumps to
 the largest key below that is inside (Tropf and Herzog 1981, LITMAX), by binary search. So it never
-enumerates the 2^d cells of a level, of which there are 65,536 in 16 dimensions.
+enumerates the 2^d cells of a level, of which there are 65,536 in 16 dimensions. (The paper looks at
+large cells first, with heuristics that it omits.)
 
 For a query that extends to the last cell in each dimension, the jump is simple. Go through the bits
 of the key z from the top, and stop where z has a 0 and the query's corner a 1, in a dimension in
@@ -18,7 +19,7 @@ which z has not been above the corner before. Of the places before where z has a
 ones.
 
 Cells are those of the points when the order was last built, which is after each doubling. Only
-speed depends on them.
+speed depends on them. A key has d * bits bits, in words of 64.
 """
 
 from __future__ import annotations
@@ -36,10 +37,80 @@ from tocsin.covering.sorted_rows import (
     SortedRows,
     find_chunk,
     find_in_chunk,
+    grow,
+    has_room,
     insert_row,
+    make_rows,
     remove_row,
 )
 from tocsin.jit import Int64Out, Int64s, UInt64Out, kernel, step
+
+BITS = 4  # of a cell in each dimension, chosen; docs/experiments.md has others
+_FIRST = 256  # points before cells are chosen
+
+
+class ZCurve:
+    """Points that can be inserted and removed, numbered by the caller: their *entries*."""
+
+    def __init__(self, d: int, bits: int = BITS):
+        self.d, self.bits, self._size, self._chosen = d, bits, 0, 0
+        self._words = (d * bits + 63) // 64
+        self._key, self._memory = np.empty(self._words, np.uint64), np.empty(d, np.int64)
+        self._corner = np.empty(self._words, np.uint64)
+        self._rows = make_rows(self._words, d)
+        self._ends = np.zeros(d * (2**bits - 1), np.int64)
+
+    def insert(self, point: np.ndarray, entry: int) -> None:
+        """Insert a point that differs from all others."""
+        while not insert(self._rows, self._ends, self.bits, point, entry, self._key):
+            self._rows = grow(self._rows, self._words, self.d)
+        self._size += 1
+        if self._size >= max(_FIRST, 2 * self._chosen):
+            self._choose_cells()
+
+    def remove(self, point: np.ndarray, entry: int) -> None:
+        """Remove a point."""
+        remove(self._rows, self._ends, self.bits, point, entry, self._key)
+        self._size -= 1
+
+    def find_dominating(self, point: np.ndarray, but: int, found: np.ndarray) -> int:
+        """Write entries whose points dominate a point, up to the room; return how many."""
+        return self._find(0, point, point, but, found)
+
+    def find_dominated(self, point: np.ndarray, but: int, found: np.ndarray) -> int:
+        """Write entries whose points are dominated by a point, up to the room; return how many."""
+        return self._find(-1, point, ~point, but, found)
+
+    @property
+    def visited(self) -> int:
+        """The number of keys that searches have visited."""
+        return int(self._rows.head[VISITED])
+
+    @property
+    def compared(self) -> int:
+        """The number of points that searches have compared."""
+        return int(self._rows.head[COMPARED])
+
+    def _find(
+        self, flip: int, own: np.ndarray, point: np.ndarray, but: int, found: np.ndarray
+    ) -> int:
+        return int(
+            find(
+                self._rows, self._ends, self.bits, flip, own, point, but, found,
+                self._key, self._corner, self._memory,
+            )  # fmt: skip
+        )
+
+    def _choose_cells(self) -> None:
+        """Choose cells by the points there are, and order these anew."""
+        points, entries = np.empty((self._size, self.d), np.int64), np.empty(self._size, np.int64)
+        collect(self._rows, points.reshape(-1), entries)
+        self._ends, self._chosen = choose_cells(points, self.bits), self._size
+        old, self._rows = self._rows, make_rows(self._words, self.d, len(self._rows.count))
+        self._rows.head[[VISITED, COMPARED]] = old.head[[VISITED, COMPARED]]
+        self._size = 0
+        for point, entry in zip(points, entries, strict=True):
+            self.insert(point, entry)
 
 
 def cell_key(cell: Sequence[int], bits: int) -> int:
@@ -53,11 +124,6 @@ def cell_key(cell: Sequence[int], bits: int) -> int:
         for coordinate in cell:
             key = key << 1 | coordinate >> bit & 1
     return key
-
-
-def words_of(d: int, bits: int) -> int:
-    """Return how many words a key has."""
-    return (d * bits + 63) // 64
 
 
 def choose_cells(points: np.ndarray, bits: int) -> np.ndarray:
@@ -89,20 +155,36 @@ def write_key(ends, bits, point, key):
 
 @kernel
 def insert(
-    rows: SortedRows, ends: Int64s, bits: int, point: Int64s, box: int, key: UInt64Out
-) -> None:
-    """Insert a point. There must be room; `key` is memory."""
+    rows: SortedRows, ends: Int64s, bits: int, point: Int64s, entry: int, key: UInt64Out
+) -> bool:
+    """Insert a point, or return False if there is no room; `key` is memory."""
+    if not has_room(rows):
+        return False
     write_key(ends, bits, point, key)
-    insert_row(rows, key, point, box)
+    insert_row(rows, key, point, entry)
+    return True
 
 
 @kernel
 def remove(
-    rows: SortedRows, ends: Int64s, bits: int, point: Int64s, box: int, key: UInt64Out
+    rows: SortedRows, ends: Int64s, bits: int, point: Int64s, entry: int, key: UInt64Out
 ) -> bool:
     """Remove a point; return whether it was there."""
     write_key(ends, bits, point, key)
-    return remove_row(rows, key, box, point.shape[0])
+    return remove_row(rows, key, entry, point.shape[0])
+
+
+@kernel
+def collect(rows: SortedRows, points: Int64Out, entries: Int64Out) -> None:
+    """Write all points and their entries."""
+    d, n = rows.point.shape[0] // rows.entry.shape[0], 0
+    for place in range(rows.head[CHUNKS]):
+        chunk = np.int64(rows.order[place])
+        for row in range(rows.count[chunk]):
+            for j in range(d):
+                points[n * d + j] = rows.point[(chunk * d + j) * CHUNK + row]
+            entries[n] = rows.entry[chunk * CHUNK + row]
+            n += 1
 
 
 @step
@@ -119,8 +201,8 @@ def jump_below(key, corner, d, places, is_above):
     """
     last = -1
     is_above[:] = 0
+    j = 0
     for place in range(places):
-        j = place % d
         mine, least = bit_of(key, place), bit_of(corner, place)
         if is_above[j]:
             least = np.uint64(0)
@@ -140,55 +222,66 @@ def jump_below(key, corner, d, places, is_above):
                         np.uint64(1) << np.uint64(63 - (last - first))
                     )
             return 1
+        j = j + 1 if j + 1 < d else 0
     return 0
 
 
 @kernel
-def find_dominating(
+def find(
     rows: SortedRows,
     ends: Int64s,
     bits: int,
+    flip: int,
+    own: Int64s,
     point: Int64s,
     but: int,
     found: Int64Out,
-    memory: UInt64Out,
+    key: UInt64Out,
+    corner: UInt64Out,
     is_above: Int64Out,
 ) -> int:
-    """Write boxes whose points dominate a point, up to the room in `found`; return how many.
+    """Write entries whose points dominate a point, other than `but`, up to the room.
 
-    If `but` is a box at this point, neither it nor newer ones at the same point are found. `memory`
-    has room for two keys.
+    Return how many there are. With `flip` = -1, `point` is the complement of `own`, and the entries
+    are those that it dominates. The keys are then complements, too, and the search goes up. `key`,
+    `corner` and `is_above` are memory.
     """
-    d, k, n = point.shape[0], found.shape[0], 0
-    w = memory.shape[0] // 2
-    corner, key = memory[:w], memory[w:]
-    write_key(ends, bits, point, corner)
-    place = rows.head[CHUNKS] - 1
-    at = np.int64(rows.count[rows.order[place]]) - 1 if place >= 0 else np.int64(-1)
-    while place >= 0 and n < k:
-        row = rows.order[place] * CHUNK + at
+    d, k, n, w = point.shape[0], found.shape[0], 0, key.shape[0]
+    flip_key = np.uint64(flip)
+    write_key(ends, bits, own, corner)
+    corner ^= flip_key
+    chunks = rows.head[CHUNKS]
+    place = np.int64(0) if flip else chunks - 1
+    at = np.int64(rows.count[rows.order[place]]) - 1 if chunks > 0 and not flip else np.int64(0)
+    while 0 <= place < chunks and n < k:
+        chunk = np.int64(rows.order[place])
+        row = chunk * CHUNK + at
         for j in range(w):
-            key[j] = rows.key[row * w + j]
+            key[j] = rows.key[row * w + j] ^ flip_key
         rows.head[VISITED] += 1
         jump = jump_below(key, corner, d, d * bits, is_above)
         if jump < 0:
             break
         if jump > 0:
-            place = find_chunk(rows, key, 1)
-            at = find_in_chunk(rows, rows.order[place], key, 1) - 1
-            if at < 0:
-                break
-            continue
-        rows.head[COMPARED] += 1
-        j, is_equal = 0, True
-        while j < d and rows.point[row * d + j] >= point[j]:
-            is_equal = is_equal and rows.point[row * d + j] == point[j]
-            j += 1
-        if j == d:
-            found[n] = rows.box[row]
-            n += 1
-        at -= 1
+            key ^= flip_key
+            place = find_chunk(rows, key, 0 if flip else 1)
+            chunk = np.int64(rows.order[place])
+            at = find_in_chunk(rows, chunk, key, 0 if flip else 1)
+            if not flip:
+                at -= 1
+        else:
+            rows.head[COMPARED] += 1
+            j = 0
+            while j < d and rows.point[(chunk * d + j) * CHUNK + at] ^ flip >= point[j]:
+                j += 1
+            if j == d and rows.entry[row] != but:
+                found[n] = rows.entry[row]
+                n += 1
+            at += 1 if flip else -1
         if at < 0:
             place -= 1
-            at = np.int64(rows.count[rows.order[place]]) - 1 if place >= 0 else np.int64(-1)
+            if place >= 0:
+                at = np.int64(rows.count[rows.order[place]]) - 1
+        elif at >= rows.count[chunk]:
+            place, at = place + 1, 0
     return n
