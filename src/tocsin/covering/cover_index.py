@@ -11,6 +11,7 @@ Boxes that are equal share a point, and the searches only know points.
 
 from __future__ import annotations
 
+import itertools
 import operator
 import threading
 from collections.abc import Hashable, Sequence
@@ -22,9 +23,11 @@ from tocsin.covering.kd_tree import KdTree
 from tocsin.covering.naive import Naive
 from tocsin.covering.z_curve import ZCurve
 from tocsin.errors import CoverError
+from tocsin.jit import Float64s, Int64Out, kernel, step
 from tocsin.model.encoding import HIGHEST, LOWEST, NULL
 
 _EXACT = 2.0**53  # all integers up to here are floats
+_MISSING, _LARGE = 1, 2
 
 
 class Search(Protocol):
@@ -74,48 +77,33 @@ class CoverIndex:
             raise CoverError(f"method must be one of {', '.join(METHODS)}; got {method!r}")
         self.dimensions, self.method = dimensions, method
         self._search: Search = METHODS[method](2 * dimensions, **_check(method, options))
-        self._points = PointIndex(self._search)
-        self._lock = threading.Lock()  # searches release the interpreter's
+        self.index = PointIndex(self._search)
 
     def __len__(self) -> int:
-        return len(self._points)
+        return len(self.index)
 
     def __contains__(self, id: Hashable) -> bool:
-        return id in self._points
+        return id in self.index
 
     def add(self, id: Hashable, low: Sequence[Any], high: Sequence[Any]) -> None:
         """Add a box; both of its ends belong to it."""
-        point = box_point(low, high, self.dimensions)
-        with self._lock:
-            self._points.add(id, point)
+        self.index.add(id, self.read(low, high))
 
     def remove(self, id: Hashable) -> None:
         """Remove a box."""
-        with self._lock:
-            self._points.remove(id)
+        self.index.remove(id)
 
     def covering(self, low: Sequence[Any], high: Sequence[Any], k: int = 1) -> list[Any]:
         """Return the ids of up to k boxes that contain this one; of equal boxes, oldest first."""
-        k = check_count("k", k)
-        point = box_point(low, high, self.dimensions)
-        with self._lock:
-            return self._points.covering(point, k)
-
-    def covering_box(self, id: Hashable, k: int = 1) -> list[Any]:
-        """Return the ids of up to k boxes that contain a box of the index.
-
-        Of boxes that are equal to it, only older ones do. So of any boxes one is left that no other
-        one contains.
-        """
-        k = check_count("k", k)
-        with self._lock:
-            return self._points.covering_id(id, k)
+        return self.index.covering(self.read(low, high), check_count("k", k))
 
     def covered(self, low: Sequence[Any], high: Sequence[Any]) -> list[Any]:
         """Return the ids of all boxes inside of this one."""
-        point = box_point(low, high, self.dimensions)
-        with self._lock:
-            return self._points.covered(point)
+        return self.index.covered(self.read(low, high))
+
+    def read(self, low: Sequence[Any], high: Sequence[Any]) -> np.ndarray:
+        """Return the point of a box."""
+        return box_point(low, high, self.dimensions)
 
     @property
     def visited(self) -> int:
@@ -131,7 +119,7 @@ class CoverIndex:
 class PointIndex:
     """Ids with a point each, several at the same point in the order of addition.
 
-    Not safe for threads.
+    Threads take turns: searches change memory, and release the interpreter's lock.
     """
 
     def __init__(self, search: Search):
@@ -141,6 +129,7 @@ class PointIndex:
         self._free: list[int] = []
         self._point: dict[Any, np.ndarray] = {}
         self._found = np.empty(64, np.int64)
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         return len(self._point)
@@ -150,51 +139,59 @@ class PointIndex:
 
     def add(self, id: Hashable, point: np.ndarray) -> None:
         """Add an id."""
-        if id in self._point:
-            raise CoverError(f"there is already a box with the id {id!r}; remove it first")
-        entry = self._entry.get(point.tobytes())
-        if entry is None:
-            entry = self._free.pop() if self._free else len(self._ids)
-            self._search.insert(point, entry)
-            if entry == len(self._ids):
-                self._ids.append({})
-            self._entry[point.tobytes()] = entry
-        self._ids[entry][id] = None
-        self._point[id] = point
+        with self._lock:
+            if id in self._point:
+                raise CoverError(f"there is already a box with the id {id!r}; remove it first")
+            key = point.tobytes()
+            entry = self._entry.get(key)
+            if entry is None:
+                entry = self._free.pop() if self._free else len(self._ids)
+                self._search.insert(point, entry)
+                if entry == len(self._ids):
+                    self._ids.append({})
+                self._entry[key] = entry
+            self._ids[entry][id] = None
+            self._point[id] = point
 
     def remove(self, id: Hashable) -> None:
         """Remove an id."""
-        point = self._point_of(id)
-        key = point.tobytes()
-        entry = self._entry[key]
-        del self._point[id], self._ids[entry][id]
-        if not self._ids[entry]:
-            del self._entry[key]
-            self._search.remove(point, entry)
-            self._free.append(entry)
+        with self._lock:
+            point = self._point_of(id)
+            key = point.tobytes()
+            entry = self._entry[key]
+            del self._point[id], self._ids[entry][id]
+            if not self._ids[entry]:
+                del self._entry[key]
+                self._search.remove(point, entry)
+                self._free.append(entry)
 
     def covering(self, point: np.ndarray, k: int) -> list[Any]:
         """Return up to k ids at points that dominate this one."""
-        return self._list(self._search.find_dominating(point, -1, self._room(k)), k)
+        with self._lock:
+            return self._list(self._search.find_dominating(point, -1, self._room(k)), k)
 
     def covering_id(self, id: Hashable, k: int) -> list[Any]:
-        """Return up to k ids at points that dominate that of an id, or are older at the same."""
-        point = self._point_of(id)
-        entry = self._entry[point.tobytes()]
-        covering = []
-        for other in self._ids[entry]:
-            if other == id or len(covering) == k:
-                break
-            covering.append(other)
-        if len(covering) == k:
-            return covering
-        k -= len(covering)
-        return covering + self._list(self._search.find_dominating(point, entry, self._room(k)), k)
+        """Return up to k ids that cover an id: at points that dominate its own, or older ones.
+
+        Of ids at the same point only older ones count. So of any ids one is left that no other one
+        covers.
+        """
+        with self._lock:
+            point = self._point_of(id)
+            entry = self._entry[point.tobytes()]
+            older = list(itertools.islice(itertools.takewhile(id.__ne__, self._ids[entry]), k))
+            if len(older) == k:
+                return older
+            k -= len(older)
+            return older + self._list(
+                self._search.find_dominating(point, entry, self._room(k)), k
+            )
 
     def covered(self, point: np.ndarray) -> list[Any]:
         """Return all ids at points that this one dominates."""
-        n = self._search.find_dominated(point, -1, self._room(len(self._ids)))
-        return self._list(n, len(self))
+        with self._lock:
+            n = self._search.find_dominated(point, -1, self._room(len(self._ids)))
+            return self._list(n, len(self))
 
     def _point_of(self, id: Hashable) -> np.ndarray:
         if id not in self._point:
@@ -226,17 +223,34 @@ def box_point(low: Sequence[Any], high: Sequence[Any], dimensions: int) -> np.nd
             f"a box of this index has {dimensions} low ends and as many high ends; got shapes "
             f"{np.shape(low)} and {np.shape(high)}"
         )
-    keys = ends + 0.0  # -0 becomes 0
-    keys = keys.view(np.int64)
-    keys = np.where(keys >= 0, keys, NULL - keys)
-    if not (ends[0] <= ends[1]).all():
-        _fill_missing(keys, low, high)
-    if (np.abs(ends) >= _EXACT).any():
-        _check_exact(ends, low, high)
     point = np.empty(2 * dimensions, np.int64)
-    point[0::2], point[1::2] = ~keys[0], keys[1]
-    point.setflags(write=False)
+    state = write_point(ends.reshape(-1), point)
+    if state & _MISSING:
+        _fill_missing(point, low, high)
+    if state & _LARGE:
+        _check_exact(ends, low, high)
     return point
+
+
+@kernel
+def write_point(ends: Float64s, point: Int64Out) -> int:
+    """Write the point of a box; return whether an end is missing or large."""
+    d, state = ends.shape[0] // 2, 0
+    for j in range(d):
+        low, high = ends[j], ends[d + j]
+        if not low <= high:
+            state |= _MISSING
+        if abs(low) >= _EXACT or abs(high) >= _EXACT:
+            state |= _LARGE
+        point[2 * j], point[2 * j + 1] = ~to_key(low), to_key(high)
+    return state
+
+
+@step
+def to_key(number):
+    """Return the key of a number that is not NaN."""
+    bits = np.float64(number + 0.0).view(np.int64)  # -0 becomes 0
+    return bits if bits >= 0 else np.int64(NULL) - bits
 
 
 def check_count(name: str, value: Any) -> int:
@@ -250,15 +264,15 @@ def check_count(name: str, value: Any) -> int:
     return count
 
 
-def _fill_missing(keys: np.ndarray, low: Sequence[Any], high: Sequence[Any]) -> None:
-    """Write the keys of ends that are None; raise if an end is NaN, or the ends are reversed."""
+def _fill_missing(point: np.ndarray, low: Sequence[Any], high: Sequence[Any]) -> None:
+    """Write the coordinates of ends that are None; raise if an end is NaN, or the ends are reversed."""
     for j, (least, most) in enumerate(zip(low, high, strict=True)):
         if least is None and most is None:
-            keys[:, j] = NULL, HIGHEST
+            point[2 * j], point[2 * j + 1] = ~NULL, HIGHEST
         elif least is None and most == most:
-            keys[0, j] = LOWEST
+            point[2 * j] = ~LOWEST
         elif most is None and least == least:
-            keys[1, j] = HIGHEST
+            point[2 * j + 1] = HIGHEST
         elif not (least is not None and most is not None and least <= most):
             raise CoverError(
                 f"dimension {j} has the ends {least!r} and {most!r}; the low end must not be above "

@@ -15,8 +15,9 @@ at the right, where most of what dominates a point is. It skips a node whose lar
 dominate the point, and backtracks until it has found enough. (The paper omits these details.
 Corners are tighter than the regions of nodes, since most of a region is empty.)
 
-Points that come in order make a tree deep. One that is more than three times as deep as a balanced
-one is built anew, and so is one whose buckets have become mostly empty.
+A tree without room is built anew with twice the room, which also puts nodes into the order in which
+they are searched. Points that come in order make a tree deep. One that is more than three times as
+deep as a balanced one is built anew, and so is one whose buckets have become mostly empty.
 
 Memory: 8 bytes per dimension and row of a bucket, and 16 bytes per dimension and node. To insert or
 remove a point costs the depth of the tree and one bucket; a search costs the nodes it visits, and a
@@ -29,9 +30,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.jit import Int32Out, Int64Out, Int64s, UInt8Out, kernel, step
+from tocsin.jit import Int32Out, Int64Out, Int64s, UInt8Out, bare_step, kernel, step
 
-OVERFLOW, UNDERFLOW = 32, 8  # chosen; docs/experiments.md has others
+OVERFLOW, UNDERFLOW = 16, 4  # chosen; docs/experiments.md has others
 
 _LEAF = -1
 _NONE = -1
@@ -75,40 +76,31 @@ class KdTree:
         self.d, self._overflow, self._underflow = d, overflow, underflow
         self._scratch = np.empty(max(overflow, _SAMPLE), np.int64)
         self._place = np.zeros(6, np.int64)
-        self._use(_allocate(d, overflow, underflow, nodes=7, entries=overflow))
-        _link(self.tree, 0, 0)
         self.build(np.empty((0, d), np.int64), np.empty(0, np.int64))
 
-    def build(self, points: np.ndarray, entries: np.ndarray) -> None:
-        """Replace all points by these, which differ from each other."""
-        n, room = len(points), int(max(entries.max(initial=0) + 1, len(self.tree.row)))
-        buckets = 4 + 2 * n // self._overflow
+    def build(self, points: np.ndarray, entries: np.ndarray, entry: int = 31) -> None:
+        """Replace all points by these, which differ, with room for as many and an entry more."""
+        n, room = len(points), 2 * int(entries.max(initial=entry)) + 2
+        buckets = 4 + 4 * n // self._overflow
         while True:
-            tree = _allocate(self.d, self._overflow, self._underflow, 2 * buckets + 3, room)
-            _link(tree, 0, 0)
+            tree = make_tree(self.d, self._overflow, self._underflow, buckets, room)
             if build(tree, points.reshape(-1), entries, np.arange(n), self._scratch):
                 break
             buckets *= 2
-        self._use(tree)
+        self.tree, self._walk = tree, make_walk(tree, self._place)
 
     def insert(self, point: np.ndarray, entry: int) -> None:
         """Insert a point that differs from all others."""
         while (depth := insert(self.tree, point, entry, self._scratch)) < 0:
-            nodes = len(self.tree.dimension)
-            entries = max(2 * len(self.tree.row), entry + 1)
-            larger = _allocate(self.d, self._overflow, self._underflow, 2 * nodes + 1, entries)
-            for old, new in zip(self.tree, larger, strict=True):
-                new[: len(old)] = old
-            _link(larger, nodes, len(self.tree.leaf))
-            self._use(larger)
+            self._rebuild(entry)
         if depth > 16 and depth > 16 + 3 * len(self).bit_length():
-            self._balance()
+            self._rebuild(entry)
 
     def remove(self, point: np.ndarray, entry: int) -> None:
         """Remove a point."""
         remove(self.tree, entry)
         if self.tree.head[_BUCKETS] > 64 + 8 * len(self) // self._overflow:
-            self._balance()
+            self._rebuild(entry)
 
     def find_dominating(self, point: np.ndarray, but: int, found: np.ndarray) -> int:
         """Write entries whose points dominate a point, up to the room; return how many."""
@@ -131,15 +123,12 @@ class KdTree:
         """The number of points that searches have compared."""
         return int(self._place[COMPARED])
 
-    def _use(self, tree: Tree) -> None:
-        self.tree = tree
-        self._walk = make_walk(tree, self._place)
-
-    def _balance(self) -> None:
+    def _rebuild(self, entry: int) -> None:
+        """Build the tree anew, with room for an entry."""
         n = len(self)
         points, entries = np.empty((n, self.d), np.int64), np.empty(n, np.int64)
         collect(self.tree, points.reshape(-1), entries)
-        self.build(points, entries)
+        self.build(points, entries, entry)
 
 
 def make_walk(tree: Tree, place: np.ndarray | None = None) -> Walk:
@@ -151,26 +140,23 @@ def make_walk(tree: Tree, place: np.ndarray | None = None) -> Walk:
     )
 
 
-def _allocate(d: int, overflow: int, underflow: int, nodes: int, entries: int) -> Tree:
-    buckets = (nodes + 1) // 2
+def make_tree(d: int, overflow: int, underflow: int, buckets: int, entries: int) -> Tree:
+    """Return a tree whose nodes and buckets are all free; it has no root yet."""
+    nodes = 2 * buckets + 1
     lengths = {"head": 6, "largest": nodes * d, "smallest": nodes * d, "leaf": buckets}
     lengths |= {"entry": buckets * overflow, "key": buckets * d * overflow, "row": entries}
     longs = ("head", "split", "largest", "smallest", "key")
-    arrays = {
-        name: np.zeros(lengths.get(name, nodes), np.int64 if name in longs else np.int32)
-        for name in Tree._fields
-    }
-    arrays["head"][[_FREE_NODE, _FREE_BUCKET]] = _NONE
-    arrays["head"][_LEAST] = underflow
-    return Tree(**arrays)
-
-
-def _link(tree: Tree, node: int, bucket: int) -> None:
-    """Make nodes and buckets from these numbers on free."""
-    for place, first, chain in (_FREE_NODE, node, tree.left), (_FREE_BUCKET, bucket, tree.leaf):
-        chain[first:] = np.arange(first + 1, len(chain) + 1)
-        chain[-1] = tree.head[place]
-        tree.head[place] = first
+    tree = Tree(
+        **{
+            name: np.zeros(lengths.get(name, nodes), np.int64 if name in longs else np.int32)
+            for name in Tree._fields
+        }
+    )
+    tree.head[_LEAST] = underflow
+    for chain in tree.left, tree.leaf:
+        chain[:] = np.arange(1, len(chain) + 1)
+        chain[-1] = _NONE
+    return tree
 
 
 @step
@@ -390,14 +376,14 @@ def merge(tree, leaf, d, b):
     return parent
 
 
-@step
+@bare_step
 def begin(tree, walk):
     """Begin a search."""
     walk.place[_ROW], walk.place[_COUNT] = 0, 0
     walk.place[_DEPTH], walk.stack[0] = 1, tree.head[_ROOT]
 
 
-@step
+@bare_step
 def find_next(tree, flip, point, walk):
     """Return the next entry whose point dominates a point, or -1.
 
@@ -424,9 +410,20 @@ def find_next(tree, flip, point, walk):
             if j < d:
                 continue
             left, right = np.int64(tree.left[node]), np.int64(tree.right[node])
-            if tree.dimension[node] != _LEAF:
-                stack[depth], stack[depth + 1] = (right, left) if flip else (left, right)
-                depth += 2
+            j = np.int64(tree.dimension[node])
+            if j != _LEAF:
+                split = tree.split[node]
+                if flip:
+                    if ~split > point[j]:
+                        stack[depth] = right
+                        depth += 1
+                    stack[depth] = left
+                else:
+                    if split >= point[j]:
+                        stack[depth] = left
+                        depth += 1
+                    stack[depth] = right
+                depth += 1
                 continue
             count = np.int64(tree.count[node])
             place[COMPARED] += count

@@ -33,14 +33,22 @@ from tocsin.errors import CoverError
 KINDS = ("k", "star", "poset")
 
 
-class Cover(Protocol):
-    """Subscriptions, and which of them cover one; `CoverIndex` is one for boxes."""
+class Index(Protocol):
+    """Subscriptions in the form that a cover reads them in, and which of them cover one."""
 
-    def add(self, id: Hashable, *subscription: Any) -> None: ...
+    def add(self, id: Hashable, subscription: Any) -> None: ...
     def remove(self, id: Hashable) -> None: ...
-    def covering(self, *subscription: Any, k: int) -> list[Any]: ...
-    def covering_box(self, id: Hashable, k: int) -> list[Any]: ...
-    def covered(self, *subscription: Any) -> list[Any]: ...
+    def covering(self, subscription: Any, k: int) -> list[Any]: ...
+    def covering_id(self, id: Hashable, k: int) -> list[Any]: ...
+    def covered(self, subscription: Any) -> list[Any]: ...
+
+
+class Cover(Protocol):
+    """What reads subscriptions and finds those that cover one; `CoverIndex` does for boxes."""
+
+    index: Index
+
+    def read(self, *subscription: Any) -> Any: ...
 
 
 class Change(NamedTuple):
@@ -119,17 +127,17 @@ class RelationGraph:
             raise CoverError(f"there is already a subscription {id!r}; unsubscribe it first")
         if self.cover is None:
             self.cover = CoverIndex(len(subscription[0]) if subscription else 1)
-        cover, inner = self.cover, []
+        read, index, inner = self.cover.read(*subscription), self.cover.index, []
         self.searches += 1
         if self.kind == "k":
-            covering = cover.covering(*subscription, k=self.k)
+            covering = index.covering(read, self.k)
             if self.withdraw_covered and not covering:
-                inner = [each for each in cover.covered(*subscription) if self.is_forwarded(each)]
+                inner = [each for each in index.covered(read) if self.is_forwarded(each)]
         else:
-            covering = cover.covering(*subscription, k=max(1, len(self)))
+            covering = index.covering(read, max(1, len(self)))
             equal_or_larger = set(covering)
-            inner = [each for each in cover.covered(*subscription) if each not in equal_or_larger]
-        cover.add(id, *subscription)
+            inner = [each for each in index.covered(read) if each not in equal_or_larger]
+        index.add(id, read)
         self._above[id], self._below[id] = {}, {}
         if self.kind == "poset":
             self._insert_between(id, covering, inner)
@@ -148,7 +156,7 @@ class RelationGraph:
         """Remove a subscription; return what to tell others."""
         above, below = self._known(id, self._above), self._known(id, self._below)
         assert self.cover is not None
-        self.cover.remove(id)
+        self.cover.index.remove(id)
         for each in above:
             del self._below[each][id]
         for each in below:
@@ -162,7 +170,7 @@ class RelationGraph:
                 continue
             if self.kind == "k":
                 self.searches += 1
-                self._connect(self.cover.covering_box(each, self.k), [each])
+                self._connect(self.cover.index.covering_id(each, self.k), [each])
             if not self._above[each]:
                 promoted.append(each)
                 self._forwarded[each] = None
