@@ -26,6 +26,7 @@ from tocsin.engine.explain import (
     condition_text,
     single_rule_segment,
 )
+from tocsin.engine.lint import lint
 from tocsin.engine.matching import Run
 from tocsin.engine.probabilities.ranges import scales_of
 from tocsin.engine.report import Plan, report
@@ -133,6 +134,12 @@ class Version:
             return report(self.segments, self.attributes)
         run = self._run(events)
         return report(self.segments, self.attributes, run.count_candidates(), len(run.events))
+
+    def lint(
+        self, events: Any = None, same: Sequence[str] = (), threads: int | None = None
+    ) -> pa.Table:
+        """Return rules that are redundant, or never or always hold; see `Rules.lint`."""
+        return lint(self, events, same, threads)
 
     @property
     def nbytes(self) -> int:
