@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,8 @@ class Values(NamedTuple):
 
 def values_of(events: Events, attribute: int, kind: Kind) -> Values:
     """Return the values of an attribute in events."""
-    is_complete, found, has_null = kind in ("category", "flag"), [], False
+    is_complete = kind in ("category", "flag")
+    parts = []
     for keys, _ in events.blocks():
         ends = [key_column(keys, attribute)]
         if keys.has_ranges:
@@ -33,14 +35,16 @@ def values_of(events: Events, attribute: int, kind: Kind) -> Values:
             ends.append(key_column(keys._replace(columns=columns, key=rows), attribute))
         for column in ends:
             present = column[column != NULL]
-            has_null = has_null or len(present) < len(column)
-            if len(present):
-                ends_only = [present.min(), present.max()]
-                found.append(np.unique(present) if is_complete else np.array(ends_only))
-    seen = np.unique(np.concatenate(found)) if found else np.empty(0, np.int64)
-    if len(seen) and not is_complete:
-        seen = np.unique(seen[[0, -1]])
-    return Values(seen, has_null, is_complete)
+            parts.append(Values(present, len(present) < len(column), is_complete))
+    return unite(parts, is_complete)
+
+
+def unite(parts: Sequence[Values], is_complete: bool) -> Values:
+    """Return the values of an attribute in all parts of the data."""
+    keys = np.concatenate([np.empty(0, np.int64), *(part.keys for part in parts)])
+    if len(keys):
+        keys = np.unique(keys if is_complete else np.array([keys.min(), keys.max()]))
+    return Values(keys, any(part.has_null for part in parts), is_complete)
 
 
 def find_unreachable(c: Conjunctions, attribute: int, values: Values) -> np.ndarray:

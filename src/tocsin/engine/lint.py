@@ -7,7 +7,7 @@ rules that cover each other, the oldest stays.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from tocsin.covering.inclusion import domain_of
 from tocsin.covering.redundant import Redundancy, write_always, write_equal
-from tocsin.engine.data_range import describe, find_unreachable, values_of
+from tocsin.engine.data_range import Values, describe, find_unreachable, values_of
 from tocsin.engine.explain import conjunction_text, predicate_at
 from tocsin.engine.segment import concatenate_metadata
 from tocsin.engine.threads import threads_for, work_in_ranges
@@ -69,17 +69,24 @@ class Linter:
         self._always = (always == 1) & (self._redundancy.rules.at_least == 0)
 
     def lint(
-        self, first: int, stop: int, events: Any = None, threads: int | None = None
+        self,
+        first: int,
+        stop: int,
+        values: Mapping[int, Values] | None = None,
+        threads: int | None = None,
     ) -> pa.Table:
-        """Return the findings about the rules from `first` up to `stop`, in their order."""
+        """Return the findings about the rules from `first` up to `stop`, in their order.
+
+        `values` are those of the data, by attribute.
+        """
         rules = np.arange(first, stop)
         kinds = {
             "never": self._find_never(rules),
             "always": self._find_always(rules),
             **self._find_redundant(rules, threads),
         }
-        if events is not None:
-            kinds["out of range"] = self._find_unreachable(rules, events)
+        if values is not None and len(rules):
+            kinds["out of range"] = self._find_unreachable(rules, values)
         found = [(name, kinds[name]) for name in FINDINGS if name in kinds]
         return self._table(found)
 
@@ -140,21 +147,14 @@ class Linter:
         for number, rule in zip(groups, oldest, strict=True):
             by[is_left & (group == number)] = rule
 
-    def _find_unreachable(self, rules: np.ndarray, events: Any) -> _Findings:
+    def _find_unreachable(self, rules: np.ndarray, values: Mapping[int, Values]) -> _Findings:
         version, c = self._version, self._c
-        used = np.unique(c.attribute).tolist()
-        read = Events.read(events, version.attributes, used, version.categories)
-        if not len(rules):
-            return _Findings(rules, rules, [])
-        if not len(read):
-            raise RuleError("out of range: there are no events to take the data's range from")
         row_of, texts = np.full(c.size, -1), {}  # a row that cannot hold, of each conjunction
-        for attribute in used:
-            kind, name = version.attributes.kind(attribute), version.attributes.name(attribute)
-            values = values_of(read, attribute, kind)
-            rows = find_unreachable(c, attribute, values)
+        for attribute in np.unique(c.attribute).tolist():
+            rows = find_unreachable(c, attribute, values[attribute])
             row_of[np.searchsorted(c.offsets, rows, side="right") - 1] = rows
-            texts[attribute] = describe(values, name, kind)
+            kind, name = version.attributes.kind(attribute), version.attributes.name(attribute)
+            texts[attribute] = describe(values[attribute], name, kind)
         details: dict[int, str] = {}
         first = self._redundancy.rules.first
         for rule in np.unique(c.rule[row_of >= 0]).tolist():
@@ -242,5 +242,13 @@ def lint(
     version: Version, events: Any = None, same: Sequence[str] = (), threads: int | None = None
 ) -> pa.Table:
     """Return the findings about all rules of a version; see `Rules.lint`."""
+    values = None if events is None else read_values(version, events)
     linter = Linter(version, same)
-    return linter.lint(0, linter.size, events, threads)
+    return linter.lint(0, linter.size, values, threads)
+
+
+def read_values(version: Version, events: Any) -> dict[int, Values]:
+    """Return the values of all attributes that rules test."""
+    used = version.tested_attributes()
+    read = Events.read(events, version.attributes, used, version.categories)
+    return {each: values_of(read, each, version.attributes.kind(each)) for each in used}

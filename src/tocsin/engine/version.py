@@ -128,6 +128,10 @@ class Version:
         """Return the names of the columns that some rule tests, by itself or within a term."""
         return self.attributes.columns_of(self._rows)
 
+    def tested_attributes(self) -> list[int]:
+        """Return the numbers of the attributes that some rule tests."""
+        return list(self._rows)
+
     def plan(self, events: Any = None) -> Plan:
         """Return which index holds which rules, and why; see `Rules.plan`."""
         if events is None:
