@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     callback=join_values,
     help="For a file: x=number,tier=category, or a file of events. Default: that of --events.",
 )
-@click.option("--events", type=LocalPath(), help="Events, to find predicates that none can satisfy.")
+@click.option(
+    "--events", type=LocalPath(), help="Events, to find predicates that none can satisfy."
+)
 @click.option(
     "--same",
     multiple=True,

@@ -33,13 +33,31 @@ _MISSING, _LARGE = 1, 2
 class Search(Protocol):
     """A dominance search: points that can be inserted and removed."""
 
-    visited: int
-    compared: int
+    @property
+    def visited(self) -> int:
+        """The number of nodes that searches have visited."""
+        ...
 
-    def insert(self, point: np.ndarray, entry: int) -> None: ...
-    def remove(self, point: np.ndarray, entry: int) -> None: ...
-    def find_dominating(self, point: np.ndarray, but: int, found: np.ndarray) -> int: ...
-    def find_dominated(self, point: np.ndarray, but: int, found: np.ndarray) -> int: ...
+    @property
+    def compared(self) -> int:
+        """The number of points that searches have compared."""
+        ...
+
+    def insert(self, point: np.ndarray, entry: int) -> None:
+        """Insert a point that differs from all others."""
+        ...
+
+    def remove(self, point: np.ndarray, entry: int) -> None:
+        """Remove a point."""
+        ...
+
+    def find_dominating(self, point: np.ndarray, but: int, found: np.ndarray) -> int:
+        """Write entries other than `but` whose points dominate this one; return how many."""
+        ...
+
+    def find_dominated(self, point: np.ndarray, but: int, found: np.ndarray) -> int:
+        """Write entries other than `but` whose points this one dominates; return how many."""
+        ...
 
 
 METHODS: dict[str, Any] = {"kd": KdTree, "z": ZCurve, "naive": Naive}
@@ -179,13 +197,13 @@ class PointIndex:
         with self._lock:
             point = self._point_of(id)
             entry = self._entry[point.tobytes()]
-            older = list(itertools.islice(itertools.takewhile(id.__ne__, self._ids[entry]), k))
+            older = list(
+                itertools.islice(itertools.takewhile(lambda each: each != id, self._ids[entry]), k)
+            )
             if len(older) == k:
                 return older
             k -= len(older)
-            return older + self._list(
-                self._search.find_dominating(point, entry, self._room(k)), k
-            )
+            return older + self._list(self._search.find_dominating(point, entry, self._room(k)), k)
 
     def covered(self, point: np.ndarray) -> list[Any]:
         """Return all ids at points that this one dominates."""
@@ -265,7 +283,7 @@ def check_count(name: str, value: Any) -> int:
 
 
 def _fill_missing(point: np.ndarray, low: Sequence[Any], high: Sequence[Any]) -> None:
-    """Write the coordinates of ends that are None; raise if an end is NaN, or the ends are reversed."""
+    """Write the coordinates of missing ends; raise if an end is NaN, or if they are reversed."""
     for j, (least, most) in enumerate(zip(low, high, strict=True)):
         if least is None and most is None:
             point[2 * j], point[2 * j + 1] = ~NULL, HIGHEST

@@ -36,9 +36,7 @@ class Domain(NamedTuple):
 def domain_of(kinds: Sequence[Kind]) -> Domain:
     """Return the keys that attributes of these kinds can have."""
     limits = [_LIMITS.get(kind, (LOWEST, HIGHEST)) for kind in kinds]
-    return freeze_fields(
-        Domain, low=[low for low, _ in limits], high=[high for _, high in limits]
-    )
+    return freeze_fields(Domain, low=[low for low, _ in limits], high=[high for _, high in limits])
 
 
 @bare_step
@@ -148,9 +146,7 @@ def includes(a, row, b, first, stop, domain):
 def includes_all(a, row, domain):
     """Return whether a row's predicate holds for all keys."""
     attribute = a.attribute[row]
-    return (
-        a.kind[row] == INTERVAL and a.low[row] == NULL and a.high[row] >= domain.high[attribute]
-    )
+    return a.kind[row] == INTERVAL and a.low[row] == NULL and a.high[row] >= domain.high[attribute]
 
 
 @bare_step

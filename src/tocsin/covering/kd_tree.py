@@ -26,7 +26,7 @@ bucket for each leaf among them.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,7 +52,7 @@ class Tree(NamedTuple):
     left: Int32Out  # [nodes] the left child; of a leaf, its bucket; of a free node, the next one
     right: Int32Out  # [nodes]
     parent: Int32Out  # [nodes]
-    count: Int32Out  # [nodes] points of a leaf
+    length: Int32Out  # [nodes] points of a leaf
     largest: Int64Out  # [nodes * d] corners
     smallest: Int64Out  # [nodes * d]
     leaf: Int32Out  # [buckets] whose it is; of a free bucket, the next one
@@ -146,12 +146,11 @@ def make_tree(d: int, overflow: int, underflow: int, buckets: int, entries: int)
     lengths = {"head": 6, "largest": nodes * d, "smallest": nodes * d, "leaf": buckets}
     lengths |= {"entry": buckets * overflow, "key": buckets * d * overflow, "row": entries}
     longs = ("head", "split", "largest", "smallest", "key")
-    tree = Tree(
-        **{
-            name: np.zeros(lengths.get(name, nodes), np.int64 if name in longs else np.int32)
-            for name in Tree._fields
-        }
-    )
+    arrays: dict[str, Any] = {
+        name: np.zeros(lengths.get(name, nodes), np.int64 if name in longs else np.int32)
+        for name in Tree._fields
+    }
+    tree = Tree(**arrays)
     tree.head[_LEAST] = underflow
     for chain in tree.left, tree.leaf:
         chain[:] = np.arange(1, len(chain) + 1)
@@ -174,7 +173,7 @@ def take_leaf(tree, parent, bucket):
     node = np.int64(tree.head[_FREE_NODE])
     tree.head[_FREE_NODE] = tree.left[node]
     tree.dimension[node], tree.parent[node], tree.right[node] = _LEAF, parent, _NONE
-    tree.left[node], tree.leaf[bucket], tree.count[node] = bucket, node, 0
+    tree.left[node], tree.leaf[bucket], tree.length[node] = bucket, node, 0
     return node
 
 
@@ -183,7 +182,7 @@ def divide(tree, node, dimension, split):
     """Make a leaf an inner node with two empty leaves, and return these."""
     left = take_leaf(tree, node, np.int64(tree.left[node]))
     right = take_leaf(tree, node, take_bucket(tree))
-    tree.dimension[node], tree.split[node], tree.count[node] = dimension, split, 0
+    tree.dimension[node], tree.split[node], tree.length[node] = dimension, split, 0
     tree.left[node], tree.right[node] = left, right
     return left, right
 
@@ -191,11 +190,11 @@ def divide(tree, node, dimension, split):
 @step
 def write_row(tree, leaf, point, first, stride, entry, d, b):
     """Append a point to a leaf: the keys point[first], point[first + stride], ..."""
-    bucket, k = np.int64(tree.left[leaf]), np.int64(tree.count[leaf])
+    bucket, k = np.int64(tree.left[leaf]), np.int64(tree.length[leaf])
     for j in range(d):
         tree.key[(bucket * d + j) * b + k] = point[first + j * stride]
     tree.entry[bucket * b + k], tree.row[entry] = entry, bucket * b + k
-    tree.count[leaf] = k + 1
+    tree.length[leaf] = k + 1
 
 
 @step
@@ -204,7 +203,7 @@ def measure_leaf(tree, leaf, d, b):
     bucket = np.int64(tree.left[leaf])
     for j in range(d):
         largest, smallest = -(2**63), 2**63 - 1
-        for k in range((bucket * d + j) * b, (bucket * d + j) * b + tree.count[leaf]):
+        for k in range((bucket * d + j) * b, (bucket * d + j) * b + tree.length[leaf]):
             largest, smallest = max(largest, tree.key[k]), min(smallest, tree.key[k])
         tree.largest[leaf * d + j], tree.smallest[leaf * d + j] = largest, smallest
 
@@ -302,7 +301,7 @@ def insert(tree: Tree, point: Int64s, entry: int, scratch: Int64Out) -> int:
     if entry >= tree.row.shape[0]:
         return -1
     leaf, depth = np.int64(tree.head[_ROOT]), 0
-    while tree.dimension[leaf] != _LEAF or tree.count[leaf] == b:
+    while tree.dimension[leaf] != _LEAF or tree.length[leaf] == b:
         if tree.dimension[leaf] == _LEAF:
             split_leaf(tree, leaf, d, b, scratch)
         above = point[tree.dimension[leaf]] > tree.split[leaf]
@@ -331,8 +330,8 @@ def remove(tree: Tree, entry: int) -> None:
     bucket, k = tree.row[entry] // b, tree.row[entry] % b
     leaf = np.int64(tree.leaf[bucket])
     tree.head[_SIZE] -= 1
-    tree.count[leaf] -= 1
-    last = tree.count[leaf]
+    tree.length[leaf] -= 1
+    last = tree.length[leaf]
     if k != last:
         for j in range(d):
             at = (bucket * d + j) * b
@@ -360,13 +359,13 @@ def merge(tree, leaf, d, b):
     parent = np.int64(tree.parent[leaf])
     left, right = np.int64(tree.left[parent]), np.int64(tree.right[parent])
     sibling = right if left == leaf else left
-    if tree.dimension[sibling] != _LEAF or tree.count[leaf] + tree.count[sibling] > b:
+    if tree.dimension[sibling] != _LEAF or tree.length[leaf] + tree.length[sibling] > b:
         return leaf
     bucket, other = np.int64(tree.left[left]), np.int64(tree.left[right])
-    for k in range(tree.count[right]):
+    for k in range(tree.length[right]):
         at = other * d * b + k
         write_row(tree, left, tree.key, at, b, tree.entry[other * b + k], d, b)
-    tree.count[parent], tree.dimension[parent] = tree.count[left], _LEAF
+    tree.length[parent], tree.dimension[parent] = tree.length[left], _LEAF
     tree.left[parent], tree.right[parent], tree.leaf[bucket] = bucket, _NONE, parent
     tree.leaf[other] = tree.head[_FREE_BUCKET]
     tree.head[_FREE_BUCKET] = other
@@ -410,22 +409,21 @@ def find_next(tree, flip, point, walk):
             if j < d:
                 continue
             left, right = np.int64(tree.left[node]), np.int64(tree.right[node])
-            j = np.int64(tree.dimension[node])
-            if j != _LEAF:
-                split = tree.split[node]
+            dimension, split = np.int64(tree.dimension[node]), tree.split[node]
+            if dimension != _LEAF:
                 if flip:
-                    if ~split > point[j]:
+                    if ~split > point[dimension]:
                         stack[depth] = right
                         depth += 1
                     stack[depth] = left
                 else:
-                    if split >= point[j]:
+                    if split >= point[dimension]:
                         stack[depth] = left
                         depth += 1
                     stack[depth] = right
                 depth += 1
                 continue
-            count = np.int64(tree.count[node])
+            count = np.int64(tree.length[node])
             place[COMPARED] += count
             inside[:count] = 1
             found = np.uint8(1)
@@ -478,7 +476,7 @@ def collect(tree: Tree, points: Int64Out, entries: Int64Out) -> None:
             depth += 2
             continue
         bucket = np.int64(tree.left[node])
-        for k in range(tree.count[node]):
+        for k in range(tree.length[node]):
             for j in range(d):
                 points[n * d + j] = tree.key[(bucket * d + j) * b + k]
             entries[n] = tree.entry[bucket * b + k]

@@ -115,7 +115,7 @@ def find(
     write_size(own, key)
     for i in range(chunks):
         chunk = np.int64(rows.order[i if flip else chunks - 1 - i])
-        count = np.int64(rows.count[chunk])
+        count = np.int64(rows.length[chunk])
         if flip:
             if rows.key[chunk * CHUNK] > key[0]:
                 break
@@ -134,9 +134,9 @@ def find(
         if not any_inside:
             continue
         for place in range(count):
-            row = place if flip else count - 1 - place
-            if inside[row] and rows.entry[chunk * CHUNK + row] != but:
-                found[n] = rows.entry[chunk * CHUNK + row]
+            at = place if flip else count - 1 - place
+            if inside[at] and rows.entry[chunk * CHUNK + at] != but:
+                found[n] = rows.entry[chunk * CHUNK + at]
                 n += 1
                 if n == k:
                     return n

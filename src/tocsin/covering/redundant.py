@@ -260,7 +260,7 @@ def write_always(c: Conjunctions, rules: RuleList, domain: Domain, always: Int32
 @bare_step
 def leaves_no_gap(c, first, stop, domain):
     """Return whether the intervals of conjunctions, all of one attribute, have all keys."""
-    attribute = -1
+    attribute = np.int64(-1)
     for i in range(first, stop):
         row = c.offsets[i]
         if c.offsets[i + 1] - row != 1 or c.kind[row] != INTERVAL:

@@ -24,7 +24,7 @@ Where the paper is followed and where not:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple, Protocol
 
 from tocsin.covering.cover_index import CoverIndex, check_count
@@ -36,19 +36,36 @@ KINDS = ("k", "star", "poset")
 class Index(Protocol):
     """Subscriptions in the form that a cover reads them in, and which of them cover one."""
 
-    def add(self, id: Hashable, subscription: Any) -> None: ...
-    def remove(self, id: Hashable) -> None: ...
-    def covering(self, subscription: Any, k: int) -> list[Any]: ...
-    def covering_id(self, id: Hashable, k: int) -> list[Any]: ...
-    def covered(self, subscription: Any) -> list[Any]: ...
+    def add(self, id: Hashable, subscription: Any, /) -> None:
+        """Add a subscription."""
+        ...
+
+    def remove(self, id: Hashable) -> None:
+        """Remove a subscription."""
+        ...
+
+    def covering(self, subscription: Any, k: int, /) -> list[Any]:
+        """Return the ids of up to k that cover a subscription."""
+        ...
+
+    def covering_id(self, id: Hashable, k: int) -> list[Any]:
+        """Return the ids of up to k others that cover one; of equal ones, only older ones."""
+        ...
+
+    def covered(self, subscription: Any, /) -> list[Any]:
+        """Return the ids of all that a subscription covers."""
+        ...
 
 
 class Cover(Protocol):
     """What reads subscriptions and finds those that cover one; `CoverIndex` does for boxes."""
 
-    index: Index
+    index: Any  # an Index
 
-    def read(self, *subscription: Any) -> Any: ...
+    @property
+    def read(self) -> Callable[..., Any]:
+        """What reads a subscription."""
+        ...
 
 
 class Change(NamedTuple):
@@ -127,7 +144,8 @@ class RelationGraph:
             raise CoverError(f"there is already a subscription {id!r}; unsubscribe it first")
         if self.cover is None:
             self.cover = CoverIndex(len(subscription[0]) if subscription else 1)
-        read, index, inner = self.cover.read(*subscription), self.cover.index, []
+        read, inner = self.cover.read(*subscription), []
+        index: Index = self.cover.index
         self.searches += 1
         if self.kind == "k":
             covering = index.covering(read, self.k)

@@ -9,7 +9,7 @@ if one is split or becomes empty.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,7 +25,7 @@ class SortedRows(NamedTuple):
 
     head: Int64Out  # [4] the number of chunks in use, the first free chunk, and counters
     order: Int32Out  # [chunks] those in use, by their keys
-    count: Int32Out  # [chunks] rows; of a free chunk, the next one
+    length: Int32Out  # [chunks] rows; of a free chunk, the next one
     key: UInt64Out  # [chunks * 128 * w] of a row and word
     point: Int64Out  # [chunks * d * 128] of a chunk, dimension and row
     entry: Int64Out  # [chunks * 128]
@@ -38,18 +38,20 @@ def make_rows(w: int, d: int, chunks: int = 2) -> SortedRows:
         np.zeros(chunks * CHUNK * w, np.uint64), np.zeros(chunks * CHUNK * d, np.int64),
         np.zeros(chunks * CHUNK, np.int64),
     )  # fmt: skip
-    rows.count[:] = np.arange(1, chunks + 1)
-    rows.count[-1] = -1
+    rows.length[:] = np.arange(1, chunks + 1)
+    rows.length[-1] = -1
     return rows
 
 
 def grow(rows: SortedRows, w: int, d: int) -> SortedRows:
     """Return a copy with twice the room."""
-    chunks = len(rows.count)
+    chunks = len(rows.length)
     larger = make_rows(w, d, 2 * chunks)
+    old: Any
+    new: Any
     for old, new in zip(rows, larger, strict=True):
         new[: len(old)] = old
-    larger.count[-1] = rows.head[_FREE]
+    larger.length[-1] = rows.head[_FREE]
     larger.head[_FREE] = chunks
     return larger
 
@@ -90,7 +92,7 @@ def find_chunk(rows, key, is_after):
 @step
 def find_in_chunk(rows, chunk, key, is_after):
     """Return how many rows of a chunk are below a key; with `is_after`, or equal to it."""
-    low, high = 0, np.int64(rows.count[chunk])
+    low, high = np.int64(0), np.int64(rows.length[chunk])
     while low < high:
         middle = (low + high) // 2
         if compare(rows, chunk * CHUNK + middle, key) < is_after:
@@ -121,11 +123,11 @@ def copy_rows(rows, source, first, target, to, n, w, d):
 def take_chunk(rows, place):
     """Put a free chunk at a place in the order; return it."""
     chunk = np.int64(rows.head[_FREE])
-    rows.head[_FREE] = rows.count[chunk]
+    rows.head[_FREE] = rows.length[chunk]
     n = rows.head[CHUNKS]
     for k in range(n, place, -1):
         rows.order[k] = rows.order[k - 1]
-    rows.order[place], rows.count[chunk] = chunk, 0
+    rows.order[place], rows.length[chunk] = chunk, 0
     rows.head[CHUNKS] = n + 1
     return chunk
 
@@ -138,16 +140,16 @@ def insert_row(rows, key, point, entry):
         take_chunk(rows, 0)
     place = find_chunk(rows, key, 1)
     chunk = np.int64(rows.order[place])
-    if rows.count[chunk] == CHUNK:
+    if rows.length[chunk] == CHUNK:
         half = CHUNK // 2
         other = take_chunk(rows, place + 1)
         copy_rows(rows, chunk, half, other, 0, CHUNK - half, w, d)
-        rows.count[chunk], rows.count[other] = half, CHUNK - half
+        rows.length[chunk], rows.length[other] = half, CHUNK - half
         if compare(rows, other * CHUNK, key) <= 0:
             chunk = other
     at = find_in_chunk(rows, chunk, key, 1)
-    copy_rows(rows, chunk, at, chunk, at + 1, rows.count[chunk] - at, w, d)
-    rows.count[chunk] += 1
+    copy_rows(rows, chunk, at, chunk, at + 1, rows.length[chunk] - at, w, d)
+    rows.length[chunk] += 1
     row = chunk * CHUNK + at
     for j in range(w):
         rows.key[row * w + j] = key[j]
@@ -164,21 +166,21 @@ def remove_row(rows, key, entry, d):
     at = find_in_chunk(rows, rows.order[place], key, 0)
     while place < rows.head[CHUNKS]:
         chunk = np.int64(rows.order[place])
-        if at == rows.count[chunk]:
+        if at == rows.length[chunk]:
             place, at = place + 1, 0
             continue
         row = chunk * CHUNK + at
         if compare(rows, row, key) != 0:
             return False
         if rows.entry[row] == entry:
-            copy_rows(rows, chunk, at + 1, chunk, at, rows.count[chunk] - at - 1, w, d)
-            rows.count[chunk] -= 1
-            if rows.count[chunk] == 0:
+            copy_rows(rows, chunk, at + 1, chunk, at, rows.length[chunk] - at - 1, w, d)
+            rows.length[chunk] -= 1
+            if rows.length[chunk] == 0:
                 n = rows.head[CHUNKS] - 1
                 for k in range(place, n):
                     rows.order[k] = rows.order[k + 1]
                 rows.head[CHUNKS] = n
-                rows.count[chunk] = rows.head[_FREE]
+                rows.length[chunk] = rows.head[_FREE]
                 rows.head[_FREE] = chunk
             return True
         at += 1

@@ -96,9 +96,18 @@ class ZCurve:
     ) -> int:
         return int(
             find(
-                self._rows, self._ends, self.bits, flip, own, point, but, found,
-                self._key, self._corner, self._memory,
-            )  # fmt: skip
+                self._rows,
+                self._ends,
+                self.bits,
+                flip,
+                own,
+                point,
+                but,
+                found,
+                self._key,
+                self._corner,
+                self._memory,
+            )
         )
 
     def _choose_cells(self) -> None:
@@ -106,10 +115,10 @@ class ZCurve:
         points, entries = np.empty((self._size, self.d), np.int64), np.empty(self._size, np.int64)
         collect(self._rows, points.reshape(-1), entries)
         self._ends, self._chosen = choose_cells(points, self.bits), self._size
-        old, self._rows = self._rows, make_rows(self._words, self.d, len(self._rows.count))
+        old, self._rows = self._rows, make_rows(self._words, self.d, len(self._rows.length))
         self._rows.head[[VISITED, COMPARED]] = old.head[[VISITED, COMPARED]]
         self._size = 0
-        for point, entry in zip(points, entries, strict=True):
+        for point, entry in zip(points, entries.tolist(), strict=True):
             self.insert(point, entry)
 
 
@@ -180,7 +189,7 @@ def collect(rows: SortedRows, points: Int64Out, entries: Int64Out) -> None:
     d, n = rows.point.shape[0] // rows.entry.shape[0], 0
     for place in range(rows.head[CHUNKS]):
         chunk = np.int64(rows.order[place])
-        for row in range(rows.count[chunk]):
+        for row in range(rows.length[chunk]):
             for j in range(d):
                 points[n * d + j] = rows.point[(chunk * d + j) * CHUNK + row]
             entries[n] = rows.entry[chunk * CHUNK + row]
@@ -252,7 +261,7 @@ def find(
     corner ^= flip_key
     chunks = rows.head[CHUNKS]
     place = np.int64(0) if flip else chunks - 1
-    at = np.int64(rows.count[rows.order[place]]) - 1 if chunks > 0 and not flip else np.int64(0)
+    at = np.int64(rows.length[rows.order[place]]) - 1 if chunks > 0 and not flip else np.int64(0)
     while 0 <= place < chunks and n < k:
         chunk = np.int64(rows.order[place])
         row = chunk * CHUNK + at
@@ -281,7 +290,7 @@ def find(
         if at < 0:
             place -= 1
             if place >= 0:
-                at = np.int64(rows.count[rows.order[place]]) - 1
-        elif at >= rows.count[chunk]:
-            place, at = place + 1, 0
+                at = np.int64(rows.length[rows.order[place]]) - 1
+        elif at >= rows.length[chunk]:
+            place, at = place + 1, np.int64(0)
     return n

@@ -184,9 +184,7 @@ class Linter:
         for i, rule in enumerate(distinct.tolist()):
             if texts[i] is None:
                 number = int(first[rule])
-                texts[i] = conjunction_text(
-                    self._c, number, version.attributes, version.categories
-                )
+                texts[i] = conjunction_text(self._c, number, version.attributes, version.categories)
         return [texts[i] for i in at.tolist()]
 
     def _thresholds(self) -> np.ndarray:
@@ -232,7 +230,9 @@ class Linter:
                 "rule": ids.take(pa.array(rule)),
                 "finding": pa.array(kind, pa.string()),
                 "by": ids.take(pa.array(by, mask=by < 0)),
-                "detail": pa.array([text for _, each in found for text in each.detail], pa.string()),
+                "detail": pa.array(
+                    [text for _, each in found for text in each.detail], pa.string()
+                ),
             }
         )
         return table.take(order)

@@ -85,8 +85,8 @@ def _lint_slices(
     for batch in batches:
         for number in batch.column(0).to_pylist():
             linter = _prepare(source, tuple(same))
-            ends = [linter.size * n // tasks for n in (number, number + 1)]
-            found = linter.lint(*ends, values, threads=1)
+            first, stop = (linter.size * n // tasks for n in (number, number + 1))
+            found = linter.lint(first, stop, values, threads=1)
             for name in ("rule", "by"):
                 place = found.column_names.index(name)
                 found = found.set_column(place, name, found.column(name).cast(id_type))
