@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from examples import ad_targeting, air_conditioning, contact_tracing, range_join
+from examples import ad_targeting, air_conditioning, contact_tracing, range_join, rule_review
 
 
 def test_ad_targeting(capsys):
@@ -43,3 +43,12 @@ def test_air_conditioning(capsys, tmp_path):
     assert "1A: probability 0.546764" in printed
     assert "Distribution of the lowest value: in [17.7455, 20.0102], mean 18.6708" in printed
     assert (tmp_path / "floor.png").stat().st_size > 10_000
+
+
+def test_rule_review(capsys, tmp_path):
+    rule_review.main(count=300, out=str(tmp_path / "review.png"))
+    printed = capsys.readouterr().out
+    assert "302 rules: " in printed
+    assert "dest = 'LXA', but no event has such a value of dest" in printed
+    assert "arr_delay >= 5400, but arr_delay is from -86.0 to 1272.0" in printed
+    assert (tmp_path / "review.png").stat().st_size > 10_000

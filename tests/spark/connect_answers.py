@@ -14,7 +14,13 @@ from pyarrow import feather
 
 import tocsin
 import tocsin.spark
-from tests.spark import answers, similarity_answers, test_live_rules, uncertain_answers
+from tests.spark import (
+    answers,
+    lint_answers,
+    similarity_answers,
+    test_live_rules,
+    uncertain_answers,
+)
 from tests.spark.connect_server import connect_session
 
 
@@ -46,6 +52,7 @@ def main(folder):
         (folder / "errors.json").write_text(json.dumps(errors))
         joined = similarity_answers.join_on_spark(spark, partitions=3)
         (folder / "similarity.json").write_text(json.dumps(joined))
+        (folder / "lint.json").write_text(json.dumps(lint_answers.lint_on_spark(spark)))
         queries = ["in_range", "value", *uncertain_answers.ENTITY, *uncertain_answers.VALUES]
         asked = uncertain_answers.ask_spark(spark, uncertain_answers.ALL, 3, queries)
         (folder / "uncertain.json").write_text(json.dumps(asked))

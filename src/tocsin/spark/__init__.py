@@ -11,7 +11,7 @@ except ModuleNotFoundError as missing:
     ) from None
 
 from tocsin.spark import uncertain
-from tocsin.spark.lint import lint
+from tocsin.spark.linting import lint
 from tocsin.spark.matching import match
 from tocsin.spark.session import session
 from tocsin.spark.similarity import similarity_join
