@@ -89,9 +89,8 @@ def main(count: int = 3_000, out: str | None = None) -> None:
     print(f"{len(rules):,} rules: " + ", ".join(f"{n:,} {name}" for name, n in counts.items()))
     for row in [findings[0], *(row for row in findings if row["finding"] == "out of range")]:
         by = "" if row["by"] is None else f" by rule {row['by']}"
-        print(
-            f"  {row['rule']}: {rules[row['rule']].where}\n    {row['finding']}{by}: {row['detail']}"
-        )
+        print(f"  {row['rule']}: {rules[row['rule']].where}")
+        print(f"    {row['finding']}{by}: {row['detail']}")
     redundant = {row["rule"] for row in findings if row["finding"] in ("covered", "duplicate")}
     before = rules.count(flights) > 0
     rules.remove_many(redundant)
