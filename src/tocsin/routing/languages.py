@@ -22,18 +22,27 @@ from tocsin.model.schema import Schema
 class Table(Protocol):
     """Subscriptions, and which of them an event matches."""
 
-    def add(self, id: str, *subscription: Any) -> None: ...
-    def remove(self, id: str) -> None: ...
-    def match(self, event: Any) -> list[str]: ...
+    def add(self, id: str, *subscription: Any) -> None:
+        """Add a subscription; raise if it is not valid."""
+
+    def remove(self, id: str) -> None:
+        """Remove a subscription."""
+
+    def match(self, event: Any) -> list[str]:
+        """Return the ids of the subscriptions that an event matches."""
 
 
 class Language(Protocol):
-    """A kind of subscription and its events. `name` is the same for routers that can be linked."""
+    """A kind of subscription and its events; routers with equal names can be linked."""
 
     name: str
 
-    def cover(self) -> Cover: ...
-    def table(self) -> Table: ...
+    def cover(self) -> Cover:
+        """Return an empty index of subscriptions for a `RelationGraph`."""
+
+    def table(self) -> Table:
+        """Return an empty table of subscriptions."""
+
     def check(self, event: Any) -> None:
         """Raise unless any table can match the event."""
 

@@ -1,7 +1,7 @@
 """A simulation of a tree of routers, in one process and with a clock of its own.
 
-Links delay packets at random, so that they overtake each other. They can lose packets, and they can be
-down for a while. Clients are at their router: nothing is delayed or lost between the two.
+Links delay packets at random, so that they overtake each other. They can lose packets, and they can
+be down for a while. Clients are at their router: nothing is delayed or lost between the two.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ class Overlay:
     # ------------------------------------------------------------ steps
 
     def _send(self, router: str, outgoing: list[Outgoing]) -> None:
-        touched = {}
+        touched: dict[str, None] = {}
         for to, message in outgoing:
             if isinstance(to, Client):
                 self._tell(router, to.name, message)

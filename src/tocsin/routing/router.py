@@ -9,10 +9,11 @@ Where the paper leaves something open:
 
 * **Order.** The paper forwards what is no longer covered (III-C, step 3) before it withdraws what
   covered it (step 4), but does not say why. It is needed: the neighbour must never be without both.
-* **Acknowledgement.** The paper does not say from when on a subscriber gets all notifications. Here,
-  a subscription is *established* at a router if all routers beyond each of its neighbours, except
-  the one that it came from, send what it matches to this router. The router tells the neighbour or
-  client it came from. A client thus learns that all routers of the tree know its subscription.
+* **Acknowledgement.** The paper does not say when a subscriber begins to get all notifications.
+  Here, a subscription is *established* at a router when all routers beyond each of its neighbours,
+  except the one that it came from, send what it matches towards this router. The router then tells
+  the neighbour or client that it came from. So a client learns when notifications that are
+  published anywhere in the tree will reach it.
 
 **When a subscription is settled.** A router calls a subscription settled at a neighbour if the
 neighbour has acknowledged it, or if one that covers it by the edges of the graph is settled there.
@@ -21,16 +22,16 @@ order between two neighbours (`session.py`), and holds until the subscription is
 
 1. From the time when the graph has a subscription s, the subscriptions that are forwarded always
    include one that covers s, after each single message: what covers s next is forwarded before what
-   covers it now is withdrawn. So once the neighbour has received what was sent when s came, its table
-   always has one that covers s, too.
+   covers it now is withdrawn. So once the neighbour has received what was sent when s came, its
+   table always has one that covers s, too.
 2. Hence the neighbour's own graphs always have one that covers s, and the first step holds for what
    it forwards to its neighbours, and so on to the leaves of the tree.
 3. When the neighbour acknowledges s, all routers beyond have received what they need for it. By the
    first two steps that stays true, even if s itself is withdrawn because a newer one covers it.
 4. Whatever s covers is matched wherever s is. So it is settled, too.
 
-So an acknowledgement that arrives after its subscription was withdrawn, and forwarded again, is still
-valid. It must not be taken for a later subscription; that is why ids are never used again.
+So an acknowledgement that arrives after its subscription was withdrawn, and forwarded again, is
+still valid. It must not be taken for that of a later subscription: ids are never used again.
 
 A router has no sockets and no clock: methods take messages and return messages. It is not
 thread-safe.
@@ -44,7 +45,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from tocsin.covering.relation_graph import Change, RelationGraph
-from tocsin.errors import RoutingError, suggest
+from tocsin.errors import RoutingError, TocsinError, suggest
 from tocsin.routing.languages import Language, Table
 
 
@@ -187,7 +188,10 @@ class Router:
                 f"client {client!r} already has a subscription {id!r}; unsubscribe it first"
             )
         unique = f"{self.name}/{self._next}"
-        self._add(unique, _Subscription(Client(client), id, list(subscription)))
+        try:
+            self._add(unique, _Subscription(Client(client), id, list(subscription)))
+        except TocsinError as error:
+            raise error.with_place(f"subscription {id!r} of client {client!r}") from None
         self._next += 1
         self._ids[client, id] = unique
         return self._flush()
@@ -222,13 +226,13 @@ class Router:
                 known = self._subscriptions.get(id)
                 if known is not None:
                     raise RoutingError(
-                        f"subscription {id!r} came from {known.source} and from {link.source}: "
-                        "routers must be linked as a tree, and each must have its own name"
+                        f"subscription {id!r} came from {known.source.name!r} and from "
+                        f"{neighbour!r}: routers must be linked as a tree, each with its own name"
                     )
                 self._add(id, _Subscription(link.source, None, content))
             case Unsubscribe(id):
                 if id not in self._subscriptions:
-                    raise RoutingError(f"{link.source} withdraws {id!r}, which is not known")
+                    raise RoutingError(f"router {neighbour!r} withdraws {id!r}, which is not known")
                 self._remove(id)
             case Established(id):
                 if id in self._subscriptions:  # otherwise it was removed in the meantime
@@ -236,7 +240,7 @@ class Router:
             case Publish(event):
                 self._route(event, link.source)
             case _:
-                raise RoutingError(f"{link.source} sent what no router sends: {message!r}")
+                raise RoutingError(f"router {neighbour!r} sent what no router sends: {message!r}")
         return self._flush()
 
     def restart(self, neighbour: str) -> list[Outgoing]:
@@ -326,9 +330,7 @@ class Router:
         if id in self._pending and all(id in link.settled for link in links):
             self._pending.discard(id)
             is_own = isinstance(subscription.source, Client)
-            self._send(
-                subscription.source, Established(subscription.local_id if is_own else id)
-            )
+            self._send(subscription.source, Established(subscription.local_id if is_own else id))
 
     def _route(self, event: Any, source: Neighbour | None) -> None:
         matched: dict[Neighbour | Client, list[Any]] = {}

@@ -1,15 +1,15 @@
 """A session: messages exactly once and in order, over a transport that loses and reorders packets.
 
-Messages are numbered, and every packet tells how many messages have been received without a gap. What
-is not acknowledged is sent again. At most `WINDOW` messages are on their way; others wait.
+Messages are numbered, and every packet tells how many have been received without a gap. What is not
+acknowledged is sent again. At most `WINDOW` messages are on their way; others wait.
 
 Each side has an *epoch*, a number that is larger after every start. No message is sent before the
 epoch of the other side is known, and a packet is accepted only if it was meant for this epoch. So a
 message to a process that has ended never reaches its successor. If the other side comes back with a
 larger epoch, it has lost its state, and numbers begin again.
 
-There are no sockets and no clock here. The owner transmits what `packets` returns after each call of
-`send`, `receive` and `tick`, and calls `tick` from time to time.
+There are no sockets and no clock here. The owner transmits what `packets` returns after each call
+of `send`, `receive` and `tick`, and calls `tick` from time to time.
 """
 
 from __future__ import annotations
