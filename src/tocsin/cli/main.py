@@ -26,6 +26,7 @@ COMMANDS = {
     "match": "tocsin.cli.match:match",
     "explain": "tocsin.cli.explain:explain",
     "plan": "tocsin.cli.explain:plan",
+    "router": "tocsin.cli.router:router",
     "calibrate": "tocsin.cli.calibrate:calibrate",
     "demo": "tocsin.cli.demo.command:demo",
 }

@@ -119,6 +119,10 @@ class Session:
         self._must_answer |= not self.peer
         self._again, self._old = self._old, self._transmitted
 
+    def remind(self) -> None:
+        """Have a packet transmitted even if there is nothing to tell, as a sign of life."""
+        self._must_answer = True
+
     def packets(self) -> list[Packet]:
         """Return the packets to transmit now."""
         if not self.peer:
