@@ -194,10 +194,15 @@ def condition_text(
     if text is not None:
         return str(text)
     c = segment.conjunctions_of(place)
-    if not c.size:
-        return "FALSE"
+    return conjunction_text(c, 0, attributes, categories) if c.size else "FALSE"
+
+
+def conjunction_text(
+    c: Conjunctions, number: int, attributes: Attributes, categories: Categories
+) -> str:
+    """Return a conjunction as SQL."""
     parts = []
-    for row in range(len(c.attribute)):
+    for row in range(int(c.offsets[number]), int(c.offsets[number + 1])):
         attribute = int(c.attribute[row])
         operand, kind = attributes.sql(attribute), attributes.kind(attribute)
         parts.append(predicate_text(operand, kind, predicate_at(c, row), categories))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -243,6 +243,28 @@ class Rules:
         these differ much, `tune` may choose a better index.
         """
         return self.snapshot().plan(events)
+
+    def lint(
+        self, events: Any = None, same: Sequence[str] = (), threads: int | None = None
+    ) -> pa.Table:
+        """Return an Arrow table of rules that may be wrong: `rule`, `finding`, `by`, `detail`.
+
+        A finding is one of:
+
+        * duplicate: the rule `by` holds for the same events, and was added before
+        * covered: the rule `by` holds for all events that satisfy this one
+        * never: no event can satisfy the rule
+        * always: all events satisfy it
+        * out of range: none of `events` has a value that a predicate asks for
+
+        `by` is a rule that is neither a duplicate nor covered. So all rules of the first three
+        findings can be removed at once, and each event that satisfied one still satisfies another.
+
+        `same` are payload columns: only a rule with the same values there can make another one
+        redundant. A rule with `at_least` can cover one that requires as much or more. What is
+        called covered is covered. For rules without OR all of it is found; see docs/covering.md.
+        """
+        return self.snapshot().lint(events, same, threads)
 
     @property
     def id_type(self) -> pa.DataType | None:

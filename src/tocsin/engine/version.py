@@ -26,6 +26,7 @@ from tocsin.engine.explain import (
     condition_text,
     single_rule_segment,
 )
+from tocsin.engine.lint import lint
 from tocsin.engine.matching import Run
 from tocsin.engine.probabilities.ranges import scales_of
 from tocsin.engine.report import Plan, report
@@ -127,12 +128,22 @@ class Version:
         """Return the names of the columns that some rule tests, by itself or within a term."""
         return self.attributes.columns_of(self._rows)
 
+    def tested_attributes(self) -> list[int]:
+        """Return the numbers of the attributes that some rule tests."""
+        return list(self._rows)
+
     def plan(self, events: Any = None) -> Plan:
         """Return which index holds which rules, and why; see `Rules.plan`."""
         if events is None:
             return report(self.segments, self.attributes)
         run = self._run(events)
         return report(self.segments, self.attributes, run.count_candidates(), len(run.events))
+
+    def lint(
+        self, events: Any = None, same: Sequence[str] = (), threads: int | None = None
+    ) -> pa.Table:
+        """Return rules that are redundant, or never or always hold; see `Rules.lint`."""
+        return lint(self, events, same, threads)
 
     @property
     def nbytes(self) -> int:

@@ -11,8 +11,9 @@ except ModuleNotFoundError as missing:
     ) from None
 
 from tocsin.spark import uncertain
+from tocsin.spark.lint import lint
 from tocsin.spark.matching import match
 from tocsin.spark.session import session
 from tocsin.spark.similarity import similarity_join
 
-__all__ = ["match", "session", "similarity_join", "uncertain"]
+__all__ = ["lint", "match", "session", "similarity_join", "uncertain"]

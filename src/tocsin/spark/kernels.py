@@ -8,6 +8,7 @@ import importlib
 # What a job imports, and whose kernels its workers run.
 _PACKAGES = {
     "matching": ("tocsin.engine.rules", ("tocsin.engine", "tocsin.index", "tocsin.model")),
+    "lint": ("tocsin.engine.lint", ("tocsin.covering", "tocsin.engine", "tocsin.model")),
     "similarity": ("tocsin.similarity.partitioning", ("tocsin.similarity",)),
     "uncertain": ("tocsin.uncertain", ("tocsin.uncertain",)),
 }
@@ -15,7 +16,7 @@ _PACKAGES = {
 
 @functools.cache
 def compile_kernels(job: str) -> None:
-    """Compile the kernels of a job: "matching", "similarity" or "uncertain".
+    """Compile the kernels of a job: "matching", "lint", "similarity" or "uncertain".
 
     The first time this takes a minute or two; later they are loaded from the cache.
     """

@@ -106,7 +106,7 @@ def match(
     for name, value in (("keep", keep), ("payload", payload)):
         if isinstance(value, str) or not isinstance(value, Iterable | None):
             raise RuleError(f"{name} takes names of columns in a list, as in [{value!r}]")
-    _check_is_frame(events)
+    check_is_frame(events, "events", "Rules.match")
     columns = EventColumns(events.schema)
     kept = columns.select(keep)
     source, version = _prepare_rules(rules, events, columns)
@@ -138,7 +138,7 @@ def match(
         list({*collated, *weight_columns}),
         output,
         weights,
-        _id_type(version),
+        id_type(version),
         payload_schema,
         rules_version,
     )
@@ -151,13 +151,14 @@ def match(
     return events.selectExpr(*(numbered or ["0 AS c0"])).mapInArrow(job, schema)
 
 
-def _check_is_frame(events: Any) -> None:
-    if hasattr(events, "mapInArrow"):
+def check_is_frame(frame: Any, name: str, instead: str) -> None:
+    """Raise unless an argument is a DataFrame; `instead` is the method for this process."""
+    if hasattr(frame, "mapInArrow"):
         return
-    advice = "spark.createDataFrame converts a table; for events in this process use Rules.match"
-    if hasattr(events, "to_spark"):  # pandas on Spark
+    advice = f"spark.createDataFrame converts a table; for {name} in this process use {instead}"
+    if hasattr(frame, "to_spark"):  # pandas on Spark
         advice = "convert it with to_spark"
-    raise EventError(f"events must be a Spark DataFrame, got {_describe_type(events)}; {advice}")
+    raise EventError(f"{name} must be a Spark DataFrame, got {_describe_type(frame)}; {advice}")
 
 
 def _describe_type(value: Any) -> str:
@@ -191,7 +192,7 @@ def _prepare_rules(rules: Any, events: Any, columns: EventColumns) -> tuple[Rule
     if is_frame:
         rules = _read_rules(rules, events, columns)
     version = rules.snapshot() if isinstance(rules, Rules) else rules
-    return _send_archive(version, events.sparkSession), version
+    return send_archive(version, events.sparkSession), version
 
 
 def _rules_advice(rules: Any) -> str:
@@ -218,7 +219,7 @@ def _read_rules(frame: Any, events: Any, columns: EventColumns) -> Rules:
                 "conditions compare text byte by byte; cast them to string"
             )
     session_zone = events.sparkSession.conf.get("spark.sql.session.timeZone")
-    zone = _find_zone_name(session_zone)
+    zone = find_zone_name(session_zone)
     rules = Rules(columns.schema(zone or "UTC"))
     rules.add_many(frame.toArrow())
     types = {name: str(type_) for name, type_ in rules.schema.sources().values()}
@@ -232,7 +233,7 @@ def _read_rules(frame: Any, events: Any, columns: EventColumns) -> Rules:
     return rules
 
 
-def _find_zone_name(zone: str) -> str | None:
+def find_zone_name(zone: str) -> str | None:
     """Return the name of a time zone of Spark, which may be an offset of whole hours, or None."""
     offset = re.fullmatch(r"(?:UTC|GMT|UT)?([+-])(\d\d?)(?::?00)*", zone)
     if zone == "Z" or (offset and int(offset[2]) == 0):
@@ -245,7 +246,7 @@ def _find_zone_name(zone: str) -> str | None:
         return None
 
 
-def _send_archive(version: Version, spark: Any) -> RuleSource:
+def send_archive(version: Version, spark: Any) -> RuleSource:
     """Send a version to the workers, as an archive of a store that has only this version."""
     name = f"tocsin-{uuid.uuid4().hex}"
     archive = _archive_folder() / f"{name}.zip"
@@ -270,7 +271,7 @@ def _archive_folder() -> Path:
 # ------------------------------------------------------------ the result
 
 
-def _id_type(rules: Version) -> pa.DataType:
+def id_type(rules: Version) -> pa.DataType:
     """Return the type of the ids on Spark; a string if there are none."""
     is_integer = rules.id_type is not None and pa.types.is_integer(rules.id_type)
     return pa.int64() if is_integer else pa.string()
@@ -279,7 +280,7 @@ def _id_type(rules: Version) -> pa.DataType:
 def _added_columns(rules: Version, how: str, output: str) -> list[st.StructField]:
     if how == "count":
         return [st.StructField("matches", st.LongType(), False)]
-    rule = from_arrow_type(_id_type(rules))
+    rule = from_arrow_type(id_type(rules))
     if output == "rows":
         columns = [("rule", rule), ("score", st.DoubleType())]
     else:

@@ -97,7 +97,7 @@ def match_batches(
     """Yield the result of each batch."""
     for batch in batches:
         current = _resolve_version(source)
-        rules = _open_rules(current)
+        rules = open_rules(current)
         # Spark binds by position; here columns get their names back.
         events = pa.RecordBatch.from_arrays(batch.columns, options.columns)
         attributes = events.drop_columns(options.hidden)
@@ -109,7 +109,7 @@ def match_batches(
 # ------------------------------------------------------------ rules
 
 
-def _open_rules(source: RuleSource) -> Version:
+def open_rules(source: RuleSource) -> Version:
     """Return the rules, which are mapped into memory once per worker process."""
     # The stamp tells apart a store and another one created later at the same path.
     stamp = None
