@@ -65,17 +65,20 @@ class Network:
 
     def start_router(self, name, *neighbours, schema=SCHEMA):
         options = [f"--neighbour={each}" for each in neighbours]
+        options += [f"--schema={schema}", f"--nats={self.url}"]
         router = subprocess.Popen(
-            [sys.executable, "-m", "tocsin", "router", name, *options]
-            + [f"--schema={schema}", f"--nats={self.url}"],
+            [sys.executable, "-m", "tocsin", "router", name, *options],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )
         self.processes.callback(end, router, signal.SIGKILL)
-        assert router.stdout.readline() == f"router {name} is ready\n"
         self.routers[name] = router
+
+    def wait_for_routers(self, *names):
+        for name in names:
+            assert self.routers[name].stdout.readline() == f"router {name} is ready\n"
 
     def client(self, router, name=None):
         return RouterClient(router, self.url, name)
@@ -94,6 +97,7 @@ def line(network):
     network.start_router("a", "b")
     network.start_router("b", "a", "c")
     network.start_router("c", "b")
+    network.wait_for_routers("a", "b", "c")
     return network
 
 
@@ -195,6 +199,7 @@ def test_a_router_that_restarts_gets_all_subscriptions_again(line):
                 await old.subscribe("all", "x >= 0")
                 end(line.routers["c"], signal.SIGKILL)
                 line.start_router("c", "b")
+                line.wait_for_routers("c")
                 with pytest.raises(RoutingError, match="router 'c' has restarted"):
                     await asyncio.wait_for(anext(old), 20)
                 with pytest.raises(RoutingError, match="router 'c' has restarted"):
@@ -216,6 +221,7 @@ def test_routers_that_do_not_fit_together_say_so(network):
     network.start_router("a", "b", "c")
     network.start_router("b", "a", schema="x=category")
     network.start_router("c")
+    network.wait_for_routers("a", "b", "c")
 
     async def main():
         async with network.client("a") as ann:
@@ -234,6 +240,7 @@ def test_a_cycle_ends_a_router(network):
     network.start_router("a", "b", "c")
     network.start_router("b", "a", "c")
     network.start_router("c", "a", "b")
+    network.wait_for_routers("a", "b", "c")
 
     async def main():
         async with network.client("a") as ann:
@@ -246,7 +253,7 @@ def test_a_cycle_ends_a_router(network):
 
 
 @needs_server
-def test_a_router_that_does_not_answer(network, monkeypatch):
+def test_a_router_that_does_not_answer(network):
     async def main():
         async with network.client("nobody"):
             pass
