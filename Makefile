@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: test test-long check format bench calibrate tables experiments demo clean java
+.PHONY: test test-long check format bench calibrate tables experiments demo clean java nats
 
 test: $(READY) java
 	$(BIN)/python -m pytest -n 2
@@ -40,10 +40,11 @@ bench: $(READY) java
 calibrate: $(READY)
 	$(BIN)/python -m benchmarks.calibrate
 
-# The tables of indexes and functions in documents, from what the code declares.
+# The tables of indexes, functions and routing in documents, from what the code declares and does.
 tables: $(READY)
 	$(BIN)/python -m scripts.index_tables
 	$(BIN)/python -m scripts.function_table
+	$(BIN)/python -m scripts.routing_table
 
 # The papers' own figures, measured again: PNGs and docs/experiments.md. About twenty minutes.
 experiments: $(READY)
@@ -55,6 +56,10 @@ demo: $(READY) java
 
 java:
 	@bash scripts/ensure-java.sh
+
+# Tests of routers over NATS are skipped without a nats-server.
+nats:
+	@bash scripts/ensure-nats.sh
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

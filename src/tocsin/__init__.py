@@ -13,6 +13,7 @@ from tocsin.errors import (
     ConditionWarning,
     CoverError,
     EventError,
+    RoutingError,
     RuleError,
     SchemaError,
     SimilarityError,
@@ -44,6 +45,7 @@ __all__ = [
     "Explanation",
     "Matches",
     "Plan",
+    "RoutingError",
     "Rule",
     "RuleError",
     "RuleStore",
@@ -61,7 +63,7 @@ __all__ = [
     "open",
 ]
 
-_PACKAGES = ("covering", "similarity", "uncertain")
+_PACKAGES = ("covering", "routing", "similarity", "uncertain")
 
 _HOMES = {
     "Counters": "tocsin.model.matches",

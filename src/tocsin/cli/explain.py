@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from tocsin.cli.files import naming_rows, open_rules, parse_id, parse_value
+from tocsin.cli.files import naming_rows, open_rules, parse_id
 from tocsin.cli.options import LocalPath, join_values, json_option
 from tocsin.errors import suggest
 
@@ -38,6 +38,8 @@ def explain(
     schema: str | None,
 ) -> None:
     """Show why a rule matches an event or not, predicate by predicate."""
+    from tocsin.model.json_values import parse_value
+
     rules = open_rules(source, schema, version)
     for name in event:
         if name.lower() not in rules.schema.sources():

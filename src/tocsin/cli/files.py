@@ -15,15 +15,13 @@ Python, rows are numbered from 0.
 from __future__ import annotations
 
 import contextlib
-import datetime
-import decimal
 import json
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tocsin.errors import EventError, RuleError, SchemaError, TocsinError, suggest
+from tocsin.errors import RuleError, SchemaError, TocsinError, suggest
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -258,6 +256,8 @@ def _parse_bound(key: str, value: Any, row: dict[str, Any], rules: Rules) -> Any
         name = key[: key.rindex("_")]
     if not isinstance(name, str):
         return value
+    from tocsin.model.json_values import parse_value
+
     return parse_value(name, value, rules.schema)
 
 
@@ -309,31 +309,3 @@ def parse_id(text: str, rules: Rules) -> Any:
     if not re.fullmatch(r"-?[0-9]+", text) or not -(2**63) <= int(text) < 2**63:
         raise RuleError(f"the ids of these rules are integers of 64 bits, got {text!r}")
     return int(text)
-
-
-# ------------------------------------------------------------ values
-
-
-def parse_value(name: str, value: Any, schema: Schema) -> Any:
-    """Return a JSON value of an attribute; strings of times and decimals become these."""
-    from tocsin.model.decimals import is_decimal
-
-    if isinstance(value, dict):
-        return {end: parse_value(name, each, schema) for end, each in value.items()}
-    if not isinstance(value, str) or name not in schema:
-        return value
-    if is_decimal(schema.kind(name)):
-        try:
-            return decimal.Decimal(value)
-        except decimal.InvalidOperation:
-            return value
-    if schema.kind(name) != "time":
-        return value
-    try:
-        time = datetime.datetime.fromisoformat(value)
-    except ValueError:
-        raise EventError(
-            f"attribute {name!r} is a time, got {value!r}; write it as 2024-05-01T12:00:00Z"
-        ) from None
-    local = time if time.tzinfo else time.replace(tzinfo=schema.zone)
-    return local.astimezone(datetime.UTC)

@@ -27,6 +27,7 @@ COMMANDS = {
     "lint": "tocsin.cli.lint:lint",
     "explain": "tocsin.cli.explain:explain",
     "plan": "tocsin.cli.explain:plan",
+    "router": "tocsin.cli.router:router",
     "calibrate": "tocsin.cli.calibrate:calibrate",
     "demo": "tocsin.cli.demo.command:demo",
 }

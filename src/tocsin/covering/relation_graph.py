@@ -60,7 +60,10 @@ class Index(Protocol):
 class Cover(Protocol):
     """What reads subscriptions and finds those that cover one; `CoverIndex` does for boxes."""
 
-    index: Any  # an Index
+    @property
+    def index(self) -> Index:
+        """The subscriptions."""
+        ...
 
     @property
     def read(self) -> Callable[..., Any]:
@@ -144,8 +147,7 @@ class RelationGraph:
             raise CoverError(f"there is already a subscription {id!r}; unsubscribe it first")
         if self.cover is None:
             self.cover = CoverIndex(len(subscription[0]) if subscription else 1)
-        read, inner = self.cover.read(*subscription), []
-        index: Index = self.cover.index
+        read, index, inner = self.cover.read(*subscription), self.cover.index, []
         self.searches += 1
         if self.kind == "k":
             covering = index.covering(read, self.k)
