@@ -14,6 +14,7 @@ from tocsin.index.constructs.rectangles.index import Rectangles
 from tocsin.index.counting.index import Counting
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.keyed.index import Keyed
+from tocsin.index.nested.index import Nested
 from tocsin.index.options import check_options
 from tocsin.index.protocol import Index
 
@@ -26,6 +27,7 @@ _CLASSES: list[type[Index]] = [
     Counting,
     Keyed,
     BEStar,
+    Nested,
 ]
 INDEXES = {index.name: index for index in _CLASSES}
 
