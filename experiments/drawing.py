@@ -100,7 +100,7 @@ STYLES = {  # name: colour, marker, line
     "naive": (_BLACK, "^", "-"),
     "naive, widest first (Tocsin)": (_GREEN, "P", "-"),
     "NumPy": (_PURPLE, "v", "--"),
-    "R*-tree (rtree)": (_RED, "s", "--"),
+    "rtree": (_RED, "s", "--"),
     "k-d tree, index alone": (_SKY, "o", "--"),
     "Z-curve, index alone": (_ORANGE, "D", "--"),
     "paper: k-d tree": (_GREY, "", ":"),
