@@ -98,9 +98,9 @@ def lemma(size: str) -> Finding:
         f"{s.few:,} commands, p = {_P:.0%}, {_D} attributes, k-d tree, {seeds} seeds for the "
         f"lemma, {_TIMED} for times (the better of two rounds) and the other orders; uniform "
         f"boxes, and chains of twenty nested ones. {HOW} The lemma excludes the other orders, for "
-        "which it claims nothing; they are in the picture and the table. Theorem 1 (at most twice the "
-        "searches of any G_k) follows from the lemma and from n_u <= n_s, whatever is measured; so "
-        "there is nothing to check.",
+        "which it claims nothing; they are in the picture and the table. Theorem 1 (at most twice "
+        "the searches of any G_k) follows from the lemma and from n_u <= n_s, whatever is "
+        "measured; so there is nothing to check.",
         [
             main(
                 Check(
