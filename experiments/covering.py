@@ -60,14 +60,18 @@ def runs_by_k(size: str) -> dict[tuple[str, float, int], list[Run]]:
     for seed in range(FIRST_SEED, FIRST_SEED + s.seeds):
         for p in _LOADS:
             commands = make_commands(s.commands, _D, p, seed)
-            first = None
-            for k in _KS:
-                # The Z-curve is slow: one seed less.
-                for method in (KD, Z)[: 1 if seed == FIRST_SEED + s.seeds - 1 else 2]:
-                    r = run(commands, METHODS[method](_D), k=k)
-                    first = first or r
-                    check_same_decisions(f"{method}, k = {k}", r, first)
-                    found.setdefault((method, p, k), []).append(r)
+            # The better of two rounds; the Z-curve is slow and has one, and one seed less.
+            turns = [(KD, k) for k in _KS]
+            if seed < FIRST_SEED + s.seeds - 1:
+                turns += [(Z, k) for k in _KS]
+            best: dict[tuple[str, int], Run] = {}
+            for method, k in turns + turns[: len(_KS)]:
+                r = run(commands, METHODS[method](_D), k=k)
+                old = best.setdefault((method, k), r)
+                check_same_decisions(f"{method}, k = {k}", r, best[KD, 1])
+                best[method, k] = min(r, old, key=lambda each: each.seconds[-1])
+            for (method, k), r in best.items():
+                found.setdefault((method, p, k), []).append(r)
     return found
 
 
@@ -80,9 +84,9 @@ def statistics(r: Run) -> np.ndarray:
 def _how(size: str) -> str:
     s = SIZES[size]
     return (
-        f"{s.commands:,} commands, {_D} attributes (dimension {2 * _D}), {s.seeds} seeds "
-        f"(the Z-curve: {s.seeds - 1}). {HOW} p = 5% is the heavy load, as in the text; Table I's "
-        "caption calls it light."
+        f"{s.commands:,} commands, {_D} attributes (dimension {2 * _D}), {s.seeds} seeds and the "
+        f"better of two rounds (the Z-curve: {s.seeds - 1} seeds, one round). {HOW} p = 5% is the "
+        "heavy load, as in the text; Table I's caption calls it light."
     )
 
 
