@@ -60,6 +60,15 @@ def clustered(n: int, d: int, rng: np.random.Generator) -> Boxes:
     return (middle - half).tolist(), (middle + half).tolist()
 
 
+def concentric(n: int, d: int, rng: np.random.Generator) -> Boxes:
+    """Boxes around fifty centers, whose widths differ far more than their middles."""
+    share = 1 / np.arange(1, 51)
+    center = rng.random((50, d))[rng.choice(50, n, p=share / share.sum())]
+    middle = center + 0.02 * rng.standard_normal((n, d))
+    half = 0.1 * np.exp(rng.standard_normal((n, 1)) + 0.3 * rng.standard_normal((n, d)))
+    return (middle - half).tolist(), (middle + half).tolist()
+
+
 def equality(n: int, d: int, rng: np.random.Generator) -> Boxes:
     """A range in the last attribute; one of twenty values, some popular, in others."""
     share = np.arange(1, 21) ** -1.5
@@ -82,6 +91,7 @@ RULE_SETS: dict[str, Callable[[int, int, np.random.Generator], Boxes]] = {
     "uniform": uniform,
     "nested": nested,
     "clustered": clustered,
+    "concentric": concentric,
     "equality": equality,
     "wildcard": wildcard,
 }
