@@ -31,6 +31,7 @@ bench: $(READY) java
 	$(BIN)/python -m benchmarks.real_rules --out docs/benchmarks-real-rules.md
 	$(BIN)/python -m benchmarks.similarity --out docs/benchmarks-similarity.md
 	$(BIN)/python -m benchmarks.uncertain --out docs/benchmarks-uncertain.md
+	$(BIN)/python -m benchmarks.covering --out docs/benchmarks-covering.md
 	$(BIN)/python -m benchmarks.threads --out docs/benchmarks-threads.md
 	$(BIN)/python -m benchmarks.spark_matching --out docs/benchmarks-spark.md
 	$(BIN)/python -m benchmarks.similarity_spark --out docs/benchmarks-similarity-spark.md

@@ -20,6 +20,9 @@ import numpy as np
 
 from experiments import (
     bestar,
+    covering,
+    covering_graphs,
+    covering_sizes,
     drawing,
     grid,
     grid_cycles,
@@ -43,6 +46,9 @@ _PARTS = (
     similarity_joins,
     uncertain,
     uncertain_choices,
+    covering,
+    covering_sizes,
+    covering_graphs,
 )
 FIGURES = {name: figure for part in _PARTS for name, figure in part.FIGURES.items()}
 
@@ -111,8 +117,16 @@ def render_page(records: dict[str, dict[str, Any]]) -> str:
             f"| {_emphasize(c)} | {c['measured']} | {'yes' if c['true'] else 'no'} |"
             for c in r["checks"]
         ]
+        if r.get("table"):
+            headings, *rows = r["table"]
+            lines += ["", _join(headings), "|---|" + "---:|" * (len(headings) - 1)]
+            lines += [_join(row) for row in rows]
         lines += ["", f"**Verdict{size}:** {r['line']}."]
     return "\n".join(lines) + "\n"
+
+
+def _join(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _emphasize(check: dict[str, Any]) -> str:

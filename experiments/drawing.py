@@ -95,6 +95,29 @@ STYLES = {  # name: colour, marker, line
     "5 seconds, rejected": (_BLACK, "^", "--"),
     "shared updates": (_GREY, "^", "-"),
     "perfect": (_GREY, "", "--"),
+    "k-d tree": (_BLUE, "o", "-"),
+    "Z-curve": (_ORANGE, "D", "-"),
+    "naive": (_BLACK, "^", "-"),
+    "naive, widest first (Tocsin)": (_GREEN, "P", "-"),
+    "NumPy": (_PURPLE, "v", "--"),
+    "rtree": (_RED, "s", "--"),
+    "k-d tree, index alone": (_SKY, "o", "--"),
+    "Z-curve, index alone": (_ORANGE, "D", "--"),
+    "paper: k-d tree": (_GREY, "", ":"),
+    "table size": (_BLUE, "o", ""),
+    "messages": (_RED, "s", ""),
+    "not covered": (_GREY, "^", ""),
+    "visited, ours": (_BLUE, "o", "-"),
+    "visited, paper": (_SKY, "", ":"),
+    "compared, ours": (_RED, "s", "-"),
+    "compared, paper": (_ORANGE, "", ":"),
+    "random": (_BLUE, "o", "-"),
+    "oldest first": (_GREEN, "v", "-"),
+    "newest first": (_PURPLE, "P", "-"),
+    "largest first": (_RED, "s", "-"),
+    "G_1": (_BLUE, "o", "-"),
+    "strict poset": (_GREEN, "v", "-"),
+    "G*": (_RED, "s", "-"),
 }
 
 plt.rcParams.update(
@@ -159,7 +182,7 @@ def lines(
         axes.set_xticks(xs, ticks or [short(v) for v in xs])
         axes.xaxis.set_minor_locator(NullLocator())
     if zero:
-        axes.set_ylim(0, 1.08 * max(max(v) for v in series.values()))
+        axes.set_ylim(0, 1.08 * max(max(v) for v in series.values()) or 1)
     else:
         axes.set_yscale("log")
         _log_ticks(axes)
@@ -193,6 +216,23 @@ def bars(
     axes.set_xticks(range(len(groups)), groups)
     axes.grid(visible=False, axis="x")
     _log_ticks(axes)
+
+
+def dots(
+    axes: Any, title: str, groups: list[str], x_label: str, series: dict[str, list[float]]
+) -> None:
+    """Draw a row per group and a marker per structure, from zero on."""
+    rows = np.arange(len(groups))
+    for i, (name, values) in enumerate(series.items()):
+        colour, marker, _ = STYLES[name]
+        at = rows + (i - (len(series) - 1) / 2) * 0.14
+        axes.plot(values, at, color=colour, marker=marker, linestyle="none", label=name)
+    axes.set_title(title)
+    axes.set_xlabel(x_label)
+    axes.set_yticks(rows, groups)
+    axes.invert_yaxis()
+    axes.set_xlim(0, 1.08 * max(max(v) for v in series.values()))
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncol=2, frameon=False, fontsize=9)
 
 
 def pairs(axes: Any, title: str, rows: list[tuple[str, float, float]]) -> None:

@@ -70,6 +70,7 @@ class Finding:
     setting: str
     checks: list[Check]
     picture: Any = field(repr=False, default=None)
+    table: list[list[str]] = field(default_factory=list)  # headings first
 
     @property
     def verdict(self) -> str:
@@ -85,7 +86,5 @@ class Finding:
 
     def record(self) -> dict[str, Any]:
         """Return the finding as JSON, without the picture."""
-        fields = asdict(
-            Finding(self.name, self.title, self.source, self.claim, self.setting, self.checks)
-        )
+        fields = asdict(replace(self, picture=None))
         return {**fields, "verdict": self.verdict, "line": self.line}

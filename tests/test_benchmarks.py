@@ -66,6 +66,12 @@ def test_uncertain():
         assert name in output
 
 
+def test_covering():
+    output = output_of("covering")
+    for name in ("k-d tree", "Z-curve", "NumPy", "R*-tree", "per command", "per search", "Targets"):
+        assert name in output
+
+
 def test_threads():
     output = output_of("threads")
     for task in ("W2", "W5", "B, 3,000 events x 1,000 rules: top 5"):

@@ -7,8 +7,16 @@ import numpy as np
 import pytest
 
 from benchmarks.boolean_workloads import Setting, World
+from benchmarks.covering_workloads import (
+    ORDERS,
+    RULE_SETS,
+    check_same_decisions,
+    make_commands,
+    run,
+)
 from benchmarks.index_search import IndexSearch, check_same
 from experiments.__main__ import FIGURES, main
+from experiments.covering_runs import METHODS, run_all
 from experiments.grid_cycles import z_order
 from experiments.image_features import cut, moments_of, to_hsv
 from experiments.kindex import KIndex
@@ -20,6 +28,7 @@ from experiments.similarity_costs import solve
 from experiments.verdicts import Check, Finding, at_least, at_most, near_power, verdict
 from experiments.verdicts import main as main_check
 from tocsin import similarity
+from tocsin.covering import CoverIndex
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.similarity.closeness import read_closeness
 from tocsin.similarity.output import collect_pairs, count_pairs, stream_pairs
@@ -170,6 +179,45 @@ def test_the_r_tree_join_finds_what_is_there(n, m, d, restricted):
     assert sum(len(left) for left, _ in parts) == len(expected[0])
     own = collect_pairs(RTreeJoin(trees[0], trees[0], closeness, True, restricted))
     assert digest(*own) == digest(*similarity.self_join(a, 0.5, "exhaustive").pairs())
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("d", [1, 3])
+def test_all_ways_to_find_covering_rules_forward_the_same(d, order):
+    commands = make_commands(400, d, 0.3, d, order=order)
+    runs = run_all(commands, d, tuple(METHODS), marks=(100, 400), count_covered=True)
+    first = runs["k-d tree"]
+    assert first.rules[-1] == first.subscribes - first.unsubscribes
+    assert 0 < first.forwarded[-1] <= first.rules[-1]
+    assert len({tuple(r.covered) for r in runs.values()}) == 1
+    for name in ("k-d tree", "Z-curve"):
+        assert sum(runs[name].visited) >= runs[name].searches
+    for kind in ("star", "poset"):
+        check_same_decisions(kind, run(commands, CoverIndex(d), 1, kind, (100, 400)), first)
+
+
+@pytest.mark.parametrize("rules", RULE_SETS)
+def test_rule_sets_are_boxes(rules):
+    for id, low, high in make_commands(300, 4, 0.2, 0, rules):
+        if low is not None:
+            CoverIndex(4).add(id, low, high)
+
+
+def test_an_order_of_unsubscribes():
+    removed = {
+        order: [id for id, low, _ in make_commands(300, 1, 0.3, 0, order=order) if low is None]
+        for order in ORDERS
+    }
+    assert removed["oldest"] == sorted(removed["oldest"])
+    assert all(len(set(ids)) == len(ids) for ids in removed.values())
+    assert removed["random"] != removed["oldest"]
+
+
+def test_other_decisions_are_reported():
+    one = run(make_commands(100, 2, 0.2, 0), CoverIndex(2))
+    other = run(make_commands(100, 2, 0.2, 1), CoverIndex(2))
+    with pytest.raises(AssertionError, match="other forwards other rules"):
+        check_same_decisions("other", other, one)
 
 
 def test_digests_differ_for_other_pairs():
