@@ -76,10 +76,9 @@ class RTreeCover:
     A search returns all that is in the range from the point up: the library cannot stop at the
     first. (It can also hold boxes of d dimensions and return those that contain the middle of one,
     or intersect it. That takes three times as long: most of them do not contain the box.) Nodes of
-    16 are the fastest of those tried: 8, 16 and 100, with the R*-tree's and the linear split.
+    16, or of 100 from 16 dimensions on, are the fastest of those tried: 8, 16 and 100, with the
+    R*-tree's and the linear split.
     """
-
-    CAPACITY = 16
 
     def __init__(self, d: int):
         from rtree import index
@@ -87,8 +86,9 @@ class RTreeCover:
         self.index = self
         settings = index.Property()
         settings.dimension, settings.variant = 2 * d, index.RT_Star
-        settings.leaf_capacity = settings.index_capacity = self.CAPACITY
-        settings.near_minimum_overlap_factor = self.CAPACITY // 2
+        capacity = 16 if 2 * d < 16 else 100
+        settings.leaf_capacity = settings.index_capacity = capacity
+        settings.near_minimum_overlap_factor = capacity // 2
         self._tree = index.Index(properties=settings)
         self._top = [0.0] * d + [1.0] * d
         self._points: dict[Any, list[float]] = {}

@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import operator
 import threading
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -146,7 +146,7 @@ class PointIndex:
         self._ids: list[dict[Any, None]] = []  # of each entry, oldest first
         self._free: list[int] = []
         self._point: dict[Any, np.ndarray] = {}
-        self._found = np.empty(64, np.int64)
+        self._one, self._found = np.empty(1, np.int64), np.empty(64, np.int64)
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
@@ -186,7 +186,7 @@ class PointIndex:
     def covering(self, point: np.ndarray, k: int) -> list[Any]:
         """Return up to k ids at points that dominate this one."""
         with self._lock:
-            return self._list(self._search.find_dominating(point, -1, self._room(k)), k)
+            return self._find(self._search.find_dominating, point, -1, k)
 
     def covering_id(self, id: Hashable, k: int) -> list[Any]:
         """Return up to k ids that cover an id: at points that dominate its own, or older ones.
@@ -203,46 +203,46 @@ class PointIndex:
             if len(older) == k:
                 return older
             k -= len(older)
-            return older + self._list(self._search.find_dominating(point, entry, self._room(k)), k)
+            return older + self._find(self._search.find_dominating, point, entry, k)
 
     def covered(self, point: np.ndarray) -> list[Any]:
         """Return all ids at points that this one dominates."""
         with self._lock:
-            n = self._search.find_dominated(point, -1, self._room(len(self._ids)))
-            return self._list(n, len(self))
+            return self._find(self._search.find_dominated, point, -1, max(1, len(self)))
 
     def _point_of(self, id: Hashable) -> np.ndarray:
         if id not in self._point:
             raise CoverError(f"there is no box with the id {id!r}")
         return self._point[id]
 
-    def _room(self, k: int) -> np.ndarray:
-        k = min(k, max(1, len(self._ids)))
-        if len(self._found) < k:
-            self._found = np.empty(2 * k, np.int64)
-        return self._found[:k]
-
-    def _list(self, n: int, k: int) -> list[Any]:
-        """Return up to k ids at the first n entries that were found."""
+    def _find(self, find: Callable[..., int], point: np.ndarray, but: int, k: int) -> list[Any]:
+        """Return up to k ids at the entries that a search finds, other than `but`."""
+        room = self._one
+        if k > 1:
+            # There are at most as many entries as have ever been used.
+            if len(self._found) < min(k, len(self._ids)):
+                self._found = np.empty(2 * len(self._ids), np.int64)
+            room = self._found[:k]
+        n = find(point, but, room)
         if n == 0:
             return []
-        found = [id for entry in self._found[:n].tolist() for id in self._ids[entry]]
-        return found[:k]
+        found = [id for entry in room[:n].tolist() for id in self._ids[entry]]
+        return found if len(found) <= k else found[:k]
 
 
 def box_point(low: Sequence[Any], high: Sequence[Any], dimensions: int) -> np.ndarray:
     """Return the point of a box."""
+    ends, point = np.empty(2 * dimensions), np.empty(2 * dimensions, np.int64)
     try:
-        ends = np.array([low, high], np.float64)
+        if not len(low) == len(high) == dimensions:
+            raise CoverError(
+                f"a box of this index has {dimensions} low ends and as many high ends; got "
+                f"{len(low)} and {len(high)}"
+            )
+        ends[:dimensions], ends[dimensions:] = low, high
     except (TypeError, ValueError, OverflowError) as error:
         raise CoverError(f"the ends of a box must be numbers or None: {error}") from None
-    if ends.shape != (2, dimensions):
-        raise CoverError(
-            f"a box of this index has {dimensions} low ends and as many high ends; got shapes "
-            f"{np.shape(low)} and {np.shape(high)}"
-        )
-    point = np.empty(2 * dimensions, np.int64)
-    state = write_point(ends.reshape(-1), point)
+    state = write_point(ends, point)
     if state & _MISSING:
         _fill_missing(point, low, high)
     if state & _LARGE:
@@ -299,7 +299,7 @@ def _fill_missing(point: np.ndarray, low: Sequence[Any], high: Sequence[Any]) ->
 
 
 def _check_exact(ends: np.ndarray, low: Sequence[Any], high: Sequence[Any]) -> None:
-    for given, end in zip([*low, *high], ends.reshape(-1).tolist(), strict=True):
+    for given, end in zip([*low, *high], ends.tolist(), strict=True):
         if isinstance(given, int) and given != end:
             raise CoverError(f"{given} is not a float64; the nearest one is {int(end)}")
 

@@ -161,14 +161,16 @@ class RelationGraph:
         self._above[id], self._below[id] = {}, {}
         if self.kind == "poset":
             self._insert_between(id, covering, inner)
-        else:
+        elif covering or inner:
             self._connect(covering, [id])
             self._connect([id], inner)
         if covering:
             return Change([], [])
-        withdrawn = [each for each in inner if self.withdraw_covered and self.is_forwarded(each)]
-        for each in withdrawn:
-            del self._forwarded[each]
+        withdrawn = []
+        if self.withdraw_covered:
+            withdrawn = [each for each in inner if self.is_forwarded(each)]
+            for each in withdrawn:
+                del self._forwarded[each]
         self._forwarded[id] = None
         return Change([id], withdrawn)
 

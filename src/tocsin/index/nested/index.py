@@ -8,7 +8,17 @@ import numpy as np
 
 from tocsin.index.array_index import ArrayIndex
 from tocsin.index.protocol import Summary
-from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, UInt8Out, freeze, freeze_fields, kernel, step
+from tocsin.jit import (
+    Int32Out,
+    Int32s,
+    Int64Out,
+    Int64s,
+    UInt8Out,
+    freeze,
+    freeze_fields,
+    kernel,
+    step,
+)
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.encoding import HIGHEST, NULL
 from tocsin.model.facts import EXACT, Facts, facts_of
