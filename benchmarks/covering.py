@@ -51,7 +51,8 @@ METHODS: dict[str, Callable[[int], Any]] = {
 NOTES = (
     "Naive is Tocsin's: compiled, widest boxes first, 128 at a time with vector instructions.\n"
     "NumPy compares the columns of one array. The R*-tree is that of the package rtree, over\n"
-    "points of twice as many dimensions, with its best nodes (16 or 100); it cannot stop at the\nfirst result."
+    "points of twice as many dimensions, with its best nodes (16 or 100); it cannot stop at the\n"
+    "first result."
 )
 
 

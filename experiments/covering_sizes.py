@@ -34,7 +34,7 @@ _NAIVE_IS = (
     "Naive is a sequential scan in order of arrival, which stops at the first rule that covers, as "
     "we read the paper; Tocsin's own compares the widest boxes first, 128 at a time with vector "
     "instructions. NumPy compares columns of one array. The R*-tree of the package rtree holds "
-    "points of twice as many dimensions, with nodes of 16, its best setting; it cannot stop at the "
+    "points of twice as many dimensions, with its best nodes (16 or 100); it cannot stop at the "
     "first result."
 )
 
