@@ -129,10 +129,10 @@ def measure_nested(size: str) -> Section:
     section = Section(
         "Matching what nothing covers first: microseconds per event",
         "rules", "auto", "chosen", "nested", "auto / nested", "matches",
-        note=f"{ROOTS[size]:,} boxes with sides of 0.01, 0.2 and 0.5, and\n"
-        f"{BELOW[size]} random ones inside of each; or as many boxes with random ends, of which few\n"
-        'are covered. `count`, one core. `Rules(schema, index="nested")` looks at boxes inside\n'
-        "of another one only if that one holds; `auto` does not choose it.",
+        note=f"{ROOTS[size]:,} boxes with sides of 0.01, 0.2 and 0.5, and {BELOW[size]:,} in\n"
+        "each of them; or as many boxes with random ends, of which few are covered. `count`, one\n"
+        'core. `Rules(schema, index="nested")` looks at boxes inside of another one only if that\n'
+        "one holds; `auto` does not choose it.",
     )  # fmt: skip
     rng = np.random.default_rng(3)
     for name, d, side in NESTED:
