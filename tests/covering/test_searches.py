@@ -80,6 +80,7 @@ def test_all_searches_agree(seed):
     run_commands(seed)
 
 
+@pytest.mark.skipif(not IS_LONG, reason="compiles all kernels again, which takes a minute")
 def test_with_bounds_checks(tmp_path):
     code = (
         "from tests.covering.test_searches import run_commands\nfor s in range(6): run_commands(s)"
