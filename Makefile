@@ -8,11 +8,11 @@ READY := $(VENV)/.ready
 .PHONY: test test-long check format bench calibrate tables experiments demo clean java nats
 
 test: $(READY) java
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 3
 
 # The same tests with many more generated examples: before an issue is called resolved.
 test-long: $(READY) java
-	TOCSIN_PROFILE=long $(BIN)/python -m pytest -n 2
+	TOCSIN_PROFILE=long $(BIN)/python -m pytest -n 3
 
 check: $(READY)
 	$(BIN)/ruff check .
