@@ -1,15 +1,18 @@
 """The pieces that built indexes hold, the papers' worked examples of them, and covers counted."""
 
 from collections import Counter
+from itertools import product
 
 import numpy as np
 import pytest
 
+import tocsin
 from tests.conformance import boxes as shapes
 from tests.conformance.boxes import HIGHEST, LOWEST, NULL
 from tocsin.index.constructs import decomposition
 from tocsin.index.constructs.intervals.index import Intervals
 from tocsin.index.constructs.rectangles.index import Rectangles
+from tocsin.model.keys import EventBatch
 
 # ------------------------------------------------------------ what an index holds
 
@@ -222,3 +225,231 @@ def test_an_index_holds_the_pieces_of_each_interval_and_no_others(shape, longest
     assert pieces_of_intervals(index, logarithmic) == expected
     assert most > 1, "some interval has several pieces"
     assert shape is not intervals_of_all_lengths or len(g.first) > 1
+
+
+# ------------------------------------------------------------ worked examples
+
+
+def held_cells(index):
+    """Return the pieces of an index on whole numbers, by their numbers and not by their cells."""
+    g = index.layout
+    assert g.whole.all()
+    # Cell 0 is the rim, and the first cell of an axis is its origin.
+    x, y = (int(g.origin[g.attribute.tolist().index(attribute)]) - 1 for attribute in (0, 1))
+    return {(id_, a + x, b + y, w, h) for id_, a, b, w, h in pieces_of_boxes(index)}
+
+
+def cells_of(*rectangles):
+    """Make boxes of the whole cells in rectangles (x, y, width, height)."""
+    x, y, width, height = np.array(rectangles).T
+    return shapes.Boxes([x, y], [x + width - 1, y + height - 1], [[0], [0]], [0, 0])
+
+
+def points_in(x, y, width, height):
+    """Return the data points of a rectangle, with those on its boundary lines."""
+    return set(product(range(x, x + width + 1), range(y, y + height + 1)))
+
+
+def cut_example(overlapped):
+    """Return the pieces of the rectangle (3, 3, 11, 6) that an index with L = 4 holds."""
+    work = cells_of((3, 3, 11, 6))
+    kind = "overlapped" if overlapped else "simple"
+    index = Rectangles.build(work.conjunctions, work.floats, longest=4, decomposition=kind)
+    pieces = {(x, y, w, h) for _, x, y, w, h in held_cells(index)}
+    assert pieces == set(decomposition.decompose_rectangle(3, 3, 11, 6, 4, overlapped))
+    return pieces
+
+
+def test_the_eight_pieces_overlap_over_five_points():
+    """Fig. 3 and 2.2.1 of the VCR paper: two neighbours share a boundary line, and no area."""
+    pieces = cut_example(overlapped=False)
+    assert len(pieces) == 8
+    assert {(3, 3, 4, 4), (7, 3, 4, 4)} <= pieces
+    shared = points_in(3, 3, 4, 4) & points_in(7, 3, 4, 4)
+    assert shared == {(7, 3), (7, 4), (7, 5), (7, 6), (7, 7)}
+    # "The overlapping among them is minimal. It occurs only on the boundary lines."
+    for one, other in product(pieces, pieces):
+        both = points_in(*one) & points_in(*other)
+        assert one == other or len({x for x, _ in both}) <= 1 or len({y for _, y in both}) <= 1
+
+
+def test_the_six_pieces_overlap_over_ten_points():
+    """Fig. 4 and 2.2.2 of the VCR paper: the last piece is shifted back by one."""
+    pieces = cut_example(overlapped=True)
+    assert pieces == {(x, y, 4, 4) for x in (3, 7, 10) for y in (3, 5)}
+    shared = points_in(7, 3, 4, 4) & points_in(10, 3, 4, 4)
+    assert shared == {(x, y) for x in (10, 11) for y in (3, 4, 5, 6, 7)}
+    assert len(shared) == 10
+
+
+def test_the_row_of_ten_of_appendix_a():
+    """VCR paper, Appendix A: "a total of 10 VCRs with the same height and y cover point (a, b)"."""
+    a, longest = 20, 4
+    cover = decomposition.cover_point(a, longest, logarithmic=True, on_lattice=True)
+    starts = Counter(number // 3 for number in cover)  # k + 1 = 3 constructs from each start
+    assert starts == {a - 4: 1, a - 3: 1, a - 2: 2, a - 1: 3, a: 3}
+    widths = {
+        start: {1 << number % 3 for number in cover if number // 3 == start} for start in starts
+    }
+    assert widths == {a - 4: {4}, a - 3: {4}, a - 2: {4, 2}, a - 1: {1, 2, 4}, a: {1, 2, 4}}
+    assert len(cover) == 10
+    assert decomposition.count_cover(longest, on_x=True, on_y=True) == 10 * 10
+    # Between lattice lines, as in the index, those that end at the point are left out.
+    runs = decomposition.find_cover_runs(longest, 50)
+    lowest = runs.run_y == 3
+    assert runs.run_x[lowest].tolist() == [0, 1, 2, 3]
+    assert runs.run_size[lowest].tolist() == [3, 2, 1, 1]
+
+
+FIG_8_QUERIES = {"q1": (3, 3, 5, 6), "q2": (6, 7, 5, 5)}
+FIG_8_DATA = {"d1": (9.3, 4.15), "d2": (3.6, 5.2), "d3": (7.5, 9.5)}
+FIG_8_ANSWERS = {"d1": set(), "d2": {"q1"}, "d3": {"q2"}}
+
+
+def test_figure_8_by_the_covers_of_the_data():
+    """Stream paper, 3.1 to 3.4: a query is found by a piece of it that covers the data point."""
+    longest, across = 4, 14
+    pieces = {
+        query: {
+            decomposition.number_rectangle(*piece, longest, across)
+            for piece in decomposition.decompose_rectangle(*rectangle, longest, False)
+        }
+        for query, rectangle in FIG_8_QUERIES.items()
+    }
+    assert {query: len(numbers) for query, numbers in pieces.items()} == {"q1": 4, "q2": 4}
+    runs = decomposition.find_cover_runs(longest, across)
+    for data, (x, y) in FIG_8_DATA.items():
+        pivot = 9 * (int(x) + across * int(y))
+        cover = {
+            pivot + number
+            for first, size in zip(runs.run_first, runs.run_size, strict=True)
+            for number in range(first, first + size)
+        }
+        assert len(cover) == 49
+        found = {query for query, numbers in pieces.items() if numbers & cover}
+        assert found == FIG_8_ANSWERS[data]
+
+
+@pytest.mark.parametrize("kind", ["simple", "overlapped"])
+def test_figure_8_in_an_index_of_its_cells(kind):
+    """The same with the cells as whole numbers, where an index has the figure's lattice."""
+    work = cells_of(*FIG_8_QUERIES.values())
+    cells = np.array([[int(x), int(y)] for x, y in FIG_8_DATA.values()]).T
+    work = shapes.Boxes(work.low, work.high, cells, [0, 0])
+    index = Rectangles.build(work.conjunctions, work.floats, longest=4, decomposition=kind)
+    assert held_cells(index) == {
+        (query, *piece)
+        for query, rectangle in enumerate(FIG_8_QUERIES.values())
+        for piece in decomposition.decompose_rectangle(*rectangle, 4, kind == "overlapped")
+    }
+    found = work.truth()
+    assert [set(np.array(["q1", "q2"])[row]) for row in found] == list(FIG_8_ANSWERS.values())
+    shapes.check_equal_to_numpy(index, work)
+
+
+@pytest.mark.parametrize("index", [Rectangles, Intervals], ids=lambda i: i.name)
+def test_figure_8_in_an_index_of_floats(index):
+    x, y, width, height = np.array(list(FIG_8_QUERIES.values()), float).T
+    data = np.array(list(FIG_8_DATA.values())).T
+    work = shapes.floats([x, y], [x + width, y + height], data)
+    assert work.truth().tolist() == [[False, False], [True, False], [False, True]]
+    shapes.check_equal_to_numpy(index.build(work.conjunctions, work.floats, longest=4), work)
+
+
+@pytest.mark.parametrize(
+    "index", ["rectangles", "intervals", "grid", "ntree", "counting", "keyed", "bestar", "auto"]
+)
+def test_figure_8_as_rules(index):
+    rules = tocsin.Rules({"x": "number", "y": "number"}, index=index)
+    for query, (x, y, width, height) in FIG_8_QUERIES.items():
+        rules.add(query, f"x BETWEEN {x} AND {x + width} AND y BETWEEN {y} AND {y + height}")
+    rules.merge()
+    assert index in (rules.plan().parts[0].index, "auto")
+    events = [{"x": x, "y": y} for x, y in FIG_8_DATA.values()]
+    assert sorted(rules.match(events)) == [(1, "q1"), (2, "q2")]
+    assert rules.count(events).tolist() == [len(found) for found in FIG_8_ANSWERS.values()]
+    # Both ends belong to a query: the corner (8, 9) is in both.
+    assert sorted(rules.match({"x": 8, "y": 9})) == [(0, "q1"), (0, "q2")]
+
+
+# ------------------------------------------------------------ covers, counted one by one
+
+
+def powers(longest):
+    """Return the lengths that sides can have."""
+    return [length for length in (1, 2, 4, 8, 16) if length <= longest]
+
+
+def count_around(a, b, longest_x, longest_y, on_lattice):
+    """Count rectangles around a point, as eq. 2 of the VCR paper lists them.
+
+    The point is the lattice point (a, b), or lies in the cell beyond it.
+    """
+    beyond = 0 if on_lattice else 1
+    return sum(
+        x <= a and a + beyond <= x + width and y <= b and b + beyond <= y + height
+        for x, y in product(range(a - longest_x, a + 1), range(b - longest_y, b + 1))
+        for width, height in product(powers(longest_x), powers(longest_y))
+    )
+
+
+@pytest.mark.parametrize(
+    ("longest_x", "longest_y", "on", "between"),
+    [(1, 1, 4, 1), (4, 4, 100, 49), (8, 8, 361, 225), (16, 8, 684, 465), (16, 16, 1296, 961)],
+)
+def test_covers_counted_one_by_one(longest_x, longest_y, on, between):
+    """Theorem 1 for a lattice point, and for a point between lattice lines (2Lx - 1)(2Ly - 1)."""
+    for a, b in ((16, 16), (31, 20)):
+        assert count_around(a, b, longest_x, longest_y, on_lattice=True) == on
+        assert count_around(a, b, longest_x, longest_y, on_lattice=False) == between
+    for on_lattice, expected in ((True, on), (False, between)):
+        sides = [
+            len(decomposition.cover_point(20, longest, True, on_lattice))
+            for longest in (longest_x, longest_y)
+        ]
+        assert sides[0] * sides[1] == expected
+    if longest_x == longest_y:  # constructs of an index are as high as they are wide
+        assert decomposition.count_cover(longest_x, on_x=True, on_y=True) == on
+        assert decomposition.count_cover(longest_x, on_x=False, on_y=False) == between
+        assert decomposition.find_cover_runs(longest_x, 99).run_size.sum() == between
+
+
+@pytest.mark.parametrize("hashed", [False, True])
+@pytest.mark.parametrize(
+    ("longest_x", "longest_y", "between"),
+    [(1, 1, 1), (4, 4, 49), (8, 8, 225), (16, 8, 465), (8, 16, 465), (16, 16, 961)],
+)
+def test_an_event_finds_all_rectangles_of_its_cover(longest_x, longest_y, between, hashed):
+    """Every rectangle is a rule, and a single piece: an event finds as many as cover its cell."""
+    at_x, at_y = 24, 31
+    rectangles = list(
+        product(
+            range(at_x - longest_x - 1, at_x + 3),
+            range(at_y - longest_y - 1, at_y + 3),
+            powers(longest_x),
+            powers(longest_y),
+        )
+    )
+    work = cells_of(*rectangles)
+    work = shapes.Boxes(work.low, work.high, [[at_x], [at_y]], [0, 0])
+    longest = max(longest_x, longest_y)
+    index = Rectangles.build(work.conjunctions, work.floats, longest=longest, hashed=hashed)
+    assert held_cells(index) == {(rule, *each) for rule, each in enumerate(rectangles)}
+    assert len(index.layout.ids) == len(rectangles)
+    counts = np.zeros(1, np.int64)
+    index.count(EventBatch.whole(work.keys, 2), counts)
+    assert counts.tolist() == [between]
+    shapes.check_equal_to_numpy(index, work)
+
+
+@pytest.mark.parametrize("longest", [1, 2, 4, 8, 16])
+def test_covers_of_intervals_counted_one_by_one(longest):
+    """Figs. 4 and 5 of the stream paper: simple and logarithmic constructs around a value."""
+    for logarithmic, lengths in ((False, range(1, longest + 1)), (True, powers(longest))):
+        ends = [(a, a + length) for a in range(60) for length in lengths]
+        on, between = sum(a <= 30 <= b for a, b in ends), sum(a <= 30 < b for a, b in ends)
+        cover = decomposition.cover_point
+        assert len(cover(30, longest, logarithmic, on_lattice=True)) == on
+        assert len(cover(30, longest, logarithmic, on_lattice=False)) == between
+        short = decomposition.count_too_short(longest, logarithmic)
+        assert sum(len(lengths) - skip for skip in short) == between
