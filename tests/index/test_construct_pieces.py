@@ -231,12 +231,14 @@ def test_an_index_holds_the_pieces_of_each_interval_and_no_others(shape, longest
 
 
 def held_cells(index):
-    """Return the pieces of an index on whole numbers, by their numbers and not by their cells."""
+    """Return the pieces of an index on whole numbers, where they lie in the plane."""
     g = index.layout
     assert g.whole.all()
     # Cell 0 is the rim, and the first cell of an axis is its origin.
     x, y = (int(g.origin[g.attribute.tolist().index(attribute)]) - 1 for attribute in (0, 1))
-    return {(id_, a + x, b + y, w, h) for id_, a, b, w, h in pieces_of_boxes(index)}
+    held = pieces_of_boxes(index)
+    assert set(held.values()) == {1}
+    return {(id_, a + x, b + y, w, h) for id_, a, b, w, h in held}
 
 
 def cells_of(*rectangles):
