@@ -180,6 +180,39 @@ def test_the_example_of_the_introduction():
     assert best == [(1, 0.4 * 0.2 + 0.2 * 0.2 + 0.4 * 0.6), (2, 0.5 * 0.6)]
 
 
+@pytest.mark.parametrize("index", ["bestar", "keyed", "exhaustive"])
+def test_the_job_site_of_the_introduction(index):
+    """An employer's job and a job seeker's profile; scores are as section III defines them."""
+    hours, rate = "`hours/week`", "`hourly-rate`"
+    weights = {"category": 0.2, "hours/week": 0.5, "hourly-rate": 0.3}
+    schema = {"category": "category", "hours/week": "integer", "hourly-rate": "number"}
+    rules = Rules(schema, index=index)
+    # Other employers: two less relevant, and two more relevant ones that she does not satisfy.
+    rules.add("hours only", f"{hours} > 15", {"hours/week": 1})
+    rules.add("her rate is too high", f"{rate} < 30", {"hourly-rate": 9})
+    rules.add("the job", f"category = 'green jobs' AND {hours} > 15 AND {rate} < 45", weights)
+    rules.add("any green job", "category = 'green jobs'", {"category": 0.6})
+    rules.add("more hours", f"category = 'green jobs' AND {hours} > 20", {"category": 9})
+    rules.merge()
+    assert rules.plan().parts[0].index == index
+    seeker = {"category": "green jobs", "hours/week": 20, "hourly-rate": 30}
+    importance = {"category": 0.4, "hours/week": 0.1, "hourly-rate": 0.5}
+    ranked = [
+        ("the job", 0.2 * 0.4 + 0.5 * 0.1 + 0.3 * 0.5),
+        ("any green job", 0.6 * 0.4),
+        ("hours only", 1 * 0.1),
+    ]
+    assert ranked[0][1] == pytest.approx(0.28)
+    assert {rule for _, rule in rules.match(seeker)} == {rule for rule, _ in ranked}
+    for k in (1, 2, 3, 5):
+        best = rules.top(seeker, k, weights=importance)
+        assert best.ids().to_pylist() == [rule for rule, _ in ranked[:k]]
+        assert best.scores.tolist() == pytest.approx([score for _, score in ranked[:k]])
+    # Each end of the job's constraints is one that she may not reach.
+    for change in ({"category": "other"}, {"hours/week": 15}, {"hourly-rate": 45.0}):
+        assert (0, "the job") not in set(rules.match(seeker | change))
+
+
 def hull(members, low, high):
     return (low[members].min(), high[members].max()) if len(members) else None
 

@@ -174,8 +174,12 @@ def test_the_kernel_decomposes_a_box_as_the_paper_does(width, height, k, over):
     pieces = decomposition.decompose_rectangle(9, 7, width, height, longest, over)
     x, y = (9, 8 + width), (7, 6 + height)  # first and last cell, all of them covered whole
     spans = np.array([*x, *x, *y, *y])
-    numbers, ids = np.empty(len(pieces), np.int64), np.empty(len(pieces), np.int32)
+    numbers, ids = np.empty(0, np.int64), np.empty(0, np.int32)
     entries, exact = np.zeros(1, np.int64), np.ones(1, np.uint8)
+    decompose_boxes(spans, exact, longest, over, across, entries, numbers, ids)
+    assert entries.tolist() == [len(pieces)], "before there is room for just so many"
+    numbers, ids = np.empty(len(pieces), np.int64), np.empty(len(pieces), np.int32)
+    entries[0] = 0
     decompose_boxes(spans, exact, longest, over, across, entries, numbers, ids)
     assert numbers.tolist() == [
         decomposition.number_rectangle(*piece, longest, across) for piece in pieces

@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 
 from tests.conformance import boxes as shapes
-from tocsin.index.cells.grid import Grid, choose_resolution, compute_cell_side
-from tocsin.index.cells.layout import CHILD, FULL, HEAD, PARTIAL
+from tocsin.index.cells.grid import (
+    Grid,
+    choose_resolution,
+    compute_cell_side,
+    estimate_lists,
+    estimate_published_bytes,
+)
+from tocsin.index.cells.layout import CHILD, FULL, HEAD, HEAD_BYTES, PARTIAL
 from tocsin.index.cells.ntree import NTree
 
 
@@ -25,6 +31,39 @@ def test_both_cases_of_the_formula_meet_where_they_should():
     above, below = compute_cell_side(m, q * 1.000001), compute_cell_side(m, q * 0.999999)
     assert above == pytest.approx(below, rel=1e-4)
     assert compute_cell_side(m, 0.0) == pytest.approx(1 / m**0.5)
+
+
+def test_the_published_grid_takes_8_million_bytes_and_200_thousand_times_its_lists():
+    """The example of 3.2.5: 1000 x 1000 cells, 25,000 queries, pointers of 4 bytes."""
+    side = compute_cell_side(25_000, 0.01)
+    for lists in (0, 1, 100, 1000):
+        expected = 8_000_000 + 200_000 * lists
+        assert estimate_published_bytes(side, 25_000, lists) == pytest.approx(expected)
+    assert estimate_published_bytes(side, 25_000, 1000) == pytest.approx(208_000_000)
+    assert estimate_published_bytes(side, 25_000, 1000, pointer=8) == pytest.approx(416_000_000)
+    # "It is normally much smaller, around 100."
+    assert estimate_lists(side, 0.01) == pytest.approx(121)
+
+
+@pytest.mark.parametrize(("q", "c"), [(0.01, 0.001), (0.01, 0.01), (0.001, 0.01)])
+def test_the_general_formula_agrees_with_that_for_squares(q, c):
+    """Both of 3.2.5, the second with N_list = m(q + c)^2; and that from full and partial lists."""
+    m = 25_000
+    general = estimate_published_bytes(c, m, estimate_lists(c, q))
+    assert general == pytest.approx(2 * 4 * (1 + m * (q + c) ** 2) / c**2)
+    if q >= c:
+        assert m * (q + c) ** 2 == pytest.approx(4 * q * m * c + m * (q - c) ** 2)
+
+
+def test_squares_are_in_as_many_lists_as_the_formula_says():
+    """Of a built grid the lists are those of 3.2.5; its bytes are not."""
+    rng = np.random.default_rng(1)
+    low = rng.random((2, 2500)) * 0.98
+    work = shapes.floats(low, low + 0.02, rng.random((2, 10)))
+    layout = Grid.build(work.conjunctions, work.floats).layout
+    across, down = layout.across.tolist()  # one node: nothing is crowded
+    assert len(layout.ids) / 2500 == pytest.approx(estimate_lists(1 / across, 0.02), rel=0.05)
+    assert layout.heads.nbytes == HEAD_BYTES * (across * down + 1)
 
 
 def test_a_budget_makes_it_coarser():

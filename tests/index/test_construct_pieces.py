@@ -1,0 +1,457 @@
+"""The pieces that built indexes hold, the papers' worked examples of them, and covers counted."""
+
+from collections import Counter
+from itertools import product
+
+import numpy as np
+import pytest
+
+import tocsin
+from tests.conformance import boxes as shapes
+from tests.conformance.boxes import HIGHEST, LOWEST, NULL
+from tocsin.index.constructs import decomposition
+from tocsin.index.constructs.intervals.index import Intervals
+from tocsin.index.constructs.rectangles.index import Rectangles
+from tocsin.model.keys import EventBatch
+
+# ------------------------------------------------------------ what an index holds
+
+
+def pieces_of_boxes(index):
+    """Return how often an index of rectangles holds each piece: (id, x, y, width, height).
+
+    The cells are those of attribute 0 and of attribute 1, whichever axis they lie along. Numbers
+    are taken apart as eq. 1 puts them together.
+    """
+    g = index.layout
+    kinds, across = int(g.longest[0]).bit_length(), int(g.cells[0])
+    lists = [(i, i) for i in range(len(g.start) - 1)]
+    if len(g.hashed):
+        lists = [(int(g.hashed[i]), int(g.list_of[i])) for i in np.flatnonzero(g.hashed >= 0)]
+    held = Counter()
+    for number, place in lists:
+        corner, kind = divmod(number, kinds * kinds)
+        (y, x), (j, i) = divmod(corner, across), divmod(kind, kinds)
+        sides = (x, y, 1 << i, 1 << j) if g.attribute[0] == 0 else (y, x, 1 << j, 1 << i)
+        for id_ in g.ids[g.start[place] : g.start[place + 1]].tolist():
+            held[id_, *sides] += 1
+    assert held.total() == len(g.ids)
+    return held
+
+
+def pieces_of_intervals(index, logarithmic):
+    """Return how often an index of intervals holds each piece: (id, level, begin, end)."""
+    g = index.layout
+    held = Counter()
+    for number in range(len(g.piece) - 1):
+        level = int(np.searchsorted(g.constructs, number, "right")) - 1
+        begin, kind = divmod(number - int(g.constructs[level]), int(g.per_cell[level]))
+        end = begin + (1 << kind if logarithmic else kind + 1)
+        for id_ in g.piece_id[g.piece[number] : g.piece[number + 1]].tolist():
+            held[id_, level, begin, end] += 1
+    assert held.total() == len(g.piece_id)
+    return held
+
+
+def value_of(key, is_float):
+    """Return the number of a key; open ends are infinite."""
+    if key <= LOWEST:
+        return -np.inf
+    if key == HIGHEST:
+        return np.inf
+    if not is_float:
+        return float(key)
+    return float(np.int64(key if key >= 0 else NULL - key).view(np.float64))
+
+
+def cell_of(value, origin, end, scale, cells):
+    """Return the cell of a number; those before and after the domain are -1 and `cells`."""
+    if value < origin:
+        return -1
+    if value > end:
+        return cells
+    return min(int((value - origin) * scale), cells - 1)
+
+
+def cut_box(index, work, box, longest, overlapped):
+    """Return the pieces that a box should have: those of its inner cells, then of the ring."""
+    g = index.layout
+    spans = []
+    for attribute in (0, 1):
+        axis = g.attribute.tolist().index(attribute)
+        is_float = bool(g.floats[axis])
+        end = value_of(int(g.last[axis]), is_float)
+        cells = int(g.cells[axis])
+        first, last = (
+            1
+            + cell_of(value_of(int(bound), is_float), g.origin[axis], end, g.scale[axis], cells - 2)
+            for bound in (work.low[attribute, box], work.high[attribute, box])
+        )
+        # On whole numbers a box covers its end cells, unless they are the rim.
+        step = 0 if g.whole[axis] else 1
+        inner = first + (1 if first == 0 else step), last - (1 if last == cells - 1 else step)
+        spans.append((first, last, *inner))
+    # The kernel's rows run along its first axis.
+    turned = g.attribute[0] == 1
+    (x0, x1, in_x0, in_x1), (y0, y1, in_y0, in_y1) = spans[::-1] if turned else spans
+    areas = [(x0, x1, y0, y1)]
+    inner = in_x0 <= in_x1 and in_y0 <= in_y1
+    if inner:
+        areas = [
+            (in_x0, in_x1, in_y0, in_y1),
+            (x0, x1, y0, in_y0 - 1),
+            (x0, x1, in_y1 + 1, y1),
+            (x0, in_x0 - 1, in_y0, in_y1),
+            (in_x1 + 1, x1, in_y0, in_y1),
+        ]
+    pieces = []
+    for n, (left, right, bottom, top) in enumerate(areas):
+        if left > right or bottom > top:
+            continue
+        id_ = box if inner and n == 0 else ~box
+        for x, y, w, h in decomposition.decompose_rectangle(
+            left, bottom, right - left + 1, top - bottom + 1, longest, overlapped
+        ):
+            pieces.append((id_, y, x, h, w) if turned else (id_, x, y, w, h))
+    return pieces
+
+
+def whole_boxes(rng, n=300):
+    """The paper's: 1 to 40 by 1 to 20 cells (VCR paper, 3.1)."""
+    low = rng.integers(0, 100, (2, n))
+    high = low + np.stack([rng.integers(0, 40, n), rng.integers(0, 20, n)])
+    return shapes.Boxes(low, high, rng.integers(-5, 150, (2, 200)), [0, 0])
+
+
+def flat_boxes(rng, n=300):
+    """The same, turned: now the other attribute is the more selective one."""
+    work = whole_boxes(rng, n)
+    return shapes.Boxes(work.low[::-1], work.high[::-1], work.events[::-1], [0, 0])
+
+
+def float_boxes(rng, n=300):
+    low = rng.random((2, n))
+    return shapes.floats(low, low + 10 ** rng.uniform(-2, -0.3, (2, n)), rng.random((2, 200)))
+
+
+def open_boxes(rng, n=300):
+    """Boxes some of whose ends are open: they reach into the rim."""
+    low = rng.random((2, n))
+    high = low + 0.3 * rng.random((2, n))
+    low[rng.random((2, n)) < 0.2] = np.nan
+    high[rng.random((2, n)) < 0.2] = np.nan
+    return shapes.floats(low, high, rng.random((2, 200)) * 1.4 - 0.2)
+
+
+@pytest.mark.parametrize("overlapped", [False, True])
+@pytest.mark.parametrize("longest", [1, 4, 16])
+@pytest.mark.parametrize("hashed", [False, True])
+@pytest.mark.parametrize(
+    "shape", [whole_boxes, flat_boxes, float_boxes, open_boxes], ids=lambda s: s.__name__
+)
+def test_an_index_holds_the_pieces_of_each_box_and_no_others(shape, hashed, longest, overlapped):
+    work = shape(np.random.default_rng(7))
+    kind = "overlapped" if overlapped else "simple"
+    options = {"longest": longest, "decomposition": kind, "hashed": hashed}
+    index = Rectangles.build(work.conjunctions, work.floats, **options)
+    expected = Counter(
+        piece
+        for box in range(work.conjunctions.size)
+        for piece in cut_box(index, work, box, longest, overlapped)
+    )
+    assert pieces_of_boxes(index) == expected
+
+
+@pytest.mark.parametrize("overlapped", [False, True])
+@pytest.mark.parametrize("hashed", [False, True])
+def test_boxes_that_are_inserted_are_cut_as_those_that_are_built(hashed, overlapped):
+    work = whole_boxes(np.random.default_rng(7))
+    kind = "overlapped" if overlapped else "simple"
+    options = {"longest": 4, "decomposition": kind, "hashed": hashed}
+    at_once = Rectangles.build(work.conjunctions, work.floats, **options)
+    # The same boxes once more, on the lattice there is.
+    index = Rectangles.build(work.conjunctions, work.floats, **options)
+    index.insert(work.conjunctions)
+    built, n = pieces_of_boxes(at_once), work.conjunctions.size
+    again = Counter({(id_ + n if id_ >= 0 else id_ - n, *at): k for (id_, *at), k in built.items()})
+    assert pieces_of_boxes(index) == built + again
+
+
+def whole_intervals(rng, n=400):
+    low = rng.integers(0, 1000, (1, n))
+    return shapes.Boxes(low, low + rng.integers(0, 90, n), rng.integers(0, 1100, (1, 200)), [0])
+
+
+def float_intervals(rng, n=400):
+    low = rng.random((1, n))
+    return shapes.floats(low, low + 0.1 * rng.random((1, n)), rng.random((1, 200)))
+
+
+def intervals_of_all_lengths(rng, n=1500):
+    side = 10.0 ** rng.uniform(-5, 0, (1, n))
+    low = rng.random((1, n)) - side / 2
+    return shapes.floats(low, low + side, rng.random((1, 200)))
+
+
+@pytest.mark.parametrize("logarithmic", [False, True])
+@pytest.mark.parametrize("longest", [1, 2, 4, 8])
+@pytest.mark.parametrize(
+    "shape", [whole_intervals, float_intervals, intervals_of_all_lengths], ids=lambda s: s.__name__
+)
+def test_an_index_holds_the_pieces_of_each_interval_and_no_others(shape, longest, logarithmic):
+    work = shape(np.random.default_rng(7))
+    kind = "logarithmic" if logarithmic else "simple"
+    index = Intervals.build(work.conjunctions, work.floats, longest=longest, decomposition=kind)
+    g, is_float = index.layout, bool(work.floats[0])
+    # Each begins in one cell, which tells its level, or lies in one.
+    begun = [*g.start_id.tolist(), *g.inside_id.tolist()]
+    cells = np.arange(len(g.start) - 1)
+    where = [*np.repeat(cells, np.diff(g.start)), *np.repeat(cells, np.diff(g.inside))]
+    assert sorted(begun) == list(range(work.conjunctions.size))
+    expected, most = Counter(), 0
+    for id_, cell in zip(begun, where, strict=True):
+        level = int(np.searchsorted(g.cells, cell, "right")) - 1
+        count = int(g.cells[level + 1] - g.cells[level])
+        end = value_of(int(g.last[level]), is_float)
+        first, last = (
+            cell_of(value_of(int(key), is_float), g.origin[level], end, g.scale[level], count)
+            for key in (work.low[0, id_], work.high[0, id_])
+        )
+        first, last = max(first, 0), min(last, count - 1)
+        assert first == cell - g.cells[level]
+        pieces = decomposition.decompose_interval(first + 1, last, longest, logarithmic)
+        expected.update((id_, level, a, b) for a, b in pieces)
+        most = max(most, len(pieces))
+    assert pieces_of_intervals(index, logarithmic) == expected
+    assert most > 1, "some interval has several pieces"
+    assert shape is not intervals_of_all_lengths or len(g.first) > 1
+
+
+# ------------------------------------------------------------ worked examples
+
+
+def held_cells(index):
+    """Return the pieces of an index on whole numbers, where they lie in the plane."""
+    g = index.layout
+    assert g.whole.all()
+    # Cell 0 is the rim, and the first cell of an axis is its origin.
+    x, y = (int(g.origin[g.attribute.tolist().index(attribute)]) - 1 for attribute in (0, 1))
+    held = pieces_of_boxes(index)
+    assert set(held.values()) == {1}
+    return {(id_, a + x, b + y, w, h) for id_, a, b, w, h in held}
+
+
+def cells_of(*rectangles):
+    """Make boxes of the whole cells in rectangles (x, y, width, height)."""
+    x, y, width, height = np.array(rectangles).T
+    return shapes.Boxes([x, y], [x + width - 1, y + height - 1], [[0], [0]], [0, 0])
+
+
+def points_in(x, y, width, height):
+    """Return the data points of a rectangle, with those on its boundary lines."""
+    return set(product(range(x, x + width + 1), range(y, y + height + 1)))
+
+
+def cut_example(overlapped):
+    """Return the pieces of the rectangle (3, 3, 11, 6) that an index with L = 4 holds."""
+    work = cells_of((3, 3, 11, 6))
+    kind = "overlapped" if overlapped else "simple"
+    index = Rectangles.build(work.conjunctions, work.floats, longest=4, decomposition=kind)
+    pieces = {(x, y, w, h) for _, x, y, w, h in held_cells(index)}
+    assert pieces == set(decomposition.decompose_rectangle(3, 3, 11, 6, 4, overlapped))
+    return pieces
+
+
+def test_the_eight_pieces_overlap_over_five_points():
+    """Fig. 3 and 2.2.1 of the VCR paper: two neighbours share a boundary line, and no area."""
+    pieces = cut_example(overlapped=False)
+    assert len(pieces) == 8
+    assert {(3, 3, 4, 4), (7, 3, 4, 4)} <= pieces
+    shared = points_in(3, 3, 4, 4) & points_in(7, 3, 4, 4)
+    assert shared == {(7, 3), (7, 4), (7, 5), (7, 6), (7, 7)}
+    # "The overlapping among them is minimal. It occurs only on the boundary lines."
+    for one, other in product(pieces, pieces):
+        both = points_in(*one) & points_in(*other)
+        assert one == other or len({x for x, _ in both}) <= 1 or len({y for _, y in both}) <= 1
+
+
+def test_the_six_pieces_overlap_over_ten_points():
+    """Fig. 4 and 2.2.2 of the VCR paper: the last piece is shifted back by one."""
+    pieces = cut_example(overlapped=True)
+    assert pieces == {(x, y, 4, 4) for x in (3, 7, 10) for y in (3, 5)}
+    shared = points_in(7, 3, 4, 4) & points_in(10, 3, 4, 4)
+    assert shared == {(x, y) for x in (10, 11) for y in (3, 4, 5, 6, 7)}
+    assert len(shared) == 10
+
+
+def test_the_row_of_ten_of_appendix_a():
+    """VCR paper, Appendix A: "a total of 10 VCRs with the same height and y cover point (a, b)"."""
+    a, longest = 20, 4
+    cover = decomposition.cover_point(a, longest, logarithmic=True, on_lattice=True)
+    starts = Counter(number // 3 for number in cover)  # k + 1 = 3 constructs from each start
+    assert starts == {a - 4: 1, a - 3: 1, a - 2: 2, a - 1: 3, a: 3}
+    widths = {
+        start: {1 << number % 3 for number in cover if number // 3 == start} for start in starts
+    }
+    assert widths == {a - 4: {4}, a - 3: {4}, a - 2: {4, 2}, a - 1: {1, 2, 4}, a: {1, 2, 4}}
+    assert len(cover) == 10
+    assert decomposition.count_cover(longest, on_x=True, on_y=True) == 10 * 10
+    # Between lattice lines, as in the index, those that end at the point are left out.
+    runs = decomposition.find_cover_runs(longest, 50)
+    lowest = runs.run_y == 3
+    assert runs.run_x[lowest].tolist() == [0, 1, 2, 3]
+    assert runs.run_size[lowest].tolist() == [3, 2, 1, 1]
+
+
+FIG_8_QUERIES = {"q1": (3, 3, 5, 6), "q2": (6, 7, 5, 5)}
+FIG_8_DATA = {"d1": (9.3, 4.15), "d2": (3.6, 5.2), "d3": (7.5, 9.5)}
+FIG_8_ANSWERS = {"d1": set(), "d2": {"q1"}, "d3": {"q2"}}
+
+
+def test_figure_8_by_the_covers_of_the_data():
+    """Stream paper, 3.1 to 3.4: a query is found by a piece of it that covers the data point."""
+    longest, across = 4, 14
+    pieces = {
+        query: {
+            decomposition.number_rectangle(*piece, longest, across)
+            for piece in decomposition.decompose_rectangle(*rectangle, longest, False)
+        }
+        for query, rectangle in FIG_8_QUERIES.items()
+    }
+    assert {query: len(numbers) for query, numbers in pieces.items()} == {"q1": 4, "q2": 4}
+    runs = decomposition.find_cover_runs(longest, across)
+    for data, (x, y) in FIG_8_DATA.items():
+        pivot = 9 * (int(x) + across * int(y))
+        cover = {
+            pivot + number
+            for first, size in zip(runs.run_first, runs.run_size, strict=True)
+            for number in range(first, first + size)
+        }
+        assert len(cover) == 49
+        found = {query for query, numbers in pieces.items() if numbers & cover}
+        assert found == FIG_8_ANSWERS[data]
+
+
+@pytest.mark.parametrize("kind", ["simple", "overlapped"])
+def test_figure_8_in_an_index_of_its_cells(kind):
+    """The same with the cells as whole numbers, where an index has the figure's lattice."""
+    work = cells_of(*FIG_8_QUERIES.values())
+    cells = np.array([[int(x), int(y)] for x, y in FIG_8_DATA.values()]).T
+    work = shapes.Boxes(work.low, work.high, cells, [0, 0])
+    index = Rectangles.build(work.conjunctions, work.floats, longest=4, decomposition=kind)
+    assert held_cells(index) == {
+        (query, *piece)
+        for query, rectangle in enumerate(FIG_8_QUERIES.values())
+        for piece in decomposition.decompose_rectangle(*rectangle, 4, kind == "overlapped")
+    }
+    found = work.truth()
+    assert [set(np.array(["q1", "q2"])[row]) for row in found] == list(FIG_8_ANSWERS.values())
+    shapes.check_equal_to_numpy(index, work)
+
+
+@pytest.mark.parametrize("index", [Rectangles, Intervals], ids=lambda i: i.name)
+def test_figure_8_in_an_index_of_floats(index):
+    x, y, width, height = np.array(list(FIG_8_QUERIES.values()), float).T
+    data = np.array(list(FIG_8_DATA.values())).T
+    work = shapes.floats([x, y], [x + width, y + height], data)
+    assert work.truth().tolist() == [[False, False], [True, False], [False, True]]
+    shapes.check_equal_to_numpy(index.build(work.conjunctions, work.floats, longest=4), work)
+
+
+@pytest.mark.parametrize(
+    "index", ["rectangles", "intervals", "grid", "ntree", "counting", "keyed", "bestar", "auto"]
+)
+def test_figure_8_as_rules(index):
+    rules = tocsin.Rules({"x": "number", "y": "number"}, index=index)
+    for query, (x, y, width, height) in FIG_8_QUERIES.items():
+        rules.add(query, f"x BETWEEN {x} AND {x + width} AND y BETWEEN {y} AND {y + height}")
+    rules.merge()
+    assert index in (rules.plan().parts[0].index, "auto")
+    events = [{"x": x, "y": y} for x, y in FIG_8_DATA.values()]
+    assert sorted(rules.match(events)) == [(1, "q1"), (2, "q2")]
+    assert rules.count(events).tolist() == [len(found) for found in FIG_8_ANSWERS.values()]
+    # Both ends belong to a query: the corner (8, 9) is in both.
+    assert sorted(rules.match({"x": 8, "y": 9})) == [(0, "q1"), (0, "q2")]
+
+
+# ------------------------------------------------------------ covers, counted one by one
+
+
+def powers(longest):
+    """Return the lengths that sides can have."""
+    return [length for length in (1, 2, 4, 8, 16) if length <= longest]
+
+
+def count_around(a, b, longest_x, longest_y, on_lattice):
+    """Count rectangles around a point, as eq. 2 of the VCR paper lists them.
+
+    The point is the lattice point (a, b), or lies in the cell beyond it.
+    """
+    beyond = 0 if on_lattice else 1
+    return sum(
+        x <= a and a + beyond <= x + width and y <= b and b + beyond <= y + height
+        for x, y in product(range(a - longest_x, a + 1), range(b - longest_y, b + 1))
+        for width, height in product(powers(longest_x), powers(longest_y))
+    )
+
+
+@pytest.mark.parametrize(
+    ("longest_x", "longest_y", "on", "between"),
+    [(1, 1, 4, 1), (4, 4, 100, 49), (8, 8, 361, 225), (16, 8, 684, 465), (16, 16, 1296, 961)],
+)
+def test_covers_counted_one_by_one(longest_x, longest_y, on, between):
+    """Theorem 1 for a lattice point, and for a point between lattice lines (2Lx - 1)(2Ly - 1)."""
+    for a, b in ((16, 16), (31, 20)):
+        assert count_around(a, b, longest_x, longest_y, on_lattice=True) == on
+        assert count_around(a, b, longest_x, longest_y, on_lattice=False) == between
+    for on_lattice, expected in ((True, on), (False, between)):
+        sides = [
+            len(decomposition.cover_point(20, longest, True, on_lattice))
+            for longest in (longest_x, longest_y)
+        ]
+        assert sides[0] * sides[1] == expected
+    if longest_x == longest_y:  # constructs of an index are as high as they are wide
+        assert decomposition.count_cover(longest_x, on_x=True, on_y=True) == on
+        assert decomposition.count_cover(longest_x, on_x=False, on_y=False) == between
+        assert decomposition.find_cover_runs(longest_x, 99).run_size.sum() == between
+
+
+@pytest.mark.parametrize("hashed", [False, True])
+@pytest.mark.parametrize(
+    ("longest_x", "longest_y", "between"),
+    [(1, 1, 1), (4, 4, 49), (8, 8, 225), (16, 8, 465), (8, 16, 465), (16, 16, 961)],
+)
+def test_an_event_finds_all_rectangles_of_its_cover(longest_x, longest_y, between, hashed):
+    """Every rectangle is a rule, and a single piece: an event finds as many as cover its cell."""
+    at_x, at_y = 24, 31
+    rectangles = list(
+        product(
+            range(at_x - longest_x - 1, at_x + 3),
+            range(at_y - longest_y - 1, at_y + 3),
+            powers(longest_x),
+            powers(longest_y),
+        )
+    )
+    work = cells_of(*rectangles)
+    work = shapes.Boxes(work.low, work.high, [[at_x], [at_y]], [0, 0])
+    longest = max(longest_x, longest_y)
+    index = Rectangles.build(work.conjunctions, work.floats, longest=longest, hashed=hashed)
+    assert held_cells(index) == {(rule, *each) for rule, each in enumerate(rectangles)}
+    assert len(index.layout.ids) == len(rectangles)
+    counts = np.zeros(1, np.int64)
+    index.count(EventBatch.whole(work.keys, 2), counts)
+    assert counts.tolist() == [between]
+    shapes.check_equal_to_numpy(index, work)
+
+
+@pytest.mark.parametrize("longest", [1, 2, 4, 8, 16])
+def test_covers_of_intervals_counted_one_by_one(longest):
+    """Figs. 4 and 5 of the stream paper: simple and logarithmic constructs around a value."""
+    for logarithmic, lengths in ((False, range(1, longest + 1)), (True, powers(longest))):
+        ends = [(a, a + length) for a in range(60) for length in lengths]
+        on, between = sum(a <= 30 <= b for a, b in ends), sum(a <= 30 < b for a, b in ends)
+        cover = decomposition.cover_point
+        assert len(cover(30, longest, logarithmic, on_lattice=True)) == on
+        assert len(cover(30, longest, logarithmic, on_lattice=False)) == between
+        short = decomposition.count_too_short(longest, logarithmic)
+        assert sum(len(lengths) - skip for skip in short) == between
