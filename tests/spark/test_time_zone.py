@@ -6,7 +6,7 @@ import pytest
 
 import tocsin
 import tocsin.spark
-from tocsin.spark.matching import _find_zone_name
+from tocsin.spark.matching import find_zone_name
 
 # In summer and in winter, at both changes of the clock in Berlin and New York, and around 1970.
 TIMES = [
@@ -95,7 +95,7 @@ def test_names_of_zones():
         "+02:00": "Etc/GMT-2", "-7": "Etc/GMT+7", "GMT+1": "Etc/GMT-1", "UTC-03:00": "Etc/GMT+3",
         "+05:30": None, "+18:00": None, "PST": None, "no/where": None, "../etc": None, "": None,
     }  # fmt: skip
-    assert {zone: _find_zone_name(zone) for zone in names} == names
+    assert {zone: find_zone_name(zone) for zone in names} == names
 
 
 def test_a_zone_without_a_name_is_an_error_if_a_rule_tests_a_time(spark):
