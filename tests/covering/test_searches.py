@@ -202,8 +202,8 @@ def test_threads_take_turns():
     [
         (lambda c: c.add("a", [0, 0], [1, 1]), "already a box with the id 'a'"),
         (lambda c: c.remove("z"), "no box with the id 'z'"),
-        (lambda c: c.add("b", [0], [1]), "2 low ends"),
-        (lambda c: c.add("b", [0, 2], [1, 1]), "dimension 1 has the ends 2 and 1"),
+        (lambda c: c.add("b", [0], [1]), "needs 2 lower and 2 upper bounds; got 1 and 1"),
+        (lambda c: c.add("b", [0, 2], [1, 1]), "dimension 1 has the bounds 2 and 1"),
         (lambda c: c.add("b", [0, float("nan")], [1, 1]), "neither can be NaN"),
         (lambda c: c.add("b", ["x", 0], [1, 1]), "numbers or None"),
         (lambda c: c.add("b", [0, 0], [1, 2**53 + 1]), "9007199254740993 is not a float64"),
@@ -212,7 +212,14 @@ def test_threads_take_turns():
         (lambda c: CoverIndex(2, "kdd"), "method must be one of kd, z, naive"),
         (lambda c: CoverIndex(2, "z", overflow=3), "has no option 'overflow'"),
         (lambda c: CoverIndex(2, overflow=1), "overflow must be an integer from 2"),
-        (lambda c: CoverIndex(2, overflow=4, underflow=5), "must not be above"),
+        (
+            lambda c: CoverIndex(2, overflow=4, underflow=5),
+            "must not be above overflow; got 5 and 4",
+        ),
+        (lambda c: CoverIndex(2, underflow=17), "must not be above overflow; got 17 and 16"),
+        (lambda c: c.add(["b"], [0, 0], [1, 1]), r"an id must be hashable.*got \['b'\]"),
+        (lambda c: c.remove(["b"]), "an id must be hashable"),
+        (lambda c: c.add("b", (n for n in "ab"), [1, 1]), "bounds of a box must be numbers"),
     ],
 )
 def test_errors(call, message):

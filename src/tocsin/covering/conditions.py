@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tocsin.covering.cover_index import PointIndex, check_count
 from tocsin.covering.inclusion import Domain, domain_of, rule_covers, write_points
 from tocsin.covering.kd_tree import KdTree
+from tocsin.covering.point_index import PointIndex, check_count, check_id
 from tocsin.errors import CoverError, TocsinError
 from tocsin.jit import freeze
 from tocsin.model.attributes import Attributes
@@ -111,6 +111,7 @@ class ConditionIndex:
 
     def add(self, id: Hashable, condition: Condition) -> None:
         """Add a condition."""
+        check_id(id)
         if id in self._conditions:
             raise CoverError(f"there is already a condition with the id {id!r}; remove it first")
         for number, point in enumerate(self._points(condition)):
@@ -160,6 +161,7 @@ class ConditionIndex:
         return [id for id in candidates if condition.covers(self._conditions[id][1])]
 
     def _known(self, id: Hashable) -> tuple[int, Condition]:
+        check_id(id)
         if id not in self._conditions:
             raise CoverError(f"there is no condition with the id {id!r}")
         return self._conditions[id]

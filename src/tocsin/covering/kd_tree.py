@@ -32,7 +32,7 @@ import numpy as np
 
 from tocsin.jit import Int32Out, Int64Out, Int64s, UInt8Out, bare_step, kernel, step
 
-OVERFLOW, UNDERFLOW = 16, 4  # chosen; docs/experiments.md has others
+OVERFLOW = 16  # points of a bucket, chosen; docs/experiments.md has others
 
 _LEAF = -1
 _NONE = -1
@@ -72,8 +72,9 @@ class Walk(NamedTuple):
 class KdTree:
     """Points that can be inserted and removed, numbered by the caller: their *entries*."""
 
-    def __init__(self, d: int, overflow: int = OVERFLOW, underflow: int = UNDERFLOW):
-        self.d, self._overflow, self._underflow = d, overflow, underflow
+    def __init__(self, d: int, overflow: int = OVERFLOW, underflow: int | None = None):
+        self.d, self._overflow = d, overflow
+        self._underflow = overflow // 4 if underflow is None else underflow
         self._scratch = np.empty(max(overflow, _SAMPLE), np.int64)
         self._place = np.zeros(6, np.int64)
         self.build(np.empty((0, d), np.int64), np.empty(0, np.int64))

@@ -15,6 +15,7 @@ from tocsin.covering.sorted_rows import (
     CHUNKS,
     COMPARED,
     VISITED,
+    RowSearch,
     SortedRows,
     grow,
     has_room,
@@ -29,7 +30,7 @@ from tocsin.model.keys import FAR, to_number
 _FAR, _NEAR = number_key(FAR), number_key(-FAR)
 
 
-class Naive:
+class Naive(RowSearch):
     """Points that can be inserted and removed, numbered by the caller: their *entries*."""
 
     def __init__(self, d: int):
@@ -52,16 +53,6 @@ class Naive:
     def find_dominated(self, point: np.ndarray, but: int, found: np.ndarray) -> int:
         """Write entries whose points are dominated by a point, up to the room; return how many."""
         return int(find(self._rows, -1, point, ~point, but, found, self._key, self._inside))
-
-    @property
-    def visited(self) -> int:
-        """The number of chunks that searches have visited."""
-        return int(self._rows.head[VISITED])
-
-    @property
-    def compared(self) -> int:
-        """The number of points that searches have compared."""
-        return int(self._rows.head[COMPARED])
 
 
 @step

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tocsin.covering.inclusion import Domain, covers_all, write_points
+from tocsin.covering.inclusion import Domain, covers_all, includes_all, write_points
 from tocsin.covering.kd_tree import KdTree, Tree, Walk, begin, find_next, make_walk
 from tocsin.jit import Float64s, Int32Out, Int32s, Int64s, bare_step, freeze, freeze_fields, kernel
 from tocsin.model.conjunctions import Conjunctions, take
@@ -245,12 +245,7 @@ def write_always(c: Conjunctions, rules: RuleList, domain: Domain, always: Int32
         for i in range(first, stop):
             is_empty = True
             for row in range(c.offsets[i], c.offsets[i + 1]):
-                attribute = c.attribute[row]
-                is_empty = is_empty and (
-                    c.kind[row] == INTERVAL
-                    and c.low[row] == NULL
-                    and c.high[row] >= domain.high[attribute]
-                )
+                is_empty = is_empty and includes_all(c, row, domain)
             if is_empty:
                 always[r] = 1
         if not always[r] and stop > first:

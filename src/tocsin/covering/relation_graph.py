@@ -27,7 +27,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple, Protocol
 
-from tocsin.covering.cover_index import CoverIndex, check_count
+from tocsin.covering.cover_index import CoverIndex
+from tocsin.covering.point_index import check_count, check_id
 from tocsin.errors import CoverError
 
 KINDS = ("k", "star", "poset")
@@ -142,11 +143,20 @@ class RelationGraph:
         return list(self._known(id, self._below))
 
     def subscribe(self, id: Hashable, *subscription: Any) -> Change:
-        """Add a subscription, by default its low and high ends; return what to tell others."""
+        """Add a subscription, by default a box's lower and upper bounds.
+
+        Return what to tell other routers.
+        """
+        check_id(id)
         if id in self._above:
             raise CoverError(f"there is already a subscription {id!r}; unsubscribe it first")
         if self.cover is None:
-            self.cover = CoverIndex(len(subscription[0]) if subscription else 1)
+            if len(subscription) != 2 or not hasattr(subscription[0], "__len__"):
+                raise CoverError(
+                    "a subscription is a list of lower bounds and one of upper bounds; got "
+                    f"{subscription!r}"
+                )
+            self.cover = CoverIndex(len(subscription[0]))
         read, index, inner = self.cover.read(*subscription), self.cover.index, []
         self.searches += 1
         if self.kind == "k":
@@ -175,7 +185,7 @@ class RelationGraph:
         return Change([id], withdrawn)
 
     def unsubscribe(self, id: Hashable) -> Change:
-        """Remove a subscription; return what to tell others."""
+        """Remove a subscription; return what to tell other routers."""
         above, below = self._known(id, self._above), self._known(id, self._below)
         assert self.cover is not None
         self.cover.index.remove(id)
@@ -201,6 +211,7 @@ class RelationGraph:
         return Change(promoted, [id] if was_forwarded else [])
 
     def _known(self, id: Hashable, edges: dict[Any, dict[Any, None]]) -> dict[Any, None]:
+        check_id(id)
         if id not in edges:
             raise CoverError(f"there is no subscription {id!r}")
         return edges[id]

@@ -56,6 +56,22 @@ def grow(rows: SortedRows, w: int, d: int) -> SortedRows:
     return larger
 
 
+class RowSearch:
+    """A search over sorted rows; its counters are among the rows."""
+
+    _rows: SortedRows
+
+    @property
+    def visited(self) -> int:
+        """The number of keys, or chunks of keys, that searches have visited."""
+        return int(self._rows.head[VISITED])
+
+    @property
+    def compared(self) -> int:
+        """The number of points that searches have compared."""
+        return int(self._rows.head[COMPARED])
+
+
 @step
 def has_room(rows):
     """Return whether a row can be inserted."""

@@ -6,7 +6,7 @@ All points of a cell of any size are then adjacent: the cell's key is a prefix o
 writes such a prefix with a leading 1, so that "00" (100) and "0000" (10000) differ; see `cell_key`.
 
 What dominates a point is in the cells from its own one up to the last, in each dimension. The
-search goes down from the last key, where the largest cells are that are inside of the query. A
+search goes down from the last key, where the largest cells are that are inside the query. A
 point whose cells are all high enough is compared exactly. From any other one the search jumps to
 the largest key below that is inside (Tropf and Herzog 1981, LITMAX), by binary search. So it never
 enumerates the 2^d cells of a level, of which there are 65,536 in 16 dimensions. (The paper looks at
@@ -34,6 +34,7 @@ from tocsin.covering.sorted_rows import (
     CHUNKS,
     COMPARED,
     VISITED,
+    RowSearch,
     SortedRows,
     find_chunk,
     find_in_chunk,
@@ -49,7 +50,7 @@ BITS = 4  # of a cell in each dimension, chosen; docs/experiments.md has others
 _FIRST = 256  # points before cells are chosen
 
 
-class ZCurve:
+class ZCurve(RowSearch):
     """Points that can be inserted and removed, numbered by the caller: their *entries*."""
 
     def __init__(self, d: int, bits: int = BITS):
@@ -80,16 +81,6 @@ class ZCurve:
     def find_dominated(self, point: np.ndarray, but: int, found: np.ndarray) -> int:
         """Write entries whose points are dominated by a point, up to the room; return how many."""
         return self._find(-1, point, ~point, but, found)
-
-    @property
-    def visited(self) -> int:
-        """The number of keys that searches have visited."""
-        return int(self._rows.head[VISITED])
-
-    @property
-    def compared(self) -> int:
-        """The number of points that searches have compared."""
-        return int(self._rows.head[COMPARED])
 
     def _find(
         self, flip: int, own: np.ndarray, point: np.ndarray, but: int, found: np.ndarray

@@ -179,6 +179,13 @@ def to_number(key, is_float):
 
 
 @step
+def to_key(number):
+    """Return the key of a number that is not NaN."""
+    bits = np.float64(number + 0.0).view(np.int64)  # -0 becomes 0
+    return bits if bits >= 0 else np.int64(NULL) - bits
+
+
+@step
 def blank(width):
     """Return an empty scratch line for a schema of `width` attributes."""
     line = np.empty(width, np.int64)
