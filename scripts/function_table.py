@@ -7,7 +7,7 @@ The table stands between two comments. What is around them stays.
 
 from __future__ import annotations
 
-from scripts.index_tables import END, ROOT
+from scripts.index_tables import ROOT, renew
 from tocsin.model.terms import describe_functions
 
 DOCUMENT = ROOT / "docs" / "conditions.md"
@@ -28,12 +28,5 @@ def table() -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in escaped)
 
 
-def renew(text: str) -> str:
-    """Return the document with its table as functions are now."""
-    begin, end = f"{BEGIN.format('functions')}\n", END.format("functions")
-    before, _, rest = text.partition(begin)
-    return f"{before}{begin}{table()}\n{end}{rest.partition(end)[2]}"
-
-
 if __name__ == "__main__":
-    DOCUMENT.write_text(renew(DOCUMENT.read_text()))
+    DOCUMENT.write_text(renew(DOCUMENT.read_text(), "functions", table(), BEGIN))

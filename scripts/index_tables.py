@@ -65,9 +65,9 @@ def table_of_options() -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def renew(text: str, name: str, table: str) -> str:
+def renew(text: str, name: str, table: str, mark: str = BEGIN) -> str:
     """Return a document with one of its tables replaced; as it is if it has none of that name."""
-    before, begin, rest = text.partition(f"{BEGIN.format(name)}\n")
+    before, begin, rest = text.partition(f"{mark.format(name)}\n")
     _, end, after = rest.partition(END.format(name))
     return f"{before}{begin}{table}\n{end}{after}" if begin and end else text
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 
-from scripts.index_tables import END, ROOT
+from scripts.index_tables import ROOT, renew
 from tocsin.routing import Boxes, Overlay
 
 DOCUMENT = ROOT / "docs" / "routing.md"
@@ -61,12 +61,5 @@ def table() -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
-def renew(text: str) -> str:
-    """Return the document with its table as it is now."""
-    begin, end = f"{BEGIN.format('messages')}\n", END.format("messages")
-    before, _, rest = text.partition(begin)
-    return f"{before}{begin}{table()}\n{end}{rest.partition(end)[2]}"
-
-
 if __name__ == "__main__":
-    DOCUMENT.write_text(renew(DOCUMENT.read_text()))
+    DOCUMENT.write_text(renew(DOCUMENT.read_text(), "messages", table(), BEGIN))

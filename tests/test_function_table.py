@@ -3,9 +3,14 @@
 import contextlib
 
 import tocsin
-from scripts.function_table import DOCUMENT, renew, table
+from scripts import index_tables
+from scripts.function_table import BEGIN, DOCUMENT, table
 from tocsin.model.terms import describe_functions
 from tocsin.model.terms.functions.table import function_names
+
+
+def renew(text):
+    return index_tables.renew(text, "functions", table(), BEGIN)
 
 
 def test_the_table_is_up_to_date():
