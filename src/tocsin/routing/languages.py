@@ -11,6 +11,7 @@ import numbers
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from tocsin.covering.conditions import ConditionCover
 from tocsin.covering.cover_index import CoverIndex
 from tocsin.covering.relation_graph import Cover
 from tocsin.engine.rules import Rules
@@ -48,9 +49,9 @@ class Language(Protocol):
 
 
 class Boxes:
-    """Subscriptions are boxes, their low and high ends; an event is a sequence of numbers.
+    """Subscriptions are boxes, lower and upper bounds; an event is a sequence of numbers.
 
-    An end that is None is no end, as in `CoverIndex`.
+    A bound that is None is unbounded, as in `CoverIndex`.
     """
 
     def __init__(self, dimensions: int):
@@ -119,10 +120,8 @@ class Conditions:
             quoted = name.replace("`", "``")
             self._all.add(name, f"`{quoted}` IS NOT NULL")
 
-    def cover(self) -> Cover:
+    def cover(self) -> ConditionCover:
         """Return an empty index of conditions."""
-        from tocsin.covering import ConditionCover
-
         return ConditionCover(self.schema)
 
     def table(self) -> ConditionTable:

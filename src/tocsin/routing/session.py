@@ -101,7 +101,8 @@ class Session:
         if packet.peer != self.epoch:
             self._must_answer = True  # it does not know this epoch yet
             return Received([], restarted)
-        while self._acknowledged < packet.received:
+        # No more than was transmitted, whatever a packet of someone else claims.
+        while self._acknowledged < min(packet.received, self._transmitted):
             self._queue.popleft()
             self._acknowledged += 1
         messages = []
