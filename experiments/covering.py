@@ -131,7 +131,7 @@ def time_by_k(size: str) -> Finding:
         x = ("reporting mode k (the paper: fastest at k = 1)", list(_KS))
         drawing.lines(panel, title, x, "seconds", series, powers=False, zero=True, spread=ends)
         panel.set_ylim(0, 1.05 * max(max(high) for _, high in ends.values()))
-    table = [["index, load, k", "total seconds", "seconds inside of the index"]]
+    table = [["index, load, k", "total seconds", "seconds inside the index"]]
     table += [
         [f"{m}, {_SHORT[p]}, {k}", spread(seconds(m, p, k)), spread(seconds(m, p, k, True))]
         for m in (KD, Z)
@@ -153,8 +153,8 @@ def time_by_k(size: str) -> Finding:
                     ratios(False),
                 )
             ),
-            least_ratio("the same, inside of the index", ratios(True)),
-            least_ratio("time increases with every step of k (inside of the index)", steps),
+            least_ratio("the same, inside the index", ratios(True)),
+            least_ratio("time increases with every step of k (inside the index)", steps),
         ],
         picture,
         table,

@@ -43,7 +43,7 @@ HOW = (
     "with probability p, an unsubscribe of a rule chosen at random. They are made before. All "
     "methods are compiled by Numba and get the same commands; all forward the same rules. The "
     "relation graph and the ids are in Python, which takes the same time for every method; so "
-    "times inside of the index, without that, are given beside total times."
+    "times inside the index, without that, are given beside total times."
 )
 FIRST_SEED = 100
 

@@ -163,7 +163,7 @@ def _checks(d: int, size: str, found: dict[str, list[Run]]) -> tuple[Check, list
         both = ratios(found, Z, KD) | ratios(found, NAIVE, KD)
         return least_ratio("k-d is fastest, at every size", both), [
             least_ratio(
-                "the same, inside of the index",
+                "the same, inside the index",
                 ratios(found, Z, KD, inside=True) | ratios(found, NAIVE, KD, inside=True),
             ),
             z,
@@ -173,9 +173,9 @@ def _checks(d: int, size: str, found: dict[str, list[Run]]) -> tuple[Check, list
     return least_ratio(
         "k-d is 10 times as fast as naive, at every size", ratios(found, NAIVE, KD), 10
     ), [
-        least_ratio("the same, inside of the index", ratios(found, NAIVE, KD, inside=True), 10),
+        least_ratio("the same, inside the index", ratios(found, NAIVE, KD, inside=True), 10),
         least_ratio(
-            "k-d is 10 times as fast as Tocsin's own naive method, inside of the index",
+            "k-d is 10 times as fast as Tocsin's own naive method, inside the index",
             ratios(found, OWN_NAIVE, KD, inside=True),
             10,
         ),
@@ -200,7 +200,7 @@ def _checks(d: int, size: str, found: dict[str, list[Run]]) -> tuple[Check, list
 
 _ABOUT = {
     "uniform": "as in the paper",
-    "nested": "chains of twenty, each inside of the one before",
+    "nested": "chains of twenty, each inside the one before",
     "clustered": "around fifty centers, some popular, about as wide as they are apart",
     "concentric": "around fifty centers, widths of several orders of magnitude",
     "equality": "one of twenty values, some popular, in all attributes but one",
@@ -277,7 +277,7 @@ def rule_sets(size: str) -> Finding:
                     lead,
                 )
             ),
-            least_ratio("the same, inside of the index", inside),
+            least_ratio("the same, inside the index", inside),
             Check(
                 "covering significantly reduces tables, for every rule set",
                 f"{max(table_size):.1%} of rules are forwarded, "

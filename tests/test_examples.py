@@ -49,6 +49,6 @@ def test_rule_review(capsys, tmp_path):
     rule_review.main(count=300, out=str(tmp_path / "review.png"))
     printed = capsys.readouterr().out
     assert "302 rules: " in printed
-    assert "dest = 'LXA', but no event has such a value of dest" in printed
-    assert "arr_delay >= 5400, but arr_delay is from -86.0 to 1272.0" in printed
+    assert "dest = 'LXA', but no event has a matching value" in printed
+    assert "arr_delay >= 5400, but arr_delay ranges from -86.0 to 1272.0" in printed
     assert (tmp_path / "review.png").stat().st_size > 10_000

@@ -42,7 +42,7 @@ def test_json_and_events(rules, tmp_path):
     assert [(row["rule"], row["finding"], row["by"]) for row in found] == [
         ("c", "duplicate", "a"), ("d", "covered", "a"), ("d", "out of range", None),
     ]  # fmt: skip
-    assert found[-1]["detail"] == "x >= 901, but x is from 6 to 8"
+    assert found[-1]["detail"] == "x >= 901, but x ranges from 6 to 8"
     assert result.exit_code == 1
 
 

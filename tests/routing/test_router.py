@@ -180,7 +180,7 @@ def test_what_is_refused_changes_nothing():
         router.subscribe("ann", "wide", "y > 3")
     assert router.table_sizes() == {"": 0, "b": 0}
     boxes = Router("a", ["b"], Boxes(2))
-    with pytest.raises(CoverError, match="this index has 2 low ends"):
+    with pytest.raises(CoverError, match="needs 2 lower and 2 upper bounds"):
         boxes.subscribe("ann", "flat", [0], [1])
     assert boxes.table_sizes() == {"": 0, "b": 0}
     assert boxes.pending == 0

@@ -35,7 +35,8 @@ def values_of(events: Events, attribute: int, kind: Kind) -> Values:
             ends.append(key_column(keys._replace(columns=columns, key=rows), attribute))
         for column in ends:
             present = column[column != NULL]
-            parts.append(Values(present, len(present) < len(column), is_complete))
+            seen = Values(present, len(present) < len(column), is_complete)
+            parts.append(unite([seen], is_complete))  # small, whatever the block
     return unite(parts, is_complete)
 
 
@@ -83,6 +84,6 @@ def describe(values: Values, name: str, kind: Kind) -> str:
     if not len(values.keys):
         return f"{name} is always null"
     if kind == "category":
-        return f"no event has such a value of {name}"
+        return "no event has a matching value"
     low, high = (value_of(kind, int(key)) for key in (values.keys[0], values.keys[-1]))
-    return f"{name} is always {low}" if low == high else f"{name} is from {low} to {high}"
+    return f"{name} is always {low}" if low == high else f"{name} ranges from {low} to {high}"

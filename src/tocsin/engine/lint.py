@@ -7,7 +7,7 @@ rules that cover each other, the oldest stays.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -138,10 +138,9 @@ class Linter:
     def _use_always(self, by: np.ndarray, is_searched: np.ndarray) -> None:
         """Let a rule that always holds cover the rules of its group that nothing else covers."""
         group, first = self._redundancy.rules.group, self._redundancy.rules.first
-        is_last = np.zeros(self.size, bool)
-        is_last[np.flatnonzero(self._always & (by < 0))] = True
-        groups, oldest = np.unique(group[is_last], return_index=True)
-        oldest = np.flatnonzero(is_last)[oldest]
+        always = np.flatnonzero(self._always & (by < 0))
+        groups, oldest = np.unique(group[always], return_index=True)
+        oldest = always[oldest]
         is_left = is_searched & (by < 0) & (first[1:] > first[:-1])
         is_left[oldest] = False
         for number, rule in zip(groups, oldest, strict=True):
@@ -169,7 +168,7 @@ class Linter:
                 predicate_at(c, row),
                 version.categories,
             )
-            prefix = "a part of it: " if (own < 0).any() else ""
+            prefix = "one alternative: " if (own < 0).any() else ""
             details[rule] = f"{prefix}{text}, but {texts[attribute]}"
         found = np.array(list(details), np.int64)
         return _Findings(found, np.full(len(found), -1), list(details.values()))
@@ -196,7 +195,7 @@ class Linter:
         """Return a number for each rule; rules of one number have the same values in `same`."""
         groups = np.zeros(self.size, np.int64)
         known = self._version.payload_schema.names
-        if isinstance(same, str):
+        if isinstance(same, str) or not isinstance(same, Iterable):
             raise RuleError(f"same takes names of payload columns in a list, as in [{same!r}]")
         for name in same:
             if name not in known:

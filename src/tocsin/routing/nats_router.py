@@ -44,7 +44,8 @@ class RouterProcess:
     """A router and its sessions.
 
     A client that is silent for `SILENCE` seconds, or does not keep up, loses its subscriptions, and
-    is told so if it comes back. Messages for a neighbour wait in memory until it acknowledges them.
+    gets an error if it comes back. Messages for a neighbour wait in memory until it acknowledges
+    them.
     """
 
     def __init__(

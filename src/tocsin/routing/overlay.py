@@ -124,7 +124,7 @@ class Overlay:
         self._send(router, self._router(router).publish(event))
 
     def is_established(self, router: str, client: Hashable, id: Hashable) -> bool:
-        """Return whether a client was told that its subscription is established."""
+        """Return whether a subscription is established at all routers, and its client knows."""
         return (router, client, id) in self._established
 
     # ------------------------------------------------------------ links and time

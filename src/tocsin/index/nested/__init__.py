@@ -2,7 +2,7 @@
 
 In memory: groups of boxes, the bounds of conjunctions over up to sixteen attributes. The first
 group has the boxes that nothing contains, the *roots*; then there is a group for each root, of all
-boxes inside of it. Bounds are stored by group, then by attribute, so that a group is compared
+boxes inside it. Bounds are stored by group, then by attribute, so that a group is compared
 attribute by attribute. Bytes: 16 per attribute and 4, for each conjunction.
 
 An event looks at all roots, and at the boxes below each root that holds: about a nanosecond for

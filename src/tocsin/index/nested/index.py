@@ -53,8 +53,8 @@ class Nested(ArrayIndex):
 
     layout_class = Layout
     summary = Summary(
-        holds="boxes that nothing contains, and those inside of each of them",
-        cost="1 ns per box that nothing contains, and per box inside of one that holds",
+        holds="boxes that nothing contains, and those inside each of them",
+        cost="1 ns per box that nothing contains, and per box inside one that holds",
         suits="ranges of three to eight attributes of which a few cover most others",
         slow_when="few rules are covered",
     )
@@ -98,7 +98,7 @@ class Nested(ArrayIndex):
         )
 
     def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
-        """Propose the boxes that an event is inside of; see `Index.candidates`."""
+        """Propose the boxes that an event is inside; see `Index.candidates`."""
         return propose(self.layout, batch, offsets, out)
 
     def validate(self, attributes: int) -> None:
@@ -194,7 +194,7 @@ def find_roots(low: Int64s, high: Int64s, root: Int64Out) -> None:
 
 @step
 def search_group(low, high, at, size, own, found):
-    """Write which boxes of a group a point is inside of; return how many."""
+    """Write which boxes of a group a point is inside; return how many."""
     n = size
     for k in range(size):
         found[k] = k
