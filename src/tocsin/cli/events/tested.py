@@ -17,11 +17,12 @@ from tocsin.model.event_tables import is_sparse
 
 def read_tested_columns(path: Path, rules: Rules) -> pa.Table:
     """Return the columns of events that rules test."""
+    format = detect_format(path)  # first: it raises if there is no such file
     files = list_data_files(path)
     tested = {name.lower() for name in rules.tested()}
     with reading(path, EventError), show_progress() as bar:
         bar.step("reading events", sum(file.stat().st_size for file in files))
-        events = open_events(files, detect_format(path), rules.schema, bar.advance)
+        events = open_events(files, format, rules.schema, bar.advance)
         needed = {f.name for f in events.schema if f.name.lower() in tested or is_sparse(f.type)}
         schema = pa.schema([field for field in events.schema if field.name in needed])
         batches = [batch for file in files for batch in events.batches(file, needed)]
