@@ -205,7 +205,7 @@ def test_estimators_are_the_polynomials_of_the_thesis():
 def test_eighteen_joins_determine_eighteen_coefficients():
     """4.3.5: three grid sizes, three epsilons and two cardinalities."""
     points = (10, 100, 200), (0.001, 0.01, 0.02), (50_000, 100_000)
-    assert (calibration.SIZES, calibration.EPSILONS, calibration.COUNTS) == points
+    assert points == (calibration.SIZES, calibration.EPSILONS, calibration.COUNTS)
     table = np.array([grid_costs.terms(*point) for point in product(*points)])
     assert table.shape == (18, 18)
     assert np.linalg.matrix_rank(table / np.abs(table).max(axis=0)) == 18

@@ -376,9 +376,9 @@ def test_four_sensors():
         uncertain.lowest: (1, 19),
         uncertain.highest: (40, 44),
     }
-    for query, ends in bounds.items():
+    for query, expected in bounds.items():
         found = query(readings)
-        assert (found.low, found.high) == pytest.approx(ends)
+        assert (found.low, found.high) == pytest.approx(expected)
 
 
 def test_the_phases_of_a_nearest_query():
@@ -401,12 +401,12 @@ def test_the_phases_of_a_nearest_query():
             return 1.0
         return (min(high[i], q + x) - max(low[i], q - x)) / (high[i] - low[i])
 
-    ends = [*(near for near, _, _ in kept), f]
+    starts = [*(near for near, _, _ in kept), f]
     expected = {}
     for i, own in enumerate(kept):  # Fig. 5.6, with a sum for the integral
         expected[i] = 0.0
         for j in range(i, len(kept)):
-            for a, b in pairwise(np.linspace(ends[j], ends[j + 1], 2001).tolist()):
+            for a, b in pairwise(np.linspace(starts[j], starts[j + 1], 2001).tolist()):
                 product = share(own, b) - share(own, a)
                 for k in range(j + 1):
                     if k != i:
