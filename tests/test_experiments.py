@@ -23,7 +23,7 @@ from experiments.kindex import KIndex
 from experiments.measuring import check_equal
 from experiments.rivals import Constructs, SegmentTree, build_packed_tree, build_rstar_tree
 from experiments.rtree_join import RTreeJoin, build_tree
-from experiments.similarity_cases import Case, digest, epsilons_for, measure
+from experiments.similarity_cases import Case, digest, epsilons_for, measure, skewed
 from experiments.similarity_costs import solve
 from tocsin import similarity
 from tocsin.covering import CoverIndex
@@ -205,6 +205,18 @@ def test_an_epsilon_has_the_selectivity_that_it_was_chosen_for():
     a, b = rng.random((200, 3)), rng.random((300, 3))
     for wanted, epsilon in zip((1.0, 20.0), epsilons_for(a, b, (1.0, 20.0)), strict=True):
         assert similarity.count(a, b, epsilon) == wanted * len(a)
+
+
+def test_skewed_points_are_in_the_unit_cube():
+    for points in skewed(20_000, 9):
+        assert points.min() >= 0
+        assert points.max() <= 1
+        for _ in range(5):  # clusters, each with about a fifth of the points
+            is_near = (np.abs(points - points[0]) < 0.45).all(axis=1)
+            assert 3_600 < is_near.sum() < 4_400
+            assert 0.03 < points[is_near].std(axis=0).max() < 0.06
+            points = points[~is_near]
+        assert len(points) == 0
 
 
 def test_equations_are_solved_exactly():

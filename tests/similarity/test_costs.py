@@ -88,6 +88,19 @@ def test_the_upper_bound_of_the_grid_size():
     assert upper_bound(20_000, 0.01) == math.ceil(4 * math.sqrt(math.pi) * 0.01 * 20_000)
 
 
+@pytest.mark.parametrize(("m", "epsilon"), [(10_000, 0.001), (10_000, 0.2), (10, 0.4)])
+def test_a_grid_takes_little_memory(monkeypatch, m, epsilon):
+    """4.3.2: the upper bound is limited by memory, even if the finest grid is the fastest."""
+    finer_is_faster = [float(i == 3) for i in range(18)]  # the width of a cell
+    made = {"initialise": [0, 0, 0], "load": [0] * 18, "process": [finer_is_faster] * 2,
+            "dimension": 0.0, "sort": 0.0}  # fmt: skip
+    monkeypatch.setattr(unit_costs, "load", lambda: {"grid": made})
+    n = grid_costs.find_size(grid_costs.Problem(m, m, epsilon, 2))
+    assert 1 < n <= upper_bound(m, epsilon)
+    assert n * n <= 5 * m + 1
+    assert (2 * epsilon * n + 2) ** 2 < 50  # cells that a circle may meet
+
+
 @pytest.mark.parametrize("lowest", [1, 2, 17, 74, 189, 190])
 def test_bisection_finds_the_leftmost_minimum(lowest):
     assert grid_costs.find_minimum(lambda n: max(abs(n - lowest), 1), 1, 190) == max(
