@@ -215,6 +215,15 @@ def test_estimators_are_the_polynomials_of_the_thesis():
         assert found.total == pytest.approx(found.initialise + found.load + found.process)
 
 
+def test_a_finer_grid_is_slower_to_load_and_faster_to_search():
+    """4.3.1, by the costs that were measured."""
+    problem = grid_costs.Problem(100_000, 100_000, 0.005, 2)
+    coarse, fine = (grid_costs.estimate(problem, n) for n in (10, 100))
+    assert coarse.initialise <= fine.initialise
+    assert 2 * coarse.load < fine.load
+    assert coarse.process > 2 * fine.process
+
+
 def test_eighteen_joins_determine_eighteen_coefficients():
     """4.3.5: three grid sizes, three epsilons and two cardinalities."""
     points = (10, 100, 200), (0.001, 0.01, 0.02), (50_000, 100_000)
