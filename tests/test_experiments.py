@@ -161,6 +161,27 @@ def test_rule_sets_are_boxes(rules):
             CoverIndex(4).add(id, low, high)
 
 
+def test_commands_are_those_of_the_paper():
+    """Covering, V-A: sides are random segments, and unsubscribes have probability p."""
+    commands = make_commands(20_000, 3, 0.15, 0)
+    boxes = np.array([(low, high) for _, low, high in commands if low is not None])
+    assert len(commands) == 20_000
+    assert abs(1 - len(boxes) / 20_000 - 0.15) < 0.01
+    assert (boxes[:, 0] <= boxes[:, 1]).all()
+    # The ends of a random segment are the smaller and the larger of two uniform numbers.
+    np.testing.assert_allclose(boxes.mean(axis=0), [[1 / 3] * 3, [2 / 3] * 3], atol=0.01)
+    np.testing.assert_allclose(boxes.std(axis=0), np.sqrt(1 / 18), atol=0.01)
+    live, ages = [], []
+    for id, low, _ in commands:
+        if low is None:
+            ages.append(live.index(id) / len(live))
+            live.remove(id)
+        else:
+            live.append(id)
+    assert abs(np.mean(ages) - 0.5) < 0.02
+    assert abs(np.std(ages) - np.sqrt(1 / 12)) < 0.02
+
+
 def test_an_order_of_unsubscribes():
     removed = {
         order: [id for id, low, _ in make_commands(300, 1, 0.3, 0, order=order) if low is None]
