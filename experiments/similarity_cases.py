@@ -137,11 +137,21 @@ def uniform(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def skewed(n: int, d: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return points of five clusters, normal with a standard deviation of 0.05."""
+    """Return points of five clusters, normal with a standard deviation of 0.05.
+
+    Coordinates outside of the unit cube are drawn again.
+    """
     rng = np.random.default_rng(4)
     centres = rng.random((5, d))
-    a, b = (centres[rng.integers(0, 5, n)] + rng.normal(0, 0.05, (n, d)) for _ in range(2))
-    return a, b
+
+    def draw() -> np.ndarray:
+        own = centres[rng.integers(0, 5, n)]
+        points = own + rng.normal(0, 0.05, (n, d))
+        while (outside := (points < 0) | (points > 1)).any():
+            points[outside] = own[outside] + rng.normal(0, 0.05, int(outside.sum()))
+        return points
+
+    return draw(), draw()
 
 
 def epsilons_for(

@@ -23,7 +23,7 @@ from experiments.kindex import KIndex
 from experiments.measuring import check_equal
 from experiments.rivals import Constructs, SegmentTree, build_packed_tree, build_rstar_tree
 from experiments.rtree_join import RTreeJoin, build_tree
-from experiments.similarity_cases import Case, digest, epsilons_for, measure
+from experiments.similarity_cases import Case, digest, epsilons_for, measure, skewed
 from experiments.similarity_costs import solve
 from tocsin import similarity
 from tocsin.covering import CoverIndex
@@ -161,6 +161,27 @@ def test_rule_sets_are_boxes(rules):
             CoverIndex(4).add(id, low, high)
 
 
+def test_commands_are_those_of_the_paper():
+    """Covering, V-A: sides are random segments, and unsubscribes have probability p."""
+    commands = make_commands(20_000, 3, 0.15, 0)
+    boxes = np.array([(low, high) for _, low, high in commands if low is not None])
+    assert len(commands) == 20_000
+    assert abs(1 - len(boxes) / 20_000 - 0.15) < 0.01
+    assert (boxes[:, 0] <= boxes[:, 1]).all()
+    # The ends of a random segment are the smaller and the larger of two uniform numbers.
+    np.testing.assert_allclose(boxes.mean(axis=0), [[1 / 3] * 3, [2 / 3] * 3], atol=0.01)
+    np.testing.assert_allclose(boxes.std(axis=0), np.sqrt(1 / 18), atol=0.01)
+    live, ages = [], []
+    for id, low, _ in commands:
+        if low is None:
+            ages.append(live.index(id) / len(live))
+            live.remove(id)
+        else:
+            live.append(id)
+    assert abs(np.mean(ages) - 0.5) < 0.02
+    assert abs(np.std(ages) - np.sqrt(1 / 12)) < 0.02
+
+
 def test_an_order_of_unsubscribes():
     removed = {
         order: [id for id, low, _ in make_commands(300, 1, 0.3, 0, order=order) if low is None]
@@ -205,6 +226,18 @@ def test_an_epsilon_has_the_selectivity_that_it_was_chosen_for():
     a, b = rng.random((200, 3)), rng.random((300, 3))
     for wanted, epsilon in zip((1.0, 20.0), epsilons_for(a, b, (1.0, 20.0)), strict=True):
         assert similarity.count(a, b, epsilon) == wanted * len(a)
+
+
+def test_skewed_points_are_in_the_unit_cube():
+    for points in skewed(5_000, 32):
+        assert points.min() >= 0
+        assert points.max() <= 1
+        for _ in range(5):  # clusters, each with about a fifth of the points
+            is_near = (np.abs(points - points[0]) < 0.45).all(axis=1)
+            assert 850 < is_near.sum() < 1_150
+            assert 0.04 < points[is_near].std(axis=0).max() < 0.06
+            points = points[~is_near]
+        assert len(points) == 0
 
 
 def test_equations_are_solved_exactly():

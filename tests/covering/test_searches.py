@@ -14,7 +14,8 @@ import tocsin
 from tests.covering.oracle import contains, covers, random_box
 from tocsin.covering import CoverIndex
 from tocsin.covering.cover_index import METHODS, box_point
-from tocsin.covering.z_curve import cell_key
+from tocsin.covering.kd_tree import KdTree
+from tocsin.covering.z_curve import cell_key, jump_below, write_key
 
 IS_LONG = os.environ.get("TOCSIN_PROFILE") == "long"
 ALL = 10_000
@@ -105,6 +106,188 @@ def test_the_papers_subscription():
         cover.add("s", *subscription)
         assert cover.covering((1, 59, 87), (1, 59, 87)) == []
         assert cover.covering((1, 30, 90), (1, 30, 90)) == ["s"]
+
+
+def test_the_papers_textbooks():
+    """V-A: a subscription of three attributes is a point of six dimensions."""
+    price, published, shipping = (0, 50), (1999, 2004), (2, 6)
+    low, high = zip(price, published, shipping, strict=True)
+    assert len(box_point(low, high, 3)) == 6
+    for method in METHODS:
+        cover = CoverIndex(3, method)
+        cover.add("S", low, high)
+        assert cover.covering((10, 2000, 3), (20, 2001, 6)) == ["S"]
+        assert cover.covering((10, 2000, 3), (20, 2005, 6)) == []
+
+
+# ------------------------------------------------------------ the k-d tree (IV-C)
+
+
+class Node:
+    """A node of a k-d tree, with all that is below it."""
+
+    def __init__(self, tree, number, d):
+        self.dimension, self.split = int(tree.dimension[number]), int(tree.split[number])
+        self.children = []
+        if self.dimension < 0:
+            bucket, n = int(tree.left[number]), int(tree.length[number])
+            rows = tree.key.reshape(len(tree.leaf), d, -1)[bucket, :, :n].T
+            self.points = [tuple(row) for row in rows.tolist()]
+        else:
+            self.children = [Node(tree, int(c[number]), d) for c in (tree.left, tree.right)]
+            self.points = [point for child in self.children for point in child.points]
+        self.largest = tree.largest.reshape(-1, d)[number].tolist()
+        self.smallest = tree.smallest.reshape(-1, d)[number].tolist()
+
+
+def check_node(node, overflow):
+    """Check what the paper says of nodes, and the corners that we added to them."""
+    columns = list(zip(*node.points, strict=True))
+    if columns:
+        assert node.largest == [max(column) for column in columns]
+        assert node.smallest == [min(column) for column in columns]
+    if not node.children:
+        assert len(node.points) <= overflow
+        return
+    left, right = node.children
+    assert all(point[node.dimension] <= node.split for point in left.points)
+    assert all(point[node.dimension] > node.split for point in right.points)
+    check_node(left, overflow)
+    check_node(right, overflow)
+
+
+def leaves_of(node):
+    """Return the sorted points of each leaf, in order."""
+    if not node.children:
+        return [sorted(node.points)]
+    return [points for child in node.children for points in leaves_of(child)]
+
+
+def leaves_without(node, point, overflow, underflow):
+    """Return the leaves that are left if a point goes, by the paper's rule."""
+    if not node.children:
+        return [sorted({*node.points} - {point})]
+    at = int(point[node.dimension] > node.split)
+    own, sibling = node.children[at], node.children[1 - at]
+    is_small = not own.children and len(own.points) - 1 < underflow
+    if is_small and not sibling.children and len(node.points) - 1 <= overflow:
+        return [sorted({*node.points} - {point})]
+    parts = [leaves_of(sibling), leaves_without(own, point, overflow, underflow)]
+    return parts[1 - at] + parts[at]
+
+
+def make_tree(points, **limits):
+    tree = KdTree(points.shape[1], **limits)
+    for entry, point in enumerate(points):
+        tree.insert(point, entry)
+    return tree
+
+
+def root_of(tree):
+    return Node(tree.tree, int(tree.tree.head[0]), tree.d)
+
+
+def test_eight_points_in_two_dimensions():
+    """Fig. 5: halved by the median of the first dimension, then by that of the second."""
+    points = np.array([[i, 5 * i % 8] for i in range(8)], np.int64)
+    tree = KdTree(2, overflow=2, underflow=1)
+    tree.build(points, np.arange(8))
+    root = root_of(tree)
+    assert root.dimension == 0
+    assert [len(child.points) for child in root.children] == [4, 4]
+    for child in root.children:
+        assert child.dimension == 1
+        assert [len(leaf.points) for leaf in child.children] == [2, 2]
+
+
+@pytest.mark.parametrize(("overflow", "underflow"), [(2, 1), (4, 2), (16, 4), (16, 0)])
+def test_buckets_are_split_and_merged(overflow, underflow):
+    rng = np.random.default_rng(overflow)
+    points = np.unique(rng.integers(0, 9, (400, 4)), axis=0)
+    rng.shuffle(points)
+    tree = make_tree(points, overflow=overflow, underflow=underflow)
+    root, merges = root_of(tree), 0
+    assert sorted(root.points) == sorted(map(tuple, points.tolist()))
+    check_node(root, overflow)
+    for entry in rng.permutation(len(points))[:300].tolist():  # later, the tree may be rebuilt
+        expected = leaves_without(root, tuple(points[entry].tolist()), overflow, underflow)
+        merges += len(expected) < len(leaves_of(root))
+        tree.remove(points[entry], entry)
+        root = root_of(tree)
+        assert leaves_of(root) == expected
+    check_node(root, overflow)
+    assert (merges > 0) == (underflow > 0)
+
+
+def test_dimensions_take_turns():
+    """Dimension (i mod d) + 1 at level i, unless all points agree in it."""
+    rng = np.random.default_rng(0)
+    points = np.unique(rng.integers(0, 1000, (500, 3)), axis=0)
+    points[:, 1] = 7
+    points = np.unique(points, axis=0)
+    level = [root_of(make_tree(points, overflow=8))]
+    for depth in range(4):
+        assert {node.dimension for node in level} == {(0, 2)[depth % 2]}
+        level = [child for node in level for child in node.children]
+
+
+def test_a_search_begins_at_the_rightmost_leaf():
+    points = np.array([[i, i] for i in range(200)], np.int64)
+    tree = make_tree(points, overflow=4)
+    node = root_of(tree)
+    while node.children:
+        node = node.children[1]
+    found = np.empty(1, np.int64)
+    assert tree.find_dominating(np.array([0, 0]), -1, found) == 1
+    assert tuple(points[found[0]].tolist()) in node.points
+
+
+# ------------------------------------------------------------ the Z-curve (IV-D)
+
+
+def key_of(cell, bits):
+    """Return the key that the index gives to a point in a cell, as an integer."""
+    d = len(cell)
+    ends = np.tile(np.arange(1, 2**bits), d)  # cell c has the point c
+    key = np.empty((d * bits + 63) // 64, np.uint64)
+    write_key(ends, bits, np.array(cell, np.int64), key)
+    whole = int("".join(f"{word:064b}" for word in key.tolist()), 2)
+    return whole >> (64 * len(key) - d * bits)
+
+
+def test_keys_of_points_are_those_of_cells():
+    """Figs. 6 and 7: all cells of 8 x 8, and one of 2^16 cells in each of ten dimensions."""
+    assert key_of((3, 5), 3) == 27
+    keys = {key_of((x, y), 3): (x, y) for x in range(8) for y in range(8)}
+    assert sorted(keys) == list(range(64))
+    assert [keys[z] for z in range(8)] == [
+        (0, 0), (0, 1), (1, 0), (1, 1), (0, 2), (0, 3), (1, 2), (1, 3),
+    ]  # fmt: skip
+    cell = np.random.default_rng(0).integers(0, 2**16, 10).tolist()
+    assert key_of(cell, 16) == cell_key(cell, 16) - 2**160
+
+
+@pytest.mark.parametrize(("d", "bits"), [(1, 4), (2, 3), (3, 2), (4, 1)])
+def test_jumps_are_to_the_next_key_inside(d, bits):
+    places = d * bits
+    cells = [[z >> (places - 1 - p) & 1 for p in range(places)] for z in range(2**places)]
+    cells = [
+        [sum(b[p] << (bits - 1 - p // d) for p in range(j, places, d)) for j in range(d)]
+        for b in cells
+    ]
+    memory, shift = np.empty(d, np.int64), np.uint64(64 - places)
+    for corner in range(2**places):
+        inside = [all(x >= y for x, y in zip(cell, cells[corner], strict=True)) for cell in cells]
+        for z in range(2**places):
+            key, least = (np.array([n], np.uint64) << shift for n in (z, corner))
+            jump = jump_below(key, least, d, places, memory)
+            below = [n for n in range(z) if inside[n]]
+            assert jump == (0 if inside[z] else 1 if below else -1)
+            if jump == 1:
+                assert int(key[0] >> shift) == below[-1]
+
+
+# ------------------------------------------------------------ hard cases
 
 
 @pytest.mark.parametrize("method", METHODS)

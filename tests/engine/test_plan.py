@@ -8,6 +8,7 @@ import pytest
 
 import tocsin
 from tests.conformance import boxes as shapes
+from tocsin.engine import draft
 from tocsin.engine.planner import build_parts, cheapest
 from tocsin.index import costs, unit_costs
 from tocsin.index.costs import Cost, Sample
@@ -94,6 +95,25 @@ def test_recent_rules_and_a_delta_say_why_they_lie_apart():
     assert base.why.startswith("an event meets about 1 of 9,000 conjunctions on the two attributes")
     assert (delta.role, delta.index) == ("delta", "grid")
     assert delta.why.startswith("added since the last merge; an event meets about 1 of 1,101 ")
+
+
+def test_when_added_and_removed_rules_are_merged(monkeypatch):
+    """The combined scheme of the thesis, 2.6.5: all that was added moves in a single step."""
+    monkeypatch.setattr(draft, "_SMALL", 10)
+    rules = squares(800)
+
+    def sizes():
+        return {live.role: len(live.segment) for live in rules.snapshot().segments}
+
+    rules.add_many([{"id": -1 - i, "where": "x > 0.5"} for i in range(100)])  # an eighth
+    assert sizes() == {"base": 800, "delta": 100}
+    rules.add(-101, "x > 0.5")
+    assert sizes() == {"base": 901}
+    for i in range(450):
+        rules.remove(i)
+    assert sizes() == {"base": 901}, "removed rules are ignored until then"
+    rules.remove(450)
+    assert sizes() == {"base": 450}
 
 
 def test_a_delta_under_an_index_that_was_asked_for():

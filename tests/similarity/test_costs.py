@@ -3,6 +3,7 @@
 import json
 import math
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
@@ -87,6 +88,19 @@ def test_the_upper_bound_of_the_grid_size():
     assert upper_bound(20_000, 0.01) == math.ceil(4 * math.sqrt(math.pi) * 0.01 * 20_000)
 
 
+@pytest.mark.parametrize(("m", "epsilon"), [(10_000, 0.001), (10_000, 0.2), (10, 0.4)])
+def test_a_grid_takes_little_memory(monkeypatch, m, epsilon):
+    """4.3.2: the upper bound is limited by memory, even if the finest grid is the fastest."""
+    finer_is_faster = [float(i == 3) for i in range(18)]  # the width of a cell
+    made = {"initialise": [0, 0, 0], "load": [0] * 18, "process": [finer_is_faster] * 2,
+            "dimension": 0.0, "sort": 0.0}  # fmt: skip
+    monkeypatch.setattr(unit_costs, "load", lambda: {"grid": made})
+    n = grid_costs.find_size(grid_costs.Problem(m, m, epsilon, 2))
+    assert 1 < n <= upper_bound(m, epsilon)
+    assert n * n <= 5 * m + 1
+    assert (2 * epsilon * n + 2) ** 2 < 50  # cells that a circle may meet
+
+
 @pytest.mark.parametrize("lowest", [1, 2, 17, 74, 189, 190])
 def test_bisection_finds_the_leftmost_minimum(lowest):
     assert grid_costs.find_minimum(lambda n: max(abs(n - lowest), 1), 1, 190) == max(
@@ -114,6 +128,127 @@ def test_full_lists_need_no_comparison():
     assert len(search._full.entry) > 5 * len(search._part.entry)
     deep = GridJoin(rng.random((9, 3)), rng.random((9, 3)), read_closeness(0.3, "l2", False), False)
     assert len(deep._full.entry) == 0
+
+
+def lists_of(lists, n):
+    """Return the entries of each cell."""
+    start = lists.start.tolist()
+    return [set(lists.entry[start[c] : start[c + 1]].tolist()) for c in range(n * n)]
+
+
+@pytest.mark.parametrize("d", [2, 3])
+def test_full_and_part_lists(d):
+    """Fig. 4.5: 10 x 10 cells over the unit square; C.full and C.part by their definitions."""
+    n, epsilon = 10, 0.17
+    rng = np.random.default_rng(0)
+    b = rng.random((60, d))
+    b[0], b[1] = 0, 1
+    join = GridJoin(rng.random((90, d)), b, read_closeness(epsilon, "l2", False), False, n)
+    order = join._b.tolist()
+    part, full = lists_of(join._part, n), lists_of(join._full, n)
+    for cell in range(n * n):
+        low = cell // n / n, cell % n / n
+        expected_part, expected_full = set(), set()
+        for row, i in enumerate(order):
+            near = [max(low[k] - b[i, k], b[i, k] - low[k] - 1 / n, 0) for k in range(2)]
+            far = [max(b[i, k] - low[k], low[k] + 1 / n - b[i, k]) for k in range(2)]
+            if math.hypot(*far) < epsilon and d == 2:
+                expected_full.add(row)
+            elif math.hypot(*near) < epsilon:
+                expected_part.add(row)
+        assert (part[cell], full[cell]) == (expected_part, expected_full)
+    assert any(full) == (d == 2)
+
+
+def test_the_grid_is_over_the_smaller_set():
+    """4.4.3: that was always faster."""
+    rng = np.random.default_rng(0)
+    few, many = rng.random((40, 2)), rng.random((90, 2))
+    for a, b in ((few, many), (many, few)):
+        join = GridJoin(a, b, read_closeness(0.1, "l2", False), False)
+        assert len(join._b) == 40
+        assert sorted(zip(*collect_pairs(join), strict=True)) == sorted(oracle.join(a, b, 0.1))
+
+
+def test_points_are_in_z_order():
+    """3.2.6: quarter by quarter, and so on within each."""
+    rng = np.random.default_rng(0)
+    points = rng.random((500, 2))
+    points[0], points[1] = 0, 1
+    order = GridJoin(points, points, read_closeness(0.1, "l2", False), True, 8)._a
+
+    def place(x, y):
+        bits = []
+        for _ in range(8):
+            x, y = 2 * x, 2 * y
+            bits += [y >= 1, x >= 1]
+            x, y = x - (x >= 1), y - (y >= 1)
+        return bits
+
+    inner = [i for i in order.tolist() if i > 1]
+    places = [place(*points[i].tolist()) for i in inner]
+    assert places == sorted(places)
+
+
+def test_estimators_are_the_polynomials_of_the_thesis():
+    """4.3.4 to 4.3.7, with the thesis' coefficients of the first phase."""
+    rng = np.random.default_rng(0)
+    load, small, large = rng.random((3, 18)).tolist()
+    made = {"initialise": [8.26e-7, 0, 0], "load": load, "process": [small, large],
+            "dimension": 0.0, "sort": 0.0}  # fmt: skip
+
+    def polynomial(coefficients, x, epsilon, m):
+        terms = iter(coefficients)
+        return sum(next(terms) * m**h * x**i * epsilon**j
+                   for h in range(2) for i in range(3) for j in range(3))  # fmt: skip
+
+    k, m = 1000, 5000
+    for n, epsilon in ((10, 0.056), (10, 0.057), (100, 0.001), (200, 0.02)):
+        found = grid_costs.estimate(grid_costs.Problem(k, m, epsilon, 2), n, made)
+        assert found.initialise == pytest.approx(8.26e-7 * n**2)
+        assert found.load == pytest.approx(polynomial(load, n, epsilon, m))
+        # A circle counts as large if a square of its area is at least as large as a cell.
+        is_large = epsilon * math.sqrt(math.pi) >= 1 / n
+        own = large if is_large else small
+        assert is_large == ((n, epsilon) in ((10, 0.057), (200, 0.02)))
+        assert found.process == pytest.approx(k * polynomial(own, 1 / n, epsilon, m))
+        assert found.total == pytest.approx(found.initialise + found.load + found.process)
+
+
+def test_a_finer_grid_is_slower_to_load_and_faster_to_search():
+    """4.3.1, by the costs that were measured."""
+    problem = grid_costs.Problem(100_000, 100_000, 0.005, 2)
+    coarse, fine = (grid_costs.estimate(problem, n) for n in (10, 100))
+    assert coarse.initialise <= fine.initialise
+    assert 2 * coarse.load < fine.load
+    assert coarse.process > 2 * fine.process
+
+
+def test_eighteen_joins_determine_eighteen_coefficients():
+    """4.3.5: three grid sizes, three epsilons and two cardinalities."""
+    points = (10, 100, 200), (0.001, 0.01, 0.02), (50_000, 100_000)
+    assert points == (calibration.SIZES, calibration.EPSILONS, calibration.COUNTS)
+    table = np.array([grid_costs.terms(*point) for point in product(*points)])
+    assert table.shape == (18, 18)
+    assert np.linalg.matrix_rank(table / np.abs(table).max(axis=0)) == 18
+
+
+def test_squares_in_two_and_in_eight_dimensions():
+    """4.4.1: a square of side 0.1 is 1% of the domain; in eight dimensions, 10^-6 % of it."""
+    rng = np.random.default_rng(0)
+    for d, n, share in ((2, 3000, 0.01), (8, 100_000, 1e-8)):
+        a, b = 0.05 + 0.9 * rng.random((n, d)), rng.random((n, d))
+        found = similarity.count(a, b, 0.05, metric="linf")
+        assert found / n**2 == pytest.approx(share, abs=5 * math.sqrt(share) / n)
+
+
+def test_a_domain_that_is_twice_as_large():
+    """4.4.1: an epsilon of 0.1 over [-1, 1]^d is one of 0.05 over [0, 1]^d."""
+    rng = np.random.default_rng(0)
+    a, b = rng.random((500, 3)), rng.random((400, 3))
+    expected = sorted(oracle.join(a, b, 0.05))
+    assert len(expected) > 50
+    assert sorted(similarity.join(2 * a - 1, 2 * b - 1, 0.1)) == expected
 
 
 def test_unit_costs_fit_what_they_were_made_of():

@@ -5,6 +5,7 @@ import pytest
 
 from tocsin import similarity
 from tocsin.similarity import ego
+from tocsin.similarity.closeness import read_closeness
 
 
 def sequence(*cells):
@@ -23,6 +24,51 @@ def test_ego_recurses_where_ego_star_prunes():
     a, b = sequence((0, 1, 3), (0, 2, 2)), sequence((0, 5, 6), (0, 6, 3))
     assert not ego.are_apart(a, 0, 1, b, 0, 1, 3)
     assert ego.are_disjoint(*rectangle((0, 1, 3), (0, 2, 2)), *rectangle((0, 5, 6), (0, 6, 3)))
+
+
+def test_slabs_without_inactive_dimensions():
+    """Fig. 4.2(a): two slabs, at least two cells thick in each dimension, two cells apart."""
+    a, b = ((0, 0, 0), (1, 7, 7)), ((4, 0, 0), (5, 7, 7))
+    assert not ego.are_apart(sequence(*a), 0, 1, sequence(*b), 0, 1, 3)
+    assert ego.are_disjoint(*rectangle(*a), *rectangle(*b))
+
+
+def test_ego_star_prunes_whatever_ego_prunes():
+    """4.2.1: and never a pair of sequences that have points in neighbouring cells."""
+    rng = np.random.default_rng(0)
+    pruned = [0, 0]
+    for _ in range(2000):
+        d = int(rng.integers(1, 4))
+        a, b = rng.integers(0, 5, (2, 3, d))
+        for cells in (a, b):  # some dimensions are inactive
+            inactive = rng.integers(0, d + 1)
+            cells[:, :inactive] = cells[0, :inactive]
+        a, b = sorted(a.tolist()), sorted(b.tolist())
+        is_close = any(np.abs(np.subtract(p, q)).max() < 2 for p in a for q in b)
+        by_ego = ego.are_apart(sequence(*a), 0, 2, sequence(*b), 0, 2, d)
+        by_star = ego.are_disjoint(*rectangle(a[0], a[2]), *rectangle(b[0], b[2]))
+        assert by_star >= by_ego
+        assert not (by_star and is_close)
+        pruned = [pruned[0] + by_ego, pruned[1] + by_star]
+    assert 50 < pruned[0] < pruned[1]
+
+
+def test_points_are_in_epsilon_grid_order():
+    """EGO-sort: lexicographic by cells of a width of epsilon, and a hair."""
+    rng = np.random.default_rng(0)
+    points, closeness = rng.random((300, 3)), read_closeness(0.21, "l2", False)
+    points[0], points[1] = 0, 1  # so that cells begin at 0
+    join = ego.EgoStarJoin(points, points, closeness, True)
+    _, cells, order = join._sides[0]
+    expected = [tuple(int(x / 0.21) for x in points[i].tolist()) for i in order]
+    assert [tuple(cell) for cell in cells.reshape(-1, 3).tolist()] == expected == sorted(expected)
+
+
+def test_memory():
+    """4.1 has 32 x 4 + 4 bytes per point of 32 dimensions; float64, int64 and cells take more."""
+    points = np.random.default_rng(0).random((500, 32))
+    join = ego.EgoStarJoin(points, points, read_closeness(0.5, "l2", False), True)
+    assert sum(each.nbytes for each in join._sides[0]) == 500 * (32 * 8 + 8 + 32 * 4)
 
 
 def test_a_bounding_rectangle():

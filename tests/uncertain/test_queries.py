@@ -1,6 +1,7 @@
 """Range, minimum, maximum and nearest: sets of up to 12 values against the oracles."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -336,7 +337,8 @@ def test_entropies_of_the_thesis():
 
 
 def test_half_as_wide_intervals_score_half():
-    """Fig. 5.9: (a) and (c), (b) and (d)."""
+    """Fig. 5.9: (a) and (c), (b) and (d); (b) has a lower entropy than (a)."""
+    entropies = []
     for low, high in (([0.0, 0.0], [4.0, 4.0]), ([2.0, 0.0], [6.0, 4.0])):
         whole = uncertain.minimum(Readings.uniform(["1", "2"], low, high))
         halves = uncertain.minimum(
@@ -345,17 +347,74 @@ def test_half_as_wide_intervals_score_half():
         assert whole.quality < 0
         assert halves.entropy == pytest.approx(whole.entropy, abs=1e-12)
         assert halves.quality == pytest.approx(whole.quality / 2, abs=1e-12)
+        entropies.append(whole.entropy)
+    # In (b), T_1 wins only if it is below 4 and T_2 is above it: with probability 1/8.
+    b = (math.log2(8) + 7 * math.log2(8 / 7)) / 8
+    assert entropies == pytest.approx([1, b], abs=1e-12)
     equal = uncertain.minimum(Readings.uniform(["1", "2"], 0.0, 4.0))
     assert equal.quality == pytest.approx(-4, abs=1e-12)
 
 
+def rounded(answer):
+    return {id: round(p, 1) for id, p in answer}
+
+
 def test_four_sensors():
-    """Fig. 5.2: the range query finds (1, .7, .4), and the highest is s4 for certain."""
-    readings = Readings.uniform(["s1", "s2", "s3", "s4"], [2, 3, 6, 17], [4, 13, 16, 19])
-    answer = uncertain.in_range(readings, 0, 10)
+    """The example of Fig. 5.2, with intervals that give its probabilities."""
+    readings = Readings.uniform(["s1", "s2", "s3", "s4"], [1, 6, 8, 40], [19, 26, 38, 44])
+    answer = uncertain.in_range(readings, 0, 20)
     assert list(answer) == [("s1", 1.0), ("s2", pytest.approx(0.7)), ("s3", pytest.approx(0.4))]
     assert answer.quality == pytest.approx((1 + 0.4 + 0.2) / 3, abs=1e-12)
+    assert rounded(uncertain.minimum(readings)) == {"s1": 0.7, "s2": 0.2, "s3": 0.1}
     assert list(uncertain.maximum(readings)) == [("s4", 1.0)]
+    assert rounded(uncertain.nearest(readings, 19.5)) == {"s1": 0.2, "s2": 0.5, "s3": 0.3}
+    one = uncertain.value(readings, "s4")
+    assert (one.low, one.high, one.pdf(41)) == (40, 44, pytest.approx(1 / 4))
+    bounds = {
+        uncertain.total: (55, 127),
+        uncertain.average: (55 / 4, 127 / 4),
+        uncertain.lowest: (1, 19),
+        uncertain.highest: (40, 44),
+    }
+    for query, expected in bounds.items():
+        found = query(readings)
+        assert (found.low, found.high) == pytest.approx(expected)
+
+
+def test_the_phases_of_a_nearest_query():
+    """Figs. 5.4 and 5.8: five objects, of which T_5 is pruned; Figs. 5.5 to 5.7 as printed."""
+    low, high, q = [9.0, 4.0, 12.0, 5.5, 15.0], [14.0, 9.5, 17.0, 7.5, 16.0], 10.0
+    objects = []
+    for i, (left, right) in enumerate(zip(low, high, strict=True)):
+        near = 0.0 if left <= q <= right else min(abs(q - left), abs(q - right))
+        objects.append((near, max(abs(q - left), abs(q - right)), i))
+    f = min(far for _, far, _ in objects)
+    kept = sorted(each for each in objects if each[0] <= f)
+    assert f == 4
+    assert [i for _, _, i in kept] == [0, 1, 2, 3]
+
+    def share(each, x):  # Fig. 5.7, F_i(x)
+        near, far, i = each
+        if x < near:
+            return 0.0
+        if x > far:
+            return 1.0
+        return (min(high[i], q + x) - max(low[i], q - x)) / (high[i] - low[i])
+
+    starts = [*(near for near, _, _ in kept), f]
+    expected = {}
+    for i, own in enumerate(kept):  # Fig. 5.6, with a sum for the integral
+        expected[i] = 0.0
+        for j in range(i, len(kept)):
+            for a, b in pairwise(np.linspace(starts[j], starts[j + 1], 2001).tolist()):
+                product = share(own, b) - share(own, a)
+                for k in range(j + 1):
+                    if k != i:
+                        product *= 1 - share(kept[k], (a + b) / 2)
+                expected[i] += product
+    answer = uncertain.nearest(Readings.uniform(range(5), low, high), q)
+    assert dict(answer) == pytest.approx(expected, abs=1e-6)
+    assert answer.bounds == (0.0, f)
 
 
 def test_quality_of_ranges():

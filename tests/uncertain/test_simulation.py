@@ -1,5 +1,6 @@
 """The simulation: what holds whatever the policy, and that seeds and options do what they say."""
 
+import inspect
 from dataclasses import replace
 
 import numpy as np
@@ -38,6 +39,25 @@ def test_walks_stay_in_the_domain_and_within_their_rates():
     assert walk[0].min() < 0.05 < 0.95 < walk[0].max()
     assert walk[-1].std() > 0.2  # the reflected walk stays spread over the domain
     assert 0.4 < world.rate.mean() < 0.6
+
+
+def test_defaults_are_those_of_the_thesis():
+    """Table 5.2, and 1,000 sensors of which 20% are chosen 80% of the time (5.7.1)."""
+    expected = {
+        "max_rate": 0.1,
+        "max_queries": 10,
+        "arrival_rate": 20,
+        "subset": 100,
+        "active_time": 5,
+        "bandwidth": 350,
+        "max_updates": 5,
+        "concurrent_updates": 1,
+        "sensors": 1000,
+        "hot_sensors": 0.2,
+        "hot_choices": 0.8,
+    }
+    parameters = inspect.signature(simulate).parameters
+    assert {name: parameters[name].default for name in expected} == expected
 
 
 def test_arrivals_are_poisson():

@@ -282,6 +282,16 @@ def test_half_a_unit_scores_one():
         assert found.quality == pytest.approx(1, abs=1e-12)
 
 
+def test_uniform_is_the_least_certain():
+    """5.5.3: within bounds, the entropy is greatest for uniform values, log2(u - l)."""
+    uniform = uncertain.value(Readings.uniform(["a"], 3, 11), "a")
+    assert uniform.quality == pytest.approx(-math.log2(8), abs=1e-12)
+    halves = uncertain.value(to_readings([Histogram((3.0, 4.0, 11.0), (0.5, 0.5))]), 0)
+    assert halves.quality == pytest.approx(-(math.log2(2) + math.log2(14)) / 2, abs=1e-12)
+    normal = uncertain.value(to_readings([Normal(7.0, 3.0, 3.0, 11.0)]), 0)
+    assert min(halves.quality, normal.quality) > uniform.quality + 0.01
+
+
 def test_unknown_ids_and_no_readings():
     readings = Readings.uniform(["boiler"], 0, 1)
     with pytest.raises(UncertainError, match="no reading has the id 'boilr'; did you mean"):
