@@ -15,6 +15,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
 _BLUE, _ORANGE, _GREEN, _RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -209,7 +210,8 @@ def lines(
         axes.set_xticks(xs, ticks or [short(v) for v in xs])
         axes.xaxis.set_minor_locator(NullLocator())
     if zero:
-        axes.set_ylim(0, 1.08 * max(max(v) for v in medians.values()) or 1)
+        tops = [*medians.values(), *(high for _, high in spread.values())]
+        axes.set_ylim(0, 1.08 * float(max(np.max(v) for v in tops)) or 1)
     else:
         axes.set_yscale("log")
         _log_ticks(axes)
@@ -360,6 +362,7 @@ def _label_ends(axes: Any, xs: list[float], series: Mapping[str, list[float]]) -
             name, (xs[len(values) - 1], values[-1]), xytext=(9, (moved - height) * 72
             / axes.figure.dpi), textcoords="offset points", va="center", fontsize=9,
             color=STYLES[name][0], fontweight="bold", annotation_clip=False,
+            path_effects=[withStroke(linewidth=3, foreground="white")],  # over longer lines
         )  # fmt: skip
 
 
