@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -130,8 +131,8 @@ def _draw_orders(axes: Any, rules: str, series: dict[str, np.ndarray]) -> None:
         )  # fmt: skip
     axes.axvline(1, color=drawing.STYLES["the paper"][0], linestyle="--")
     axes.annotate(
-        "Lemma 1, random order", (1, 1), xycoords=("data", "axes fraction"), xytext=(4, -12),
-        textcoords="offset points", fontsize=9, color=drawing.STYLES["the paper"][0],
+        "Lemma 1, random order", (1, 1), xycoords=("data", "axes fraction"), xytext=(-4, -12),
+        textcoords="offset points", fontsize=9, color=drawing.STYLES["the paper"][0], ha="right",
     )  # fmt: skip
     axes.set_title(f"{rules} boxes")
     axes.set_xlabel("searches per unsubscribe (a marker per seed)")
@@ -174,7 +175,7 @@ def graphs(size: str) -> Finding:
         f"{name}, from {a:,} to {b:,} commands": ratios[name][f"{name} at {b:,} commands"]
         / ratios[name][f"{name} at {a:,} commands"]
         for name in ratios
-        for a, b in zip(marks, marks[1:])
+        for a, b in itertools.pairwise(marks)
     }
     parameters = f"{_D} attributes, uniform boxes, p = {p:.0%}, k-d tree, {s.seeds} seeds"
     picture, axes = drawing.panels(
