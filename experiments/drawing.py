@@ -160,7 +160,7 @@ def panels(
     picture, axes = plt.subplots(rows, columns, figsize=(width, height * rows), squeeze=False)
     picture.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
     if parameters:
-        text = textwrap.fill(parameters, int(width * 13))
+        text = textwrap.fill(parameters, int(width * 15))
         picture.supxlabel(text, x=0.01, ha="left", fontsize=8.5, color="#555555")
     flat = list(axes.reshape(-1))
     for unused in flat[count:]:
