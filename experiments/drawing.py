@@ -235,7 +235,8 @@ def limit(axes: Any, y: float, name: str) -> None:
     axes.axhline(y, color=_BLACK, linestyle=":", linewidth=1.2)
     axes.annotate(
         name, (0.01, y), xycoords=("axes fraction", "data"), xytext=(0, 3), fontsize=8.5,
-        textcoords="offset points", color=_BLACK, style="italic",
+        textcoords="offset points", color=_BLACK, style="italic", zorder=6,
+        path_effects=[withStroke(linewidth=3, foreground="white")],
     )  # fmt: skip
 
 
@@ -342,7 +343,7 @@ def short(value: float) -> str:
 def _log_ticks(axes: Any) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: short(v)))
     low, high = axes.get_ylim()
-    if high / low < 30:  # too few powers of ten for ticks
+    if high / low < 300:  # too few powers of ten for ticks
         ticks = [m * 10.0**e for e in range(-9, 10) for m in (1, 2, 5)]
         axes.set_yticks([t for t in ticks if low <= t <= high])
         axes.set_ylim(low, high)

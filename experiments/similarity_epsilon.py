@@ -57,7 +57,7 @@ def one_pair(size: str) -> Finding:
     )  # fmt: skip
     x = ("dimensions", dimensions)
     drawing.lines(axes[0], "epsilon", x, "epsilon", series, zero=True)
-    drawing.paper(axes[0], [32], [0.7], "0.65 or 0.7")
+    drawing.limit(axes[0], 0.7, "paper: 0.65 or 0.7 in 32-D")
     shown = {"selectivity": [np.maximum(v, 1e-3) for v in at_formula]}
     drawing.lines(axes[1], "epsilon = m^(-1/d)", x, "pairs per point (0.001: or none)", shown)
     drawing.limit(axes[1], 1, "paper: close to 1")
