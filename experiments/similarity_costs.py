@@ -395,12 +395,13 @@ def total(size: str) -> Finding:
     seconds = {point[0]: times.sum(axis=0) for point, times in again.items()}
     picture, axes = drawing.panels(
         2, "The whole join over the grid size (thesis, 4.10-4.11)", 4.4,
-        f"epsilon {epsilon}, m = {m:,}, k = {k:,}, uniform; all phases but sorting",
+        f"epsilon {epsilon}, m = {m:,}, k = {k:,}, uniform; all phases but sorting; the thesis' "
+        "optimum: n = 74 estimated, 73 measured",
     )  # fmt: skip
     for ax, xs in zip(axes, (s["across"], s["near"])):
         series: dict[str, list[Any]] = {MEASURED: [1000 * measured[n] for n in xs]}
         series |= {name: [1000 * max(own[n], 0) for n in xs] for name, own in estimated.items()}
-        title = f"n from {xs[0]} to {xs[-1]} (the thesis: 74 estimated, 73 measured)"
+        title = f"n from {xs[0]} to {xs[-1]}"
         drawing.lines(ax, title, ("grid size n", xs), "milliseconds", series, powers=False,
                       zero=True)  # fmt: skip
     choices = "; ".join(f"{name}: {n}" for name, n in chosen.items())
