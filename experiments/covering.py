@@ -12,6 +12,7 @@ from experiments import drawing
 from experiments.covering_runs import (
     FIRST_SEED,
     HOW,
+    IN_PYTHON,
     KD,
     METHODS,
     SIZES,
@@ -153,6 +154,7 @@ def time_by_k(size: str) -> Finding:
         ],
         picture,
         table,
+        differs=IN_PYTHON,
     )
 
 

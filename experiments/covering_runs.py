@@ -40,6 +40,7 @@ HOW = (
     "relation graph and the ids are in Python, which takes the same time for every method; so "
     "times inside the index, without that, are given beside total times."
 )
+IN_PYTHON = "ids and the relation graph are in Python"
 FIRST_SEED = 100
 
 

@@ -12,6 +12,7 @@ from experiments import drawing
 from experiments.covering_runs import (
     FIRST_SEED,
     HOW,
+    IN_PYTHON,
     KD,
     METHODS,
     NAIVE,
@@ -130,8 +131,9 @@ def by_size(d: int, size: str) -> Finding:
             else ""
         ),
         f"{s.marks[0]:,} to {s.marks[-1]:,} commands, p = {_P:.0%}, {d} attributes, k = 1, "
-        f"{s.seeds} seeds (one for NumPy and rtree). Tocsin's own naive method runs the first 50% "
-        "of the commands only, NumPy 30% and rtree 10%, for they are slow. Seconds are total "
+        f"{s.seeds} seeds (one for NumPy and rtree). Tocsin's own naive method runs the first "
+        f"{_PEERS[OWN_NAIVE]:.0%} of the commands only, NumPy {_PEERS[NUMPY]:.0%} and rtree "
+        f"{_PEERS[RTREE]:.0%}, for they are slow. Seconds are total "
         f"times. {HOW} {_NAIVE_IS} A uniform box covers "
         f"another with probability 6^-{d}: *rules covered* are those of a sample that another one "
         "covers; *table size*, rules that are forwarded, over all; *messages*, over those without "
@@ -139,6 +141,7 @@ def by_size(d: int, size: str) -> Finding:
         [main(main_check), *others],
         picture,
         _table(d, size, found),
+        differs=IN_PYTHON,
     )
 
 

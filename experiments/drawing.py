@@ -107,7 +107,6 @@ STYLES = {  # name: colour, marker, line
     "rtree": (_RED, "s", "--"),
     "k-d tree, index alone": (_SKY, "o", "--"),
     "Z-curve, index alone": (_ORANGE, "D", "--"),
-    "paper: k-d tree": (_GREY, "", ":"),
     "table size": (_BLUE, "o", ""),
     "messages": (_RED, "s", ""),
     "not covered": (_GREY, "^", ""),
