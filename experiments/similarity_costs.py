@@ -96,7 +96,7 @@ def _total_points(size: str) -> dict[int, Point]:
 
 @functools.cache
 def measure_all(size: str) -> dict[Point, np.ndarray]:
-    """Return the seconds of each phase in each round, [phases, rounds]; points take turns."""
+    """Measure all points of this chapter's figures, [phases, rounds] each."""
     loads, branches = _calibration_points(size)
     inside, beyond = _judged_points(size)
     points = [*loads, *branches[0], *branches[1], *inside, *beyond, *_total_points(size).values()]
@@ -104,6 +104,7 @@ def measure_all(size: str) -> dict[Point, np.ndarray]:
 
 
 def measure_phases(points: list[Point]) -> dict[Point, np.ndarray]:
+    """Return the seconds of each phase in each round, of points that take turns."""
     rounds = [[time_phases(*point) for point in points] for _ in range(LEAST_ROUNDS)]
     return dict(zip(points, np.transpose(rounds, (1, 2, 0)), strict=True))
 
