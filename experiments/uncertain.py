@@ -31,7 +31,10 @@ from experiments.uncertain_runs import (
 from experiments.verdicts import Check, Finding, at_least, at_most, main, reaches
 
 _OTHERS = (GLB, LOC, MAX, MEE)
-_LABELS = {"bandwidth": "bandwidth, messages per second", "arrival_rate": "queries per second"}
+_LABELS = {
+    "bandwidth": "bandwidth, messages per second",
+    "arrival_rate": "queries per second (the thesis: best at 25)",
+}
 _MEASURES = {  # label, sign, whether on a logarithmic scale
     "score": ("minus EMinQ score (0 is perfect)", -1, True),
     "value_score": ("VMinQ score, bits (more is better)", 1, False),
@@ -57,8 +60,8 @@ def parameters(s: Sweep, ends: str = "with at most 5 updates") -> str:
     """Return the parameters of a sweep, for its picture."""
     fixed = "350 messages" if s.parameter == "arrival_rate" else "20 queries"
     return (
-        f"1,000 sensors, {fixed} per second, queries over 100 sensors for at most 5 seconds "
-        f"{ends}, random walks of up to 0.1 per second; {s.seeds} seeds"
+        f"1,000 sensors, {fixed} per second, queries over 100 sensors for up to 5 seconds "
+        f"{ends}, walks of up to 0.1 per second; {s.seeds} seeds"
     )
 
 
