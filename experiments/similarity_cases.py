@@ -202,6 +202,6 @@ def _make_real(name: str, shrink: int, methods: tuple[str, ...]) -> Case:
         points = np.ascontiguousarray((moments if d <= 9 else histograms)[:, :d])
     if d > 9:
         methods = tuple(m for m in methods if m != GRID)
-        points = points[::2]  # EGO-join takes long
+        points = points[::3]  # EGO-join takes long
     epsilons = epsilons_for(points, None, (2.0, 10.0, 60.0))
     return Case(f"{name}, {len(points):,} with itself", points, None, epsilons, methods)

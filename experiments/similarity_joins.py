@@ -332,7 +332,7 @@ def many_dimensions(size: str) -> Finding:
         "16 and 32 dimensions",
         "thesis, Figs. 4.26-4.27",
         "EGO* always beats EGO, most noticeably at low selectivity.",
-        f"{_REAL} {_SELECTED} {_HOW} Every second point, for EGO takes long. Grid is "
+        f"{_REAL} {_SELECTED} {_HOW} Every third point, for EGO takes long. Grid is "
         "left out, as in most of the thesis' figures.",
         [
             main(
@@ -347,7 +347,7 @@ def many_dimensions(size: str) -> Finding:
             ),
         ],
         picture,
-        differs=f"{_OTHER_PICTURES}, half as many",
+        differs=f"{_OTHER_PICTURES}, fewer points",
     )
 
 
