@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -14,11 +15,9 @@ from experiments.covering_runs import (
     KD,
     METHODS,
     SIZES,
-    least_ratio,
-    spread,
     warm_up,
 )
-from experiments.verdicts import Check, Finding, main, number
+from experiments.verdicts import Check, Finding, at_least, main, number, spread
 
 _D = 3
 _P = 0.4
@@ -44,21 +43,16 @@ def lemma(size: str) -> Finding:
         for rules in _RULES:
             for name, order in _ORDERS.items() if is_timed else [("random", "random")]:
                 commands = make_commands(s.few, _D, _P, seed, rules, order)
-                rounds = [
-                    {k: run(commands, METHODS[KD](_D), k=k) for k in _KS}
-                    for _ in range(2 if is_timed else 0)
-                ]
-                for k in _KS if is_timed else ():
-                    best = min(r[k].seconds[-1] for r in rounds)
-                    times.setdefault((rules, name, k), []).append(best)
-                last = rounds[-1][1] if rounds else run(commands, METHODS[KD](_D))
-                found.setdefault((rules, name), []).append(last)
+                runs = {k: run(commands, METHODS[KD](_D), k=k) for k in (_KS if is_timed else (1,))}
+                for k, r in runs.items():
+                    times.setdefault((rules, name, k), []).append(r.seconds[-1])
+                found.setdefault((rules, name), []).append(runs[1])
 
     def searches(rules: str, order: str) -> np.ndarray:
         return np.array([r.searches_by_unsubscribes / r.unsubscribes for r in found[rules, order]])
 
     def seconds(rules: str, order: str, k: int) -> np.ndarray:
-        return np.array(times[rules, order, k])
+        return np.array(times[rules, order, k][:_TIMED])
 
     slower = {
         is_random: {
@@ -70,7 +64,10 @@ def lemma(size: str) -> Finding:
         }
         for is_random in (True, False)
     }
-    picture, axes = drawing.panels(2, "Searches per unsubscribe (covering, Lemma 1)", 4.8)
+    parameters = f"{s.few:,} commands, p = {_P:.0%}, {_D} attributes, k-d tree, k = 1"
+    picture, axes = drawing.panels(
+        2, "Searches per unsubscribe (covering, Lemma 1)", 4.8, parameters
+    )
     for panel, rules in zip(axes, _RULES, strict=True):
         _draw_orders(panel, rules, {order: searches(rules, order) for order in _ORDERS})
     table = [
@@ -96,8 +93,9 @@ def lemma(size: str) -> Finding:
         "With G_1, and if rules to unsubscribe are chosen at random, unsubscribes make at most one "
         "search each in expectation: E[q_u] <= n_u. G_1 is one of the best choices among all G_k.",
         f"{s.few:,} commands, p = {_P:.0%}, {_D} attributes, k-d tree, {seeds} seeds for the "
-        f"lemma, {_TIMED} for times (the better of two rounds) and the other orders; uniform "
-        f"boxes, and chains of twenty nested ones. {HOW} The lemma excludes the other orders, for "
+        f"lemma, {_TIMED} for times and the other orders; uniform boxes, and chains of twenty "
+        f"nested ones. {HOW} The lemma is on a mean, so here the mean of seeds decides and not "
+        "their median. It excludes the other orders, for "
         "which it claims nothing; they are in the picture and the table. Theorem 1 (at most twice "
         "the searches of any G_k) follows from the lemma and from n_u <= n_s, whatever is "
         "measured; so there is nothing to check.",
@@ -105,16 +103,16 @@ def lemma(size: str) -> Finding:
             main(
                 Check(
                     "q_u / n_u is at most 1 for random unsubscribes (mean of seeds)",
-                    f"{number(mean)}, standard error {number(error)}, {most} boxes (required: at "
-                    "most 1)",
+                    f"{number(mean)} (seeds: {spread(searches(most, 'random'))}; standard error "
+                    f"{number(error)}) for {most} boxes, the worse of 2; required: at most 1",
                     mean <= 1,
                 )
             ),
-            least_ratio(
-                "k = 1 is fastest for random unsubscribes (k = 2 or 3, over k = 1)", slower[True]
+            at_least(
+                "k = 1 is fastest for random unsubscribes (k = 2 or 3, over k = 1)", slower[True], 1
             ),
-            least_ratio(
-                "k = 1 is also fastest for the orders that the lemma excludes", slower[False]
+            at_least(
+                "k = 1 is also fastest for the orders that the lemma excludes", slower[False], 1
             ),
         ],
         picture,
@@ -133,10 +131,10 @@ def _draw_orders(axes: Any, rules: str, series: dict[str, np.ndarray]) -> None:
         )  # fmt: skip
     axes.axvline(1, color=drawing.STYLES["the paper"][0], linestyle="--")
     axes.annotate(
-        "Lemma 1, random order", (1, 1), xycoords=("data", "axes fraction"), xytext=(4, -12),
-        textcoords="offset points", fontsize=9, color=drawing.STYLES["the paper"][0],
+        "Lemma 1, random order", (1, 1), xycoords=("data", "axes fraction"), xytext=(-4, -12),
+        textcoords="offset points", fontsize=9, color=drawing.STYLES["the paper"][0], ha="right",
     )  # fmt: skip
-    axes.set_title(f"{rules} boxes, {_D} attributes, p = {_P:.0%}, k = 1")
+    axes.set_title(f"{rules} boxes")
     axes.set_xlabel("searches per unsubscribe (a marker per seed)")
     axes.set_yticks(range(len(series)), list(series))
     axes.set_ylim(len(series) - 0.5, -0.8)
@@ -159,7 +157,7 @@ def graphs(size: str) -> Finding:
         for name, kind in _KINDS.items():
             found[name].append(run(commands, METHODS[KD](_D), kind=kind, marks=marks))
             check_same_decisions(name, found[name][-1], found["G_1"][-1])
-    edges = {name: found[name][0].edges for name in _KINDS}
+    edges = {name: np.array([r.edges for r in found[name]]).T for name in _KINDS}  # [marks, seeds]
 
     def micros(name: str) -> np.ndarray:
         """Return the microseconds per command before each mark, [marks, seeds]."""
@@ -173,22 +171,24 @@ def graphs(size: str) -> Finding:
         }
         for name in ("strict poset", "G*")
     }
-    largest = edges["G*"][-1] / max(edges["G_1"][-1], 1)
-    picture, axes = drawing.panels(2, "What all covering relations cost (covering, III)", 4.4)
-    xs = list(marks)
+    steps = {
+        f"{name}, from {a:,} to {b:,} commands": ratios[name][f"{name} at {b:,} commands"]
+        / ratios[name][f"{name} at {a:,} commands"]
+        for name in ratios
+        for a, b in itertools.pairwise(marks)
+    }
+    parameters = f"{_D} attributes, uniform boxes, p = {p:.0%}, k-d tree, {s.seeds} seeds"
+    picture, axes = drawing.panels(
+        2, "What all covering relations cost (covering, III)", 4.4, parameters
+    )
+    x = ("commands", list(marks))
     drawing.lines(
-        axes[0], f"{_D} attributes, p = {p:.0%}, k-d tree", ("commands", xs),
-        "microseconds per command", {n: np.median(micros(n), axis=1).tolist() for n in _KINDS},
-        spread={n: (micros(n).min(axis=1).tolist(), micros(n).max(axis=1).tolist())
-                for n in _KINDS},
-    )  # fmt: skip
-    drawing.lines(
-        axes[1], "edges", ("commands", xs), "edges",
-        {n: [float(max(e, 1)) for e in edges[n]] for n in _KINDS},
-    )  # fmt: skip
+        axes[0], "time", x, "microseconds per command", {n: list(micros(n)) for n in _KINDS}
+    )
+    drawing.lines(axes[1], "edges", x, "edges", {n: list(np.maximum(edges[n], 1)) for n in _KINDS})
     table = [["graph, commands", "microseconds per command", "edges"]]
     table += [
-        [f"{name}, {mark:,}", spread(micros(name)[i]), f"{edges[name][i]:,}"]
+        [f"{name}, {mark:,}", spread(micros(name)[i]), spread(edges[name][i])]
         for name in _KINDS
         for i, mark in enumerate(marks)
     ]
@@ -199,27 +199,32 @@ def graphs(size: str) -> Finding:
         "G*, which has all covering relations, might have too many edges and be very expensive to "
         "maintain; the strict poset is also very expensive to maintain. G_k is much simpler.",
         f"{marks[0]:,} to {marks[-1]:,} commands, p = {p:.0%}, {_D} attributes, k-d tree, "
-        f"{s.seeds} seeds. A time is that of the commands since the mark before. {HOW}",
+        f"{s.seeds} seeds. A time is that of the commands since the mark before. {HOW} The paper's "
+        "reason is that a command may touch O(|S|) edges; so its claim is on many rules, and the "
+        'main check on the largest size. For "very expensive" we take ten times.',
         [
             main(
-                least_ratio(
-                    "G* and the poset cost more per command than G_1, at every size",
-                    ratios["G*"] | ratios["strict poset"],
+                at_least(
+                    "G* and the poset are very expensive to maintain: 10 times the time of G_1, at "
+                    "the largest size",
+                    {
+                        name: values
+                        for each in ratios.values()
+                        for name, values in list(each.items())[-1:]
+                    },
+                    10,
                 )
             ),
-            least_ratio(
-                "both are very expensive: 10 times G_1 at the largest size",
-                {
-                    name: values
-                    for each in ratios.values()
-                    for name, values in list(each.items())[-1:]
-                },
-                10,
+            at_least(
+                "they cost more per command than G_1, at every size",
+                ratios["G*"] | ratios["strict poset"],
+                1,
             ),
-            Check(
+            at_least("and the lead of G_1 grows with every size (after over before)", steps, 1),
+            at_least(
                 "G* has too many edges: 10 times those of G_1 at the largest size",
-                f"{number(largest)}x (required: at least 10x)",
-                largest >= 10,
+                edges["G*"][-1] / np.maximum(edges["G_1"][-1], 1),
+                10,
             ),
         ],
         picture,

@@ -15,6 +15,7 @@ import matplotlib
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
 _BLUE, _ORANGE, _GREEN, _RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
@@ -106,7 +107,6 @@ STYLES = {  # name: colour, marker, line
     "rtree": (_RED, "s", "--"),
     "k-d tree, index alone": (_SKY, "o", "--"),
     "Z-curve, index alone": (_ORANGE, "D", "--"),
-    "paper: k-d tree": (_GREY, "", ":"),
     "table size": (_BLUE, "o", ""),
     "messages": (_RED, "s", ""),
     "not covered": (_GREY, "^", ""),
@@ -159,7 +159,7 @@ def panels(
     picture, axes = plt.subplots(rows, columns, figsize=(width, height * rows), squeeze=False)
     picture.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
     if parameters:
-        text = textwrap.fill(parameters, int(width * 13))
+        text = textwrap.fill(parameters, int(width * 15))
         picture.supxlabel(text, x=0.01, ha="left", fontsize=8.5, color="#555555")
     flat = list(axes.reshape(-1))
     for unused in flat[count:]:
@@ -209,7 +209,8 @@ def lines(
         axes.set_xticks(xs, ticks or [short(v) for v in xs])
         axes.xaxis.set_minor_locator(NullLocator())
     if zero:
-        axes.set_ylim(0, 1.08 * max(max(v) for v in medians.values()) or 1)
+        tops = [*medians.values(), *(high for _, high in spread.values())]
+        axes.set_ylim(0, 1.08 * float(max(np.max(v) for v in tops)) or 1)
     else:
         axes.set_yscale("log")
         _log_ticks(axes)
@@ -233,7 +234,8 @@ def limit(axes: Any, y: float, name: str) -> None:
     axes.axhline(y, color=_BLACK, linestyle=":", linewidth=1.2)
     axes.annotate(
         name, (0.01, y), xycoords=("axes fraction", "data"), xytext=(0, 3), fontsize=8.5,
-        textcoords="offset points", color=_BLACK, style="italic",
+        textcoords="offset points", color=_BLACK, style="italic", zorder=6,
+        path_effects=[withStroke(linewidth=3, foreground="white")],
     )  # fmt: skip
 
 
@@ -340,7 +342,7 @@ def short(value: float) -> str:
 def _log_ticks(axes: Any) -> None:
     axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: short(v)))
     low, high = axes.get_ylim()
-    if high / low < 30:  # too few powers of ten for ticks
+    if high / low < 300:  # too few powers of ten for ticks
         ticks = [m * 10.0**e for e in range(-9, 10) for m in (1, 2, 5)]
         axes.set_yticks([t for t in ticks if low <= t <= high])
         axes.set_ylim(low, high)
@@ -360,6 +362,7 @@ def _label_ends(axes: Any, xs: list[float], series: Mapping[str, list[float]]) -
             name, (xs[len(values) - 1], values[-1]), xytext=(9, (moved - height) * 72
             / axes.figure.dpi), textcoords="offset points", va="center", fontsize=9,
             color=STYLES[name][0], fontweight="bold", annotation_clip=False,
+            path_effects=[withStroke(linewidth=3, foreground="white")],  # over longer lines
         )  # fmt: skip
 
 

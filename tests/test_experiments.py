@@ -218,7 +218,7 @@ def test_joins_that_find_other_pairs_are_reported(monkeypatch):
     points = np.random.default_rng(0).random((100, 2))
     case = Case("few", points, None, (0.5,), (similarity_cases.BLOCKS, similarity_cases.CELLS))
     with pytest.raises(AssertionError, match=r"few: cells \(Tocsin\) finds other pairs"):
-        measure(case, 0.0)
+        measure(case)
 
 
 def test_an_epsilon_has_the_selectivity_that_it_was_chosen_for():
