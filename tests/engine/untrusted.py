@@ -131,6 +131,12 @@ STORES = {
     "intervals bands": ("intervals", bands, {}),
     "intervals simple": ("intervals", bands, {"longest": 4, "decomposition": "simple"}),
     "intervals logarithmic": ("intervals", bands, {"longest": 4}),
+    "intervals published": ("intervals", whole_boxes, {"lattice": "published"}),
+    "intervals published simple": (
+        "intervals",
+        mixed,
+        {"lattice": "published", "longest": 4, "decomposition": "simple"},
+    ),
     "rectangles whole": ("rectangles", whole_boxes, {}),
     "rectangles long": ("rectangles", whole_boxes, {"longest": 4}),
     "rectangles hashed": ("rectangles", whole_boxes, {"longest": 2, "hashed": True}),
