@@ -164,6 +164,14 @@ def test_pieces_that_share_an_end_find_their_interval_once(kind):
     assert counts.tolist() == [len(found) for found in expected]
 
 
+def test_a_piece_that_is_left_out_needs_no_room():
+    work = shapes.Boxes([[0]], [[8]], [[4]], [0])
+    index = Intervals.build(work.conjunctions, work.floats, lattice="published", longest=4)
+    out, offsets = np.array([7, 7], np.int32), np.zeros(2, np.int64)
+    assert index.candidates(EventBatch.whole(work.keys, 1), offsets, out[:1]) == 1
+    assert out.tolist() == [0, 7], "nothing is written beyond"
+
+
 def test_ends_that_are_not_whole_are_expanded_and_left_to_accept():
     low = [2.5, 3.0, 4.0, 3.0, -1.5, np.nan]
     high = [4.25, 5.0, 4.0, 3.5, -1.25, 3.0]

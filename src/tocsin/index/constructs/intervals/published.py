@@ -274,8 +274,9 @@ def propose_published(
             begin, end = np.uint64(piece[number]), np.uint64(piece[number + 1])
             if on and number >= j * per_point:
                 for at in range(begin, end):
-                    out[n] = piece_id[at] >> 1
-                    n += np.uint64(begins(piece_id[at]))
+                    if begins(piece_id[at]):  # the others may be one more than there is room for
+                        out[n] = piece_id[at] >> 1
+                        n += np.uint64(1)
             else:
                 for at in range(end - begin):
                     out[n + at] = piece_id[begin + at] >> 1
