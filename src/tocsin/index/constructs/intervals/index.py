@@ -39,7 +39,9 @@ class Intervals(ArrayIndex):
 
     options: ClassVar[Mapping[str, Option]] = {
         "lattice": choice(
-            "cells that suit the rules, or the whole numbers, as published", "fitted", "published"
+            "whether cells fit the rules, or lie between whole numbers as in the paper",
+            "fitted",
+            "published",
         ),
         "longest": power_of_two("cells of the longest construct, L", 4096),
         "decomposition": choice(
