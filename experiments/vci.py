@@ -186,7 +186,7 @@ def storage(size: str) -> Finding:
         _SETTING
         + "Counted are ids (4 bytes), pointers to lists (8 bytes), bits with their ranks, tables "
         "of differences, and the nodes and edges of the skip list with their markers, all without "
-        "slack.",
+        "slack. Where all constructs are activated, a bit vector only adds to the pointers.",
         [
             main(
                 at_least(

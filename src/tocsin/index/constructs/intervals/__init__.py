@@ -25,10 +25,10 @@ costs a cache miss or three a level, a search of two short sorted lists, and the
 
 When it is slow: conditions that other attributes decide; each candidate is then left to accept.
 
-On the published lattice an event looks at 2L + k lists, most of them short, where here it copies
-one run, and intervals with ends that are not whole are candidates only. It has its place where
-bounds are whole numbers from a range of thousands, and memory is scarce: it needs about half. See
-the experiments for Figs. 6 and 7.
+On the published lattice an event looks at 2L + k lists, most of them short, where here it copies a
+few runs, and intervals with ends that are not whole are candidates only. It has its place where
+bounds are whole numbers from a range of thousands, rules are many and memory is scarce: then it
+needs about half. See the experiments for Figs. 6 and 7.
 
 The files: `layout` (what lies where), `building`, `matching`, `changes` (insertion and removal),
 `validation` (what is checked in a store), `published` (all of that as in the paper), and `index`,
