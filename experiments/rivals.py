@@ -5,11 +5,10 @@
   Tocsin's searches it, so that the overhead of a library does not affect the comparison.
 * `ShapelyTree`: the packed R-tree of GEOS, queried with many points at once: the fastest R-tree
   library for Python.
-* `Constructs`: virtual construct intervals on a lattice of whole numbers, exactly as in the paper.
-  With L = 1 it is the direct list (Dlist).
-* `SegmentTree`: ids in the O(log n) nodes that make up an interval, and a path of nodes for a
-  point. An interval skip list does the same with its markers, but is randomised.
+* `DirectList`: all ids of each value (Dlist).
 * `NestedList`: the interval index of a library, queried with many points at once.
+
+`interval_skip_list` and `bit_vectors` have further ones.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.index.constructs.decomposition import count_too_short
-from tocsin.index.constructs.rectangles.building import list_by_number
 from tocsin.jit import Float64s, Int32Out, Int32s, Int64Out, Int64s, freeze, kernel
 
 _FANOUT = 16
@@ -184,111 +181,38 @@ class ShapelyTree:
 # ------------------------------------------------------------ intervals
 
 
-class Lists(NamedTuple):
-    """Lists of ids in one array."""
-
-    start: Int32s
-    ids: Int32s
-
-
-def _build_lists(numbers: np.ndarray, ids: np.ndarray, possible: int) -> Lists:
-    start, listed = list_by_number(numbers, ids.astype(np.int32), possible)
-    return Lists(freeze(start, np.int32), freeze(listed, np.int32))
-
-
-class Constructs:
-    """Virtual construct intervals, with a cell for each of the values 0..R - 1."""
-
-    def __init__(
-        self, low: np.ndarray, high: np.ndarray, points: np.ndarray, longest: int, logarithmic: bool
-    ):
-        self.size, self.events = len(low), len(points)
-        self.longest, self.logarithmic = longest, logarithmic
-        self.each = longest.bit_length() if logarithmic else longest
-        self.values = np.ascontiguousarray(points, np.int64)
-        at, end, rest = low.astype(np.int64), high.astype(np.int64) + 1, np.arange(len(low))
-        numbers, ids = [], []
-        while len(rest):
-            length = np.minimum(end[rest] - at[rest], longest)
-            kind = np.log2(length).astype(np.int64) if logarithmic else length - 1
-            numbers.append(at[rest] * self.each + kind)
-            ids.append(rest)
-            at[rest] += 1 << kind if logarithmic else length
-            rest = rest[at[rest] < end[rest]]
-        cells = int(max(high.max(), points.max())) + 1
-        self.lists = _build_lists(np.concatenate(numbers), np.concatenate(ids), cells * self.each)
-        self.nbytes = sum(a.nbytes for a in self.lists)
-        self.skip = freeze(np.array(count_too_short(longest, logarithmic)), np.int64)
-
-    def search(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
-        return cover(
-            *self.lists, self.skip, self.each, self.values, self.size, first, stop, offsets, out
-        )
-
-
-@kernel
-def cover(
-    start: Int32s,
-    ids: Int32s,
-    skip: Int64s,
-    each: int,
-    values: Int64s,
-    size: int,
-    first: int,
-    stop: int,
-    offsets: Int64Out,
-    out: Int32Out,
-) -> int:
-    """Write the lists of the constructs that cover each value, one run per start."""
-    room = out.shape[0] - size
-    n = np.uint64(offsets[0])
-    event = first
-    while event < stop and np.int64(n) <= room:
-        value = values[event]
-        for back in range(min(skip.shape[0], value + 1)):
-            cell = (value - back) * each
-            begin = np.uint64(start[cell + skip[back]])
-            length = np.uint64(start[cell + each]) - begin
-            for j in range(length):
-                out[n + j] = ids[begin + j]
-            n += length
-        event += 1
-        offsets[event - first] = n
-    return event
-
-
-class SegmentTree:
-    """Ids in the nodes of a binary tree over the values."""
+class DirectList:
+    """The ids of each of the values 0..R - 1: Dlist."""
 
     def __init__(self, low: np.ndarray, high: np.ndarray, points: np.ndarray):
         self.size, self.events = len(low), len(points)
         self.values = np.ascontiguousarray(points, np.int64)
-        self.leaves = 1 << int(max(high.max(), points.max())).bit_length()
-        a, z = low.astype(np.int64) + self.leaves, high.astype(np.int64) + 1 + self.leaves
-        numbers, ids, rest = [], [], np.arange(len(low))
-        while len(rest):
-            odd = rest[a[rest] & 1 == 1]
-            numbers.append(a[odd].copy())
-            ids.append(odd)
-            a[odd] += 1
-            odd = rest[z[rest] & 1 == 1]
-            z[odd] -= 1
-            numbers.append(z[odd].copy())
-            ids.append(odd)
-            a, z = a >> 1, z >> 1
-            rest = rest[a[rest] < z[rest]]
-        self.lists = _build_lists(np.concatenate(numbers), np.concatenate(ids), 2 * self.leaves)
-        self.nbytes = sum(array.nbytes for array in self.lists)
+        low, high = np.asarray(low, np.int64), np.asarray(high, np.int64)
+        values = int(max(high.max(), points.max())) + 1
+        begun, ended = (np.bincount(ends, minlength=values) for ends in (low, high))
+        lengths = np.cumsum(begun) - np.cumsum(ended) + ended
+        self.start = np.concatenate([[0], np.cumsum(lengths)])
+        self.ids = np.empty(self.start[-1], np.int32)
+        list_directly(low, high, self.start[:-1].copy(), self.ids)
+        self.nbytes = self.start.nbytes + self.ids.nbytes
 
     def search(self, first: int, stop: int, offsets: np.ndarray, out: np.ndarray) -> int:
-        return climb(*self.lists, self.leaves, self.values, self.size, first, stop, offsets, out)
+        return copy_direct(self.start, self.ids, self.values, self.size, first, stop, offsets, out)
 
 
 @kernel
-def climb(
-    start: Int32s,
+def list_directly(low: Int64s, high: Int64s, cursor: Int64Out, ids: Int32Out) -> None:
+    """Put each interval into the lists of all its values."""
+    for i in range(low.shape[0]):
+        for value in range(low[i], high[i] + 1):
+            ids[cursor[value]] = i
+            cursor[value] += 1
+
+
+@kernel
+def copy_direct(
+    start: Int64s,
     ids: Int32s,
-    leaves: int,
     values: Int64s,
     size: int,
     first: int,
@@ -296,19 +220,16 @@ def climb(
     offsets: Int64Out,
     out: Int32Out,
 ) -> int:
-    """Write the lists of a leaf and of all nodes above it."""
+    """Write the list of each value."""
     room = out.shape[0] - size
     n = np.uint64(offsets[0])
     event = first
     while event < stop and np.int64(n) <= room:
-        node = leaves + values[event]
-        while node > 0:
-            begin = np.uint64(start[node])
-            length = np.uint64(start[node + 1]) - begin
-            for j in range(length):
-                out[n + j] = ids[begin + j]
-            n += length
-            node >>= 1
+        begin = np.uint64(start[values[event]])
+        length = np.uint64(start[values[event] + 1]) - begin
+        for j in range(length):
+            out[n + j] = ids[begin + j]
+        n += length
         event += 1
         offsets[event - first] = n
     return event

@@ -16,17 +16,20 @@ from benchmarks.covering_workloads import (
 )
 from benchmarks.index_search import IndexSearch, check_same
 from experiments.__main__ import FIGURES, main
+from experiments.bit_vectors import BitVectorSearch
 from experiments.covering_runs import METHODS, run_all
 from experiments.grid_cycles import z_order
 from experiments.image_features import cut, moments_of, to_hsv
+from experiments.interval_skip_list import IntervalSkipList, SkipListSearch
 from experiments.kindex import KIndex
-from experiments.measuring import check_equal
-from experiments.rivals import Constructs, SegmentTree, build_packed_tree, build_rstar_tree
+from experiments.measuring import boxes, check_equal
+from experiments.rivals import DirectList, NestedList, build_packed_tree, build_rstar_tree
 from experiments.rtree_join import RTreeJoin, build_tree
 from experiments.similarity_cases import Case, digest, epsilons_for, measure, skewed
 from experiments.similarity_costs import solve
 from tocsin import similarity
 from tocsin.covering import CoverIndex
+from tocsin.index.constructs.intervals.index import Intervals
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.similarity.closeness import read_closeness
 from tocsin.similarity.output import collect_pairs, count_pairs, stream_pairs
@@ -89,10 +92,92 @@ def test_rivals_find_what_is_there(n):
         "R*": build_rstar_tree(low, high, points),
     }
     check_equal(plain | trees, 200)
-    low, high, points = low[0], high[0], points[0]
-    lists = {f"{i}": Constructs(low, high, points, 1 << i, i % 2 == 0) for i in range(6)}
-    plain = {"plain": PlainBoxes(low[None], high[None], points[None])}
-    check_equal(plain | lists | {"tree": SegmentTree(low, high, points)}, 200)
+
+
+@pytest.mark.parametrize("n", [1, 15, 16, 17, 700])
+def test_rivals_find_the_intervals_that_are_there(n):
+    rng = np.random.default_rng(n)
+    low, points = rng.integers(0, 150, n), rng.integers(0, 220, 300)
+    high = low + rng.integers(1, 60, n)
+    structures = {
+        "plain": PlainBoxes(low[None], high[None], points[None]),
+        "Dlist": DirectList(low, high, points),
+        "IS-list": SkipListSearch(low, high, points),
+        "ncls": NestedList(low, high, points),
+    }
+    for longest in (1, 2, 8, 64):
+        index = Intervals.build(
+            *boxes(low[None], high[None], False), lattice="published", longest=longest
+        )
+        for table in (False, True):
+            found = BitVectorSearch(index.layout, n, points, table)
+            structures[f"LCI-BV, L = {longest}, table: {table}"] = found
+    check_equal(structures, 300)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_skip_list_finds_intervals_between_ends_and_of_no_length(seed):
+    rng = np.random.default_rng(seed)
+    low = rng.integers(0, 40, 60) / 4
+    high = low + rng.integers(0, 20, 60) / 4
+    points = rng.integers(-8, 80, 300) / 8
+    plain = PlainBoxes(low[None], high[None], points[None])
+    check_equal({"plain": plain, "IS-list": SkipListSearch(low, high, points)}, 300)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_markers_of_the_skip_list_lead_from_end_to_end(seed):
+    """Those of an interval cover exactly it, do not overlap, and are as high as they can be."""
+    rng = np.random.default_rng(seed)
+    skip_list, ends = IntervalSkipList(seed), []
+    for count in (1, 2, 20, 200):
+        while len(ends) < count:
+            low = int(rng.integers(0, 150))
+            ends.append((low, low + int(rng.integers(0, 90))))
+            skip_list.insert(*ends[-1])
+        nodes = list(skip_list.nodes())[1:]
+        keys = [node.key for node in nodes]
+        assert keys == sorted({end for interval in ends for end in interval})
+        edges = [
+            (node.key, after.key, level, node.markers[level])
+            for node in nodes
+            for level, after in enumerate(node.forward)
+            if after is not None
+        ]
+        assert not any(skip_list.header.markers)
+        for node in nodes:
+            assert not any(
+                marks for after, marks in zip(node.forward, node.markers) if after is None
+            )
+        for number, (low, high) in enumerate(ends):
+            marked = sorted((a, b, level) for a, b, level, marks in edges if number in marks)
+            steps = [low, *(b for _, b, _ in marked)]
+            assert [a for a, _, _ in marked] == steps[:-1], "no gap and no overlap"
+            assert steps[-1] == high
+            touched = {node.key for node in nodes if number in node.at_node}
+            assert touched == set(steps)
+            for a, b, level in marked:
+                above = [each for each in edges if each[2] > level and each[0] <= a <= b <= each[1]]
+                assert not any(low <= each[0] and each[1] <= high for each in above)
+    heights = [len(node.forward) for node in nodes]
+    assert max(heights) > 3
+    assert min(heights) == 1
+
+
+def test_a_bit_vector_takes_less_storage_than_pointers():
+    low = np.arange(0, 900, 30)
+    conjunctions = boxes(low[None], low[None] + 20, False)
+    index = Intervals.build(*conjunctions, lattice="published", longest=16)
+    vector = BitVectorSearch(index.layout, len(low), low, True)
+    constructs, activated = len(index.layout.piece) - 1, 2 * len(low)  # 20 = 16 + 4
+    assert constructs == 5 * (870 + 20 + 3), "R = 893 and k = 4"
+    assert vector.nbytes == (
+        12 * (constructs // 64 + 2)
+        + 8 * (activated + 1)
+        + 4 * activated
+        + vector.vector.mask.nbytes
+    )
+    assert vector.nbytes < index.nbytes / 5
 
 
 @pytest.mark.parametrize("n", [1, 50, 3_000])

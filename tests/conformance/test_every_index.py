@@ -103,6 +103,29 @@ def test_conformance(name, workload, check, workloads, tmp_path):
         check(index, work)
 
 
+VARIANTS = {
+    "intervals published": ("intervals", {"lattice": "published"}),
+    "intervals published simple": (
+        "intervals",
+        {"lattice": "published", "decomposition": "simple", "longest": 4},
+    ),
+}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("workload", WORKLOADS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_conformance_as_published(variant, workload, check, workloads, tmp_path):
+    work = workloads[workload]
+    name, options = VARIANTS[variant]
+    index = INDEXES[name].build(work.conjunctions, work.schema.floats(), **options)
+    assert index.name == name
+    if check is checks.check_arrays_round_trip:
+        check(index, work, tmp_path)
+    else:
+        check(index, work)
+
+
 @pytest.fixture(scope="module")
 def crowds():
     return {"mixed": checks.Workload(*mixed(4, 1200, 40)), "wide": checks.Workload(*wide(3))}
@@ -148,6 +171,20 @@ def test_properties(name, rng):
     conditions = [generate.condition(rng, 1) for _ in range(rng.randint(0, 12))]
     work = checks.Workload(conditions, [generate.event(rng) for _ in range(4)])
     index = INDEXES[name].build(work.conjunctions, work.schema.floats())
+    checks.check_proposes_what_holds(index, work)
+    checks.check_accepts_exactly(index, work)
+    checks.check_small_buffers(index, work)
+    checks.check_counts(index, work)
+    checks.check_what_was_built_is_valid(index, work)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@given(rng=st.randoms(use_true_random=False))
+def test_properties_as_published(variant, rng):
+    name, options = VARIANTS[variant]
+    conditions = [generate.condition(rng, 1) for _ in range(rng.randint(0, 12))]
+    work = checks.Workload(conditions, [generate.event(rng) for _ in range(4)])
+    index = INDEXES[name].build(work.conjunctions, work.schema.floats(), **options)
     checks.check_proposes_what_holds(index, work)
     checks.check_accepts_exactly(index, work)
     checks.check_small_buffers(index, work)

@@ -131,6 +131,12 @@ STORES = {
     "intervals bands": ("intervals", bands, {}),
     "intervals simple": ("intervals", bands, {"longest": 4, "decomposition": "simple"}),
     "intervals logarithmic": ("intervals", bands, {"longest": 4}),
+    "intervals published": ("intervals", whole_boxes, {"lattice": "published"}),
+    "intervals published simple": (
+        "intervals",
+        mixed,
+        {"lattice": "published", "longest": 4, "decomposition": "simple"},
+    ),
     "rectangles whole": ("rectangles", whole_boxes, {}),
     "rectangles long": ("rectangles", whole_boxes, {"longest": 4}),
     "rectangles hashed": ("rectangles", whole_boxes, {"longest": 2, "hashed": True}),
@@ -273,12 +279,13 @@ class ChangedAtRandom(Changed):
                 field: arrays(f"{part}.conjunctions.{field}") for field in Conjunctions._fields
             }
             conjunctions = freeze_fields(Conjunctions, **stored)
-            fields = kind.layout_class._fields
-            index = {field: arrays(f"{part}.index.{field}") for field in fields}
+            prefix = f"{part}.index."
+            names = [name for name in self.manifest["arrays"] if name.startswith(prefix)]
+            index = {name.removeprefix(prefix): arrays(name) for name in names}
             for _ in range(80):
                 # Where keys become cells arrays are short; once they are wrong, nothing is found.
                 least = 8 if self.rng.random() < 0.99 else 0
-                field = self.rng.choice([field for field in fields if len(index[field]) > least])
+                field = self.rng.choice([field for field in index if len(index[field]) > least])
                 array = index[field]
                 before = array.copy()
                 at, other = sorted(self.rng.choices(range(len(array)), k=2))

@@ -18,6 +18,11 @@ KINDS = {
     "intervals": (Intervals, {}),
     "simple intervals": (Intervals, {"longest": 4, "decomposition": "simple"}),
     "logarithmic intervals": (Intervals, {"longest": 4}),
+    "published intervals": (Intervals, {"lattice": "published"}),
+    "published simple intervals": (
+        Intervals,
+        {"lattice": "published", "longest": 4, "decomposition": "simple"},
+    ),
     "rectangles": (Rectangles, {}),
     "hashed rectangles": (Rectangles, {"hashed": True}),
     "overlapped rectangles": (Rectangles, {"longest": 4, "decomposition": "overlapped"}),

@@ -44,6 +44,16 @@ def built(work):
     bands = shapes.one_attribute(rng)
     made = {name: INDEXES[name].build(work.conjunctions, work.schema.floats()) for name in INDEXES}
     made["intervals bands"] = INDEXES["intervals"].build(bands.conjunctions, bands.floats)
+    made["published bands"] = INDEXES["intervals"].build(
+        whole.conjunctions, whole.floats, lattice="published"
+    )
+    pair = shapes.Boxes([[1]], [[9]], [[5]], [0])
+    made["published pair"] = INDEXES["intervals"].build(
+        pair.conjunctions, pair.floats, lattice="published", longest=4
+    )
+    made["published floats"] = INDEXES["intervals"].build(
+        bands.conjunctions, bands.floats, lattice="published"
+    )
     for name in ("grid", "ntree", "intervals", "counting", "bestar"):
         made[f"{name} city"] = INDEXES[name].build(city.conjunctions, city.floats)
     for name, options in (
@@ -102,6 +112,10 @@ def all_in_the_first_cell(arrays):
 def all_in_the_first_lists(arrays):
     for name in ("start", "end", "piece"):
         arrays[name][1:] = len(arrays[f"{name}_id"])
+
+
+def all_in_the_last_construct(arrays):
+    arrays["piece"][1:-1] = 0
 
 
 def own_child(arrays):
@@ -238,6 +252,20 @@ WRONG = [
     ("intervals bands", resized("inside_low", 1), "'inside_low' must have"),
     ("intervals bands", all_in_the_first_lists, "an event finds"),
     ("intervals bands", resized("first", 7), "1 to 6 levels"),
+    ("published bands", put("attribute", 0, 12), "'attribute' must be"),
+    ("published bands", resized("first", 1), "'first' must have"),
+    ("published floats", put("first", 0, 2**60), "'first' must be"),
+    ("published bands", put("longest", 0, 6), "'longest' must be a power of two"),
+    ("published bands", put("per_point", 0, 5), "'per_point' must be 4 or 8"),
+    ("published bands", put("on_point", 3, -1), "'on_point' must be the differences"),
+    ("published bands", resized("between", -1), "'between' must be the differences"),
+    ("published bands", resized("piece", -1), "as many constructs must start at each point"),
+    ("published bands", put("piece", 1, 10**6), "'piece' must be"),
+    ("published bands", put("piece_id", 0, 10**6), "'piece_id' must be"),
+    ("published floats", put("proven", 0, 1), "'piece_id' must be"),
+    ("published bands", all_in_the_last_construct, "an event finds"),
+    # Pieces [1, 5] and [5, 9] of one interval: both are found at 5, if both are its first.
+    ("published pair", put("piece_id", 1, 0), "an event finds 2 candidates, and there are 1"),
     ("counting", put("level", -1, 0), "'level' must be"),
     ("counting", put("cut", 1, -1), "'cut' must be"),
     ("counting", put("nullable", 0, 10**6), "'nullable' must be"),

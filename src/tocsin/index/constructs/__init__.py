@@ -16,7 +16,8 @@ What makes an event cheap is that all covers look alike. The constructs that cov
 same everywhere, relative to the cell: their number is constant, and so are the differences between
 their numbers. A table of differences, made once, takes the place of a search.
 
-For both papers, unlike them:
+With the option `lattice="published"` both indexes have the papers' lattice, of whole numbers. By
+default, unlike the papers:
 
 * A cell is half open, so an event lies in exactly one. The papers' second case, a point between
   lattice points, is then the only one.

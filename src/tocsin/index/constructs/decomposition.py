@@ -3,10 +3,10 @@
 Wu, Chen, Yu: Indexing continual range queries for efficient stream processing (intervals, section
 2), and VCR indexing for fast event matching (rectangles, section 2).
 
-This is the reference, in plain Python: read it before the kernels. The indexes use its two
-tables, `count_too_short` and `find_cover_runs`. Only tests call the other functions. They
-show that the papers' theorems hold for them, and that the kernels that build `intervals` and
-`rectangles` decompose as they do.
+This is the reference, in plain Python: read it before the kernels. The indexes use its tables,
+`count_too_short`, `tabulate_differences` and `find_cover_runs`. Only tests call the other
+functions. They show that the papers' theorems hold for them, and that the kernels that build
+`intervals` and `rectangles` decompose as they do.
 """
 
 from __future__ import annotations
@@ -84,6 +84,27 @@ def count_too_short(longest: int, logarithmic: bool) -> list[int]:
     ([0, 1, 2, 2], [0, 1, 2, 3])
     """
     return [d.bit_length() if logarithmic else d for d in range(longest)]
+
+
+def tabulate_differences(longest: int, logarithmic: bool, on_lattice: bool) -> np.ndarray:
+    """Return the differences of the constructs that cover a point from the least of them (2.4).
+
+    The least, V_min, is (j - L) P + P - 1 for lattice point j, with P constructs from each start,
+    and P more for a point between j and j + 1, which those that end at j do not cover.
+
+    >>> tabulate_differences(4, True, on_lattice=True).tolist()
+    [0, 3, 5, 6, 7, 8, 9, 10, 11, 12]
+    >>> tabulate_differences(4, True, on_lattice=False).tolist()
+    [0, 3, 5, 6, 7, 8, 9]
+    """
+    each = longest.bit_length() if logarithmic else longest
+    skip = count_too_short(longest, logarithmic)
+    # Those that begin d + 1 before a lattice point and cover it cover the gap before it, too.
+    numbers = [np.arange(skip[d], each) - d * each for d in range(longest - 1, -1, -1)]
+    if on_lattice:
+        numbers.append(np.arange(each, 2 * each))
+    found = np.concatenate(numbers)
+    return found - found[0]
 
 
 # ------------------------------------------------------------ rectangles

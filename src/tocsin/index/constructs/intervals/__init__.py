@@ -8,7 +8,8 @@ start: of every length 1..L (simple, SCI) or of the powers of two (logarithmic, 
 its cell and takes the lists of all constructs that cover it, then of the intervals that begin or
 end in its cell those that contain its value.
 
-Unlike the paper:
+The paper's own index, on the lattice of whole numbers, is the option `lattice="published"`, and is
+one file, `published`. What follows is the default, `lattice="fitted"`. Unlike the paper:
 
 * The ends of an interval need not lie on the lattice: in the cells of its ends it is in sorted
   lists. So no interval is expanded to lattice points, and nothing is left for accept.
@@ -24,6 +25,12 @@ costs a cache miss or three a level, a search of two short sorted lists, and the
 
 When it is slow: conditions that other attributes decide; each candidate is then left to accept.
 
+On the published lattice an event looks at 2L + k lists, most of them short, where here it copies a
+few runs, and intervals with ends that are not whole are candidates only. It has its place where
+bounds are whole numbers from a range of thousands, rules are many and memory is scarce: then it
+needs about half. See the experiments for Figs. 6 and 7.
+
 The files: `layout` (what lies where), `building`, `matching`, `changes` (insertion and removal),
-`validation` (what is checked in a store), and `index`, which puts them behind the protocol.
+`validation` (what is checked in a store), `published` (all of that as in the paper), and `index`,
+which puts both behind the protocol.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -13,9 +13,18 @@ from tocsin.index.constructs.intervals.building import build_layout
 from tocsin.index.constructs.intervals.changes import insert_conjunctions, remove_conjunctions
 from tocsin.index.constructs.intervals.layout import Layout
 from tocsin.index.constructs.intervals.matching import propose, tally
+from tocsin.index.constructs.intervals.published import (
+    PublishedLayout,
+    build_published,
+    check_published,
+    insert_published,
+    propose_published,
+    remove_published,
+    tally_published,
+)
 from tocsin.index.constructs.intervals.validation import check_layout
 from tocsin.index.costs import Cost, Sample
-from tocsin.index.options import Option, choice, power_of_two
+from tocsin.index.options import Option, check_options, choice, power_of_two
 from tocsin.index.protocol import Summary
 from tocsin.model.conjunctions import Conjunctions, concatenate
 from tocsin.model.encoding import HIGHEST, NULL
@@ -26,15 +35,20 @@ class Intervals(ArrayIndex):
     """Intervals of one attribute in the lists of virtual constructs."""
 
     name: ClassVar[str] = "intervals"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     options: ClassVar[Mapping[str, Option]] = {
+        "lattice": choice(
+            "whether cells fit the rules, or lie between whole numbers as in the paper",
+            "fitted",
+            "published",
+        ),
         "longest": power_of_two("cells of the longest construct, L", 4096),
         "decomposition": choice(
             "lengths of constructs: powers of two or all", "logarithmic", "simple"
         ),
     }
-    layout_class = Layout
+    layout_class: ClassVar[type[Any]] = Layout
     counts = True
     changes_in_place = True
     priced = True
@@ -45,12 +59,27 @@ class Intervals(ArrayIndex):
         slow_when="other attributes decide: every range around an event's value is then tested",
     )
 
+    @classmethod
+    def build(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Self:
+        """Build an index on the lattice that `options` name; see `Index.build`."""
+        chosen = check_options(cls.name, cls.options, options)
+        index: Any = PublishedIntervals if chosen["lattice"] == "published" else Intervals
+        return index(conjunctions, index.build_layout(conjunctions, floats, **chosen))
+
+    @classmethod
+    def from_arrays(cls, conjunctions: Conjunctions, arrays: Mapping[str, np.ndarray]) -> Self:
+        """Return the index from its stored arrays, on the lattice that they are for."""
+        if "on_point" in arrays and cls is Intervals:
+            published: Any = PublishedIntervals
+            return published.from_arrays(conjunctions, arrays)
+        return super().from_arrays(conjunctions, arrays)
+
     def proves_all(self) -> bool:
         """Tell whether the intervals are all that the conjunctions say."""
         return bool(self.layout.proven.all())
 
     @classmethod
-    def build_layout(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Layout:
+    def build_layout(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Any:
         """Index the intervals of the most selective attribute."""
         logarithmic = options["decomposition"] == "logarithmic"
         return build_layout(conjunctions, floats, options["longest"], logarithmic)
@@ -95,4 +124,41 @@ class Intervals(ArrayIndex):
     def remove(self, numbers: np.ndarray) -> None:
         """Take conjunctions out of all lists; their numbers stay theirs."""
         changed = remove_conjunctions(self.layout, self.conjunctions.size, numbers)
+        self.become(self.conjunctions, changed)
+
+
+class PublishedIntervals(Intervals):
+    """The same on the lattice of whole numbers; see `published`."""
+
+    layout_class = PublishedLayout
+
+    @classmethod
+    def build_layout(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Any:
+        """Index the intervals of the most selective attribute, expanded to whole numbers."""
+        logarithmic = options["decomposition"] == "logarithmic"
+        return build_published(conjunctions, floats, options["longest"], logarithmic)
+
+    def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
+        """Propose the intervals that contain an event's value; see `Index.candidates`."""
+        column = key_column(batch.keys, int(self.layout.attribute[0]))
+        size = self.conjunctions.size
+        return propose_published(self.layout, column, size, batch.first, batch.stop, offsets, out)
+
+    def count(self, batch: EventBatch, counts: np.ndarray) -> None:
+        """Add the number of matches to `counts`; see `Index.count`."""
+        column = key_column(batch.keys, int(self.layout.attribute[0]))
+        tally_published(self.layout, column, batch.first, counts)
+
+    def validate(self, attributes: int) -> None:
+        """Raise unless constructs have lists, no longer than they may be."""
+        check_published(self.layout, self.conjunctions.size, attributes)
+
+    def insert(self, more: Conjunctions) -> None:
+        """Put further conjunctions onto the lattice there is, numbered on."""
+        changed = insert_published(self.layout, more, self.conjunctions.size)
+        self.become(concatenate([self.conjunctions, more]), changed)
+
+    def remove(self, numbers: np.ndarray) -> None:
+        """Take conjunctions out of all lists; their numbers stay theirs."""
+        changed = remove_published(self.layout, self.conjunctions.size, numbers)
         self.become(self.conjunctions, changed)

@@ -47,12 +47,12 @@ def check_layout(g: Layout, n: int, attributes: int) -> None:
 def _count_most_candidates(g: Layout, v: int, skip: np.ndarray) -> int:
     """Return how many candidates an event finds at most on a level."""
     offsets = slice(int(g.cells[v]), int(g.cells[v + 1]) + 1)
-    found = _count_covering(g.piece[g.constructs[v] : g.constructs[v + 1] + 1], g.per_cell[v], skip)
+    found = count_covering(g.piece[g.constructs[v] : g.constructs[v + 1] + 1], g.per_cell[v], skip)
     found += np.diff(g.start[offsets]) + np.diff(g.end[offsets]) + np.diff(g.inside[offsets])
     return int(found.max())
 
 
-def _count_covering(piece: np.ndarray, per_cell: int, skip: np.ndarray) -> np.ndarray:
+def count_covering(piece: np.ndarray, per_cell: int, skip: np.ndarray) -> np.ndarray:
     """Return how many entries the constructs that cover each cell of a level have.
 
     Of the `per_cell` constructs that start d cells back they are those from `skip[d]` on. Sums over
