@@ -35,7 +35,7 @@ from experiments.bestar_sweeps import (
     saved,
     sweep,
 )
-from experiments.measuring import best, check_equal, search_times
+from experiments.measuring import check_equal, search_times, time_rounds
 from experiments.verdicts import Check, Finding, at_least, at_most
 from tocsin.index.registry import INDEXES
 
@@ -375,7 +375,7 @@ def construction(size: str) -> Finding:
         world = World(setting)
         c = world.rules(n)
         calls = [partial(way, c, world.floats) for way in ways.values()]
-        times = best(calls, 0.0, rounds=1)
+        times = time_rounds(calls, 0.0, rounds=1)
         for name, seconds in zip(ways, times, strict=True):
             series[name].append(1e6 * seconds / n)
         series["the paper"].append(1e6 * papers[case] / paper_sizes[case])
@@ -390,7 +390,7 @@ def construction(size: str) -> Finding:
         )
     picture, axes = drawing.panels(1, "What does building cost? (BE*-tree, Table II b)", 4.6)
     axes[0].figure.set_size_inches(10, 4.6)
-    drawing.bars(axes[0], "construction", list(_CASES), "microseconds per rule", series)
+    drawing.marks(axes[0], "construction", list(_CASES), "microseconds per rule", series)
     sizes = ", ".join(f"{case} {n:,}" for case, n in s["built"].items())
     return Finding(
         "bestar-construction",

@@ -15,7 +15,7 @@ from benchmarks.boolean_workloads import Setting, World
 from benchmarks.index_search import IndexSearch, build_by_insertion, check_same
 from experiments import drawing
 from experiments.kindex import KIndex
-from experiments.measuring import Structure, best, check_equal, search_times
+from experiments.measuring import Structure, check_equal, search_times, time_rounds
 from experiments.verdicts import Check, at_least
 from tocsin.index.registry import INDEXES
 from tocsin.model.conjunctions import Conjunctions
@@ -82,7 +82,7 @@ def top_times(structures: dict[str, Any], s: dict[str, Any]) -> dict[str, float]
         check_same(name, structure.find_best(k, checked), expected)
     events = structures[SCAN].events
     calls = [partial(structure.find_best, k, events) for structure, k in measured.values()]
-    times = best(calls, s["seconds"] * len(calls), least=3)
+    times = time_rounds(calls, s["seconds"] * len(calls), least=3)
     return {name: 1e6 * t / events for name, t in zip(measured, times, strict=True)}
 
 

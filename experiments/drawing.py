@@ -6,6 +6,8 @@ differ.
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib
@@ -17,6 +19,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
 _BLUE, _ORANGE, _GREEN, _RED = "#0072B2", "#E69F00", "#009E73", "#D55E00"
 _PURPLE, _SKY, _BLACK, _GREY = "#CC79A7", "#56B4E9", "#222222", "#8A8A8A"
+_PAGE = 10.2  # inches: at 100 dots an inch as wide as the page of a document
 
 STYLES = {  # name: colour, marker, line
     "W = 20": (_BLUE, "o", "-"),
@@ -139,18 +142,32 @@ plt.rcParams.update(
         "ytick.color": "#444444",
         "lines.linewidth": 2.0,
         "lines.markersize": 6,
-        "savefig.dpi": 110,
+        "savefig.dpi": 100,
         "savefig.bbox": "tight",
         "figure.constrained_layout.use": True,
     }
 )
 
 
-def panels(count: int, title: str, height: float = 3.9) -> tuple[Any, list[Any]]:
-    """Return a picture with panels side by side."""
-    picture, axes = plt.subplots(1, count, figsize=(5.4 * count, height), squeeze=False)
+def panels(
+    count: int, title: str, height: float = 3.9, parameters: str = ""
+) -> tuple[Any, list[Any]]:
+    """Return a picture with panels, two side by side, and the parameters as a line below them."""
+    columns = min(count, 2)
+    rows = -(-count // columns)
+    width = _PAGE if columns == 2 else 0.72 * _PAGE
+    picture, axes = plt.subplots(rows, columns, figsize=(width, height * rows), squeeze=False)
     picture.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
-    return picture, list(axes[0])
+    if parameters:
+        text = textwrap.fill(parameters, int(width * 13))
+        picture.supxlabel(text, x=0.01, ha="left", fontsize=8.5, color="#555555")
+    flat = list(axes.reshape(-1))
+    for unused in flat[count:]:
+        unused.set_visible(False)
+    return picture, flat[:count]
+
+
+Series = Mapping[str, Sequence[Any]]  # for each point a number, or what it was in each round
 
 
 def lines(
@@ -158,7 +175,7 @@ def lines(
     title: str,
     x: tuple[str, list[float]],
     y_label: str,
-    series: dict[str, list[float]],
+    series: Series,
     powers: bool = True,
     zero: bool = False,
     ticks: list[str] | None = None,
@@ -166,14 +183,24 @@ def lines(
 ) -> None:
     """Draw a line per structure, with its name at its end.
 
-    `ticks` are labels of the x values, and `spread` has the ends of an interval for each value.
+    Where values are those of several rounds, the line is their median, with a band from the least
+    to the greatest. `ticks` are labels of the x values, and `spread` has the ends of bands that are
+    not those of rounds.
     """
     x_label, xs = x
+    spread = dict(spread or {})
+    medians: dict[str, list[float]] = {}
     for name, values in series.items():
+        medians[name] = [float(np.median(v)) for v in values]
+        if any(np.size(v) > 1 for v in values):
+            ends = [np.min(v) for v in values], [np.max(v) for v in values]
+            spread.setdefault(name, ends)
+    for name, middle in medians.items():
         colour, marker, style = STYLES[name]
-        axes.plot(xs[: len(values)], values, color=colour, marker=marker, linestyle=style)
-        if spread and name in spread:
-            axes.fill_between(xs, *spread[name], color=colour, alpha=0.12, linewidth=0)
+        axes.plot(xs[: len(middle)], middle, color=colour, marker=marker, linestyle=style)
+        if name in spread:
+            low, high = spread[name]
+            axes.fill_between(xs[: len(low)], low, high, color=colour, alpha=0.15, linewidth=0)
     axes.set_title(title)
     axes.set_xlabel(x_label)
     axes.set_ylabel(y_label)
@@ -182,40 +209,80 @@ def lines(
         axes.set_xticks(xs, ticks or [short(v) for v in xs])
         axes.xaxis.set_minor_locator(NullLocator())
     if zero:
-        axes.set_ylim(0, 1.08 * max(max(v) for v in series.values()) or 1)
+        axes.set_ylim(0, 1.08 * max(max(v) for v in medians.values()) or 1)
     else:
         axes.set_yscale("log")
         _log_ticks(axes)
-    _label_ends(axes, xs, series)
+    _label_ends(axes, xs, medians)
 
 
-def bars(
-    axes: Any, title: str, groups: list[str], y_label: str, series: dict[str, list[float]]
+def paper(axes: Any, xs: Sequence[float], ys: Sequence[float], name: str) -> None:
+    """Draw what the paper gives: hollow points, or a dotted line if they are two or more."""
+    axes.plot(
+        xs, ys, color=_BLACK, marker="o", markerfacecolor="white", markersize=7, linestyle=":",
+        linewidth=1.2, zorder=5,
+    )  # fmt: skip
+    axes.annotate(
+        f"paper: {name}", (xs[0], ys[0]), xytext=(6, 7), textcoords="offset points", fontsize=8.5,
+        color=_BLACK, style="italic", zorder=6,
+    )  # fmt: skip
+
+
+def limit(axes: Any, y: float, name: str) -> None:
+    """Draw the limit of a check as a horizontal line."""
+    axes.axhline(y, color=_BLACK, linestyle=":", linewidth=1.2)
+    axes.annotate(
+        name, (0.01, y), xycoords=("axes fraction", "data"), xytext=(0, 3), fontsize=8.5,
+        textcoords="offset points", color=_BLACK, style="italic",
+    )  # fmt: skip
+
+
+def marks(
+    axes: Any,
+    title: str,
+    groups: list[str],
+    x_label: str,
+    series: Series,
+    given: Mapping[str, Sequence[float]] | None = None,
 ) -> None:
-    """Draw groups of bars on a logarithmic scale, with their names and values."""
-    names = list(series)
-    width = 0.84 / len(names)
-    finite = [v for values in series.values() for v in values if np.isfinite(v)]
-    for i, name in enumerate(names):
-        at = np.arange(len(groups)) + (i - (len(names) - 1) / 2) * width
-        colour = STYLES[name][0]
-        hatch = "///" if STYLES[name][2] == "--" else None
-        axes.bar(at, series[name], width * 0.92, color=colour, hatch=hatch, edgecolor="white")
-        for x, value in zip(at, series[name], strict=True):
-            if np.isfinite(value):
-                axes.annotate(
-                    f" {name}  {short(value)}", (x, value), rotation=90, ha="center", va="bottom",
-                    fontsize=7.5, color="#333333",
+    """Draw a row per group and structure: a mark on a logarithmic axis, with its name and value.
+
+    A bar would have no length there, since the axis has no zero. A line through a mark goes from
+    the least round to the greatest. `given` has the paper's numbers for some structures, drawn as
+    hollow marks; NaN where there is none.
+    """
+    given = given or {}
+    rows = len(series) + 1
+    for i, (name, values) in enumerate(series.items()):
+        colour, marker, _ = STYLES[name]
+        for group, value in enumerate(values):
+            at = group * rows + i
+            middle = float(np.median(value))
+            if not np.isfinite(middle):
+                continue
+            axes.plot([np.min(value), np.max(value)], [at, at], color=colour, linewidth=1.5)
+            axes.plot([middle], [at], color=colour, marker=marker or "o", linestyle="none")
+            label = f"{name}  {short(middle)}"
+            if name in given and np.isfinite(given[name][group]):
+                axes.plot(
+                    [given[name][group]], [at], color=colour, marker="o", linestyle="none",
+                    markerfacecolor="white", markersize=8,
                 )  # fmt: skip
+                label += f"  (paper {short(given[name][group])})"
+            axes.annotate(
+                label, (np.max(value), at), xytext=(8, 0), textcoords="offset points",
+                va="center", fontsize=8, color="#333333",
+            )  # fmt: skip
     axes.set_title(title)
-    axes.set_ylabel(y_label)
-    axes.set_yscale("log")
-    low, high = min(finite), max(finite)
-    bottom = low / 2
-    axes.set_ylim(bottom, high * (high / bottom) ** 0.55)
-    axes.set_xticks(range(len(groups)), groups)
-    axes.grid(visible=False, axis="x")
-    _log_ticks(axes)
+    axes.set_xlabel(x_label)
+    axes.set_xscale("log")
+    axes.set_yticks([g * rows + (rows - 2) / 2 for g in range(len(groups))], groups)
+    axes.set_ylim(len(groups) * rows - 0.5, -1)
+    axes.grid(visible=False, axis="y")
+    low, high = axes.get_xlim()
+    axes.set_xlim(low, high * (high / low) ** 0.8)  # room for names
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: short(v)))
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def dots(
@@ -249,7 +316,7 @@ def pairs(axes: Any, title: str, rows: list[tuple[str, float, float]]) -> None:
     axes.set_title(title)
     axes.set_yticks(range(len(rows)), [name for name, *_ in rows])
     axes.invert_yaxis()
-    axes.set_xlim(min(0.0, *(r[2] for r in rows)), 125)
+    axes.set_xlim(min(0.0, *(r[2] for r in rows)), 1.25 * max(max(r[1:]) for r in rows))
     axes.grid(visible=False, axis="y")
 
 
@@ -281,7 +348,7 @@ def _log_ticks(axes: Any) -> None:
     axes.yaxis.set_minor_locator(NullLocator())
 
 
-def _label_ends(axes: Any, xs: list[float], series: dict[str, list[float]]) -> None:
+def _label_ends(axes: Any, xs: list[float], series: Mapping[str, list[float]]) -> None:
     """Write names at the ends of lines, moved apart if they overlap."""
     transform = axes.transData
     ends = sorted((transform.transform((xs[0], v[-1]))[1], name) for name, v in series.items())

@@ -182,7 +182,7 @@ def draw_cycles(title: str, cases: dict[str, list[Case]], names: tuple[str, ...]
             for name in names
             if name in measured[0].seconds
         }
-        drawing.bars(ax, shape, groups, "milliseconds per cycle", series)
+        drawing.marks(ax, shape, groups, "milliseconds per cycle", series)
     return picture
 
 
@@ -303,7 +303,7 @@ def memory(size: str) -> Finding:
     picture, (ax,) = drawing.panels(1, "Memory relative to an R-tree (thesis, 3.10)", 4.6)
     picture.set_figwidth(9)
     title = f"{queries:,} queries; a packed R-tree is 1"
-    drawing.bars(ax, title, list(cases), "times the memory of a packed R-tree", relative)
+    drawing.marks(ax, title, list(cases), "times the memory of a packed R-tree", relative)
     return Finding(
         "grid-memory",
         "Memory",

@@ -11,7 +11,7 @@ import pyarrow as pa
 import tocsin
 from experiments import drawing
 from experiments.grid import SIZES, fixed_grid, query_sides, shipped_grid, uniform
-from experiments.measuring import PointSearch, best, check_equal, search_times
+from experiments.measuring import PointSearch, check_equal, search_times, time_rounds
 from experiments.verdicts import Check, Finding, at_least, at_most
 
 
@@ -124,7 +124,7 @@ def changes(size: str) -> Finding:
     warm_up.remove_many(removed[:9])
     cycle(warm_up)
     cycle(base)
-    before = best([lambda: cycle(base)], s["seconds"], 3)[0]
+    before = time_rounds([lambda: cycle(base)], s["seconds"], 3)[0]
     costs: dict[str, list[float]] = {"add": [], "remove": []}
     after: dict[str, list[float]] = {"add": [], "remove": []}
     for share in s["shares"]:
@@ -149,7 +149,7 @@ def changes(size: str) -> Finding:
                 least = min(least, time.perf_counter() - start)
             costs[name].append(1e6 * least / n)
             calls = [lambda: cycle(base), lambda r=rules: cycle(r)]
-            unchanged, changed = best(calls, 4 * s["seconds"], 5)
+            unchanged, changed = time_rounds(calls, 4 * s["seconds"], 5)
             after[name].append(changed / unchanged)
     picture, axes = drawing.panels(2, "Adding and removing queries (thesis, 3.14)")
     x = (f"queries changed at once, % of {queries:,}", s["shares"])

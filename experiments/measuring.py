@@ -2,8 +2,9 @@
 
 A *structure* is searched block by block into reused memory: Tocsin's indexes and those of
 `experiments.rivals`. Libraries return new arrays, and the figures say so. Everything is built in
-advance and runs on one core. Times are the best of several rounds, in which structures take turns.
-Results are compared.
+advance and runs on one core. Structures take turns in several rounds, and times are those of all
+rounds: ratios are computed round by round, so that a disturbance hits both sides. Results are
+compared.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from tocsin.model.encoding import NULL
 from tocsin.model.keys import EventBatch, dense_keys
 
 _ROOM = 1 << 18  # ids per block, besides those of one event; chosen
-_ROUNDS = 7
+_ROUNDS = 7  # at most
+LEAST_ROUNDS = 3  # chosen: the fewest that have a median and a spread
 
 
 class Structure(Protocol):
@@ -107,9 +109,9 @@ def search_times(
     structures: dict[str, Structure],
     seconds: float,
     fewer: dict[str, int] | None = None,
-    least: int = 1,
-) -> dict[str, float]:
-    """Return the seconds per event of each structure.
+    least: int = LEAST_ROUNDS,
+) -> dict[str, np.ndarray]:
+    """Return the seconds per event of each structure, in each round.
 
     There are at least `least` rounds, and more until `seconds` per structure have passed. `fewer`
     has the number of events for structures that are slow.
@@ -119,24 +121,25 @@ def search_times(
         count = min((fewer or {}).get(name, structure.events), structure.events)
         counts.append(count)
         calls.append(_make_pass(structure, count))
-    times = best(calls, seconds * len(calls), least=least)
+    times = time_rounds(calls, seconds * len(calls), least=least)
     return {name: t / n for name, t, n in zip(structures, times, counts, strict=True)}
 
 
-def best(
-    calls: list[Callable[[], Any]], seconds: float, rounds: int = _ROUNDS, least: int = 1
-) -> list[float]:
-    """Return the least seconds of each call; the calls take turns."""
-    times = [float("inf")] * len(calls)
+def time_rounds(
+    calls: list[Callable[[], Any]], seconds: float, rounds: int = _ROUNDS, least: int = LEAST_ROUNDS
+) -> np.ndarray:
+    """Return the seconds of each call in each round, [calls, rounds]; the calls take turns."""
+    times: list[list[float]] = []
     end = time.perf_counter() + seconds
     for done in range(rounds):
         if done >= least and time.perf_counter() > end:
             break
-        for i, call in enumerate(calls):
+        times.append([])
+        for call in calls:
             start = time.perf_counter()
             call()
-            times[i] = min(times[i], time.perf_counter() - start)
-    return times
+            times[-1].append(time.perf_counter() - start)
+    return np.array(times).T
 
 
 def _make_pass(structure: Structure, events: int) -> Callable[[], None]:

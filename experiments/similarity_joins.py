@@ -282,7 +282,7 @@ def choice(size: str) -> Finding:
     picture.set_figwidth(13)
     series = {name: [f[name] for f in fields.values()] for name in (GRID, STAR, CELLS, BLOCKS)}
     title = "geometric mean over data sets; the fastest is 1"
-    drawing.bars(ax, title, list(fields), "times as slow as the fastest", series)
+    drawing.marks(ax, title, list(fields), "times as slow as the fastest", series)
     # How many times as slow EGO* is as Grid.
     low_small, low, low_large, high_small, high, high_large = (
         field[STAR] / field[GRID] for field in fields.values()

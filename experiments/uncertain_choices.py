@@ -185,9 +185,9 @@ def known_domain(size: str) -> Finding:
     picture, axes = drawing.panels(2, "If the server knows that values are in [0, 1]", 4.4)
     groups = ["intervals as in the thesis", "cut off at 0 and 1"]
     scores = {name: np.maximum(-s.mean(name, "score"), TINY).tolist() for name in shown}
-    drawing.bars(axes[0], "EMinQ score", groups, "minus score (0 is perfect)", scores)
+    drawing.marks(axes[0], "EMinQ score", groups, "minus score (0 is perfect)", scores)
     wrong = {n: np.maximum(100 - 100 * s.mean(n, "likeliest_right"), 0.1).tolist() for n in shown}
-    drawing.bars(axes[1], "the likeliest is wrong", groups, "percent", wrong)
+    drawing.marks(axes[1], "the likeliest is wrong", groups, "percent", wrong)
     leads = np.log(s.get(MIN, "score") / np.minimum(s.get(SCORE, "score"), -TINY))
     low, high = (float(np.exp(end)) for end in interval(leads[1]))
     return Finding(

@@ -25,8 +25,6 @@ from experiments.rivals import Constructs, SegmentTree, build_packed_tree, build
 from experiments.rtree_join import RTreeJoin, build_tree
 from experiments.similarity_cases import Case, digest, epsilons_for, measure
 from experiments.similarity_costs import solve
-from experiments.verdicts import Check, Finding, at_least, at_most, near_power, verdict
-from experiments.verdicts import main as main_check
 from tocsin import similarity
 from tocsin.covering import CoverIndex
 from tocsin.index.exhaustive.index import Exhaustive
@@ -46,10 +44,11 @@ def test_every_figure_has_a_picture_and_a_verdict(folder):
     page = (folder / "experiments.md").read_text()
     assert list(records) == list(FIGURES)
     for name, record in records.items():
-        assert (folder / "experiments" / f"{name}.png").stat().st_size > 10_000
         assert record["name"] == name
-        assert record["verdict"] in ("holds", "partly", "does not hold")
-        assert f"experiments/{name}.png" in page
+        assert record["verdict"] in ("holds", "does not hold", "cannot be tested")
+        if not record["untested"]:
+            assert (folder / "experiments" / f"{name}.png").stat().st_size > 10_000
+            assert f"experiments/{name}.png" in page
         assert record["line"] in page
 
 
@@ -60,47 +59,6 @@ def test_one_figure_alone_keeps_the_others(folder):
     assert list(after) == list(before)
     del before["vcr-hashing"], after["vcr-hashing"]
     assert after == before
-
-
-YES, NO = Check("a", "1", True), Check("b", "2", False)
-
-
-@pytest.mark.parametrize(
-    ("checks", "expected"),
-    [([YES, YES], "holds"), ([YES, NO], "partly"), ([NO], "does not hold")],
-)
-def test_verdicts(checks, expected):
-    assert verdict(checks) == expected
-    finding = Finding("n", "t", "s", "c", "h", checks)
-    assert finding.line.startswith(expected)
-    assert ("failed: b: 2" in finding.line) == (NO in checks)
-    assert finding.record()["verdict"] == expected
-
-
-def test_a_main_check_decides():
-    assert verdict([main_check(NO), YES, YES]) == "does not hold"
-    assert verdict([main_check(YES), NO]) == "partly"
-    assert verdict([main_check(YES), YES]) == "holds"
-
-
-def test_no_verdict_without_checks():
-    with pytest.raises(ValueError, match="without checks"):
-        verdict([])
-
-
-def test_limits():
-    assert at_least("faster", 2.0, 2).true
-    assert not at_least("faster", 1.99, 2).true
-    assert at_most("smaller", 3.0, 3).true
-    assert not at_most("smaller", 3.01, 3).true
-    assert [near_power("L", v, 8).true for v in (2, 4, 8, 16, 32)] == [
-        False,
-        True,
-        True,
-        True,
-        False,
-    ]
-    assert at_least("faster", 1234.5, 2).measured == "1,234x (required: at least 2x)"
 
 
 class PlainBoxes:

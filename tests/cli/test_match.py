@@ -232,6 +232,22 @@ def test_partitions_on_spark(spark, tmp_path):
     assert out.read_text() == "x,day,rule\n2,2,a\n"
 
 
+def test_a_file_of_rules_may_have_any_index_with_options(tmp_path):
+    rules, events, out = (tmp_path / name for name in ("r.csv", "e.csv", "o.csv"))
+    rules.write_text("id,where\na,x < 5\nb,x > 3 AND x < 7\n")
+    events.write_text("x\n1\n4\n9\n")
+    files = ("--rules", rules, "--events", events, "--out", out, "--overwrite")
+    for index in (("--index", "exhaustive"), ("--index", "ntree", "--index-option", "fan_out=8")):
+        run_ok("match", *files, *index)
+        assert sorted(out.read_text().splitlines()) == ["1,a", "4,a", "4,b", "x,rule"]
+    message = run_failing("match", *files, "--index", "ntree", "--index-option", "fanout=8")
+    assert "did you mean 'fan_out'" in message
+    run_ok("rules", "create", tmp_path / "store", "--schema", "x=number")
+    files = ("--rules", tmp_path / "store", "--events", events, "--out", out)
+    message = run_failing("match", *files, "--index", "grid", code=2)
+    assert "a store has its index" in message
+
+
 # ------------------------------------------------------------ reading and writing
 
 

@@ -44,6 +44,25 @@ def test_all_commands(store):
     assert run_ok("rules", "prune", store, "--keep", 2) == "deleted versions: none\n"
 
 
+def test_tune(store, tmp_path):
+    events = tmp_path / "events.csv"
+    rows = "".join(f"{i % 9},{i},t{i % 3},true,2024-01-01\n" for i in range(21_000))
+    events.write_text("x,n,tier,ok,at\n" + rows)
+    output = run_ok("rules", "tune", store, "--events", events)
+    assert output.startswith("version 4: tuned to 20,000 events\n")
+    assert "holds 2 rules" in output
+    assert output.endswith("for 20,000 sample events\n")
+    assert len(tocsin.open(store)) == 2
+    events.write_text("x,n,tier,ok,at\n1,2,gold,true,2024-01-01\n")
+    assert "version 5: tuned to 1 event\n" in run_ok("rules", "tune", store, "--events", events)
+    grid = tmp_path / "grid"
+    run_ok("rules", "create", grid, "--schema", "x=number", "--index", "grid")
+    run_ok("rules", "add", grid, "a", "x > 5")
+    message = run_failing("rules", "tune", grid, "--events", events)
+    assert "does not learn from events" in message
+    assert "there is no file" in run_failing("rules", "tune", grid, "--events", tmp_path / "none")
+
+
 def test_show_and_limit(store):
     assert run_ok("rules", "show", store, "gold") == (
         "id         gold\ncondition  tier = 'gold' AND x > 5\nweights    {\"x\": 0.5}\n"

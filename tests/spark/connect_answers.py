@@ -19,6 +19,7 @@ from tests.spark import (
     lint_answers,
     similarity_answers,
     test_live_rules,
+    tune_answers,
     uncertain_answers,
 )
 from tests.spark.connect_server import connect_session
@@ -53,6 +54,8 @@ def main(folder):
         joined = similarity_answers.join_on_spark(spark, partitions=3)
         (folder / "similarity.json").write_text(json.dumps(joined))
         (folder / "lint.json").write_text(json.dumps(lint_answers.lint_on_spark(spark)))
+        tuned = tune_answers.tune_on_spark(spark, folder / "tuned")
+        (folder / "tune.json").write_text(json.dumps(tuned))
         queries = ["in_range", "value", *uncertain_answers.ENTITY, *uncertain_answers.VALUES]
         asked = uncertain_answers.ask_spark(spark, uncertain_answers.ALL, 3, queries)
         (folder / "uncertain.json").write_text(json.dumps(asked))

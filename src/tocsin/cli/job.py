@@ -25,6 +25,8 @@ class Job(NamedTuple):
     keep: list[str] | None
     output: str
     payload: list[str]
+    index_name: str  # of the rules of a file
+    index_options: dict[str, Any]
     threads: int | None  # None: the default; not on Spark
 
     @property
@@ -41,7 +43,7 @@ class Job(NamedTuple):
         for name, type_ in self.declared.nested.values():
             if name.lower() not in schema.nested:
                 schema.add(name, str(type_))
-        rules = Rules(schema)
+        rules = Rules(schema, self.index_name, self.index_options)
         add_file(rules, self.rules)
         return rules
 

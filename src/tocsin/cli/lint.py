@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tocsin.cli.files import detect_format, list_data_files, open_rules, reading
+from tocsin.cli.files import list_data_files, open_rules
 from tocsin.cli.options import LocalPath, join_values, split_names
-from tocsin.errors import ConditionWarning, EventError
+from tocsin.errors import ConditionWarning
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from tocsin.engine.rules import Rules
 
 
 @click.command()
@@ -57,7 +55,9 @@ def lint(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConditionWarning)  # these are findings
         rules = open_rules(source, schema, version)
-    data = None if events is None else _read_events(events, rules)
+    from tocsin.cli.events.tested import read_tested_columns
+
+    data = None if events is None else read_tested_columns(events, rules)
     found = rules.lint(data, same or [])
     if as_json:
         _print_json(found)
@@ -71,25 +71,6 @@ def lint(
     click.echo(_summary(len(rules), found.column("finding").to_pylist()), err=as_json)
     if len(found):
         sys.exit(1)
-
-
-def _read_events(path: Path, rules: Rules) -> pa.Table:
-    """Return the columns of events that rules test."""
-    import pyarrow as pa
-
-    from tocsin.cli.events import open_events
-    from tocsin.cli.progress import show_progress
-    from tocsin.model.event_tables import is_sparse
-
-    files = list_data_files(path)
-    tested = {name.lower() for name in rules.tested()}
-    with reading(path, EventError), show_progress() as bar:
-        bar.step("reading events", sum(file.stat().st_size for file in files))
-        events = open_events(files, detect_format(path), rules.schema, bar.advance)
-        needed = {f.name for f in events.schema if f.name.lower() in tested or is_sparse(f.type)}
-        schema = pa.schema([field for field in events.schema if field.name in needed])
-        batches = [batch for file in files for batch in events.batches(file, needed)]
-        return pa.Table.from_batches(batches, schema)
 
 
 def _print_json(found: pa.Table) -> None:

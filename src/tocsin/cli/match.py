@@ -10,12 +10,18 @@ import contextlib
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tocsin.cli.files import detect_format, read_schema
-from tocsin.cli.options import LocalPath, join_values, split_names
+from tocsin.cli.options import (
+    LocalPath,
+    index_option,
+    index_options_option,
+    join_values,
+    split_names,
+)
 from tocsin.errors import TocsinError
 
 if TYPE_CHECKING:
@@ -67,6 +73,8 @@ _BUSIEST = 5  # rules in the summary
     callback=join_values,
     help="Kinds of event columns that should not be inferred: x=number,code=category.",
 )
+@index_option
+@index_options_option
 @click.option("--overwrite", is_flag=True, help="Replace the output file if it exists.")
 @click.option(
     "--threads",
@@ -84,6 +92,8 @@ def match(
     output: str,
     payload: list[str] | None,
     schema: str | None,
+    index: str,
+    options: dict[str, Any],
     overwrite: bool,
     threads: int | None,
     spark: bool,
@@ -98,6 +108,8 @@ def match(
         raise click.UsageError("--payload needs a row per match: --output rows.")
     if spark and threads is not None:
         raise click.UsageError("--threads is for one process; --spark uses all cores.")
+    if source.is_dir() and (index != "auto" or options):
+        raise click.UsageError("--index and --index-option are for a file; a store has its index.")
     _check_out(out, overwrite)
     events_format = detect_format(events)
     _check_rules(source)
@@ -118,6 +130,8 @@ def match(
         keep=keep,
         output=output,
         payload=payload or [],
+        index_name=index,
+        index_options=options,
         threads=threads,
     )
     if spark:

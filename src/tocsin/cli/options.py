@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -53,3 +54,30 @@ def _merge_objects(ctx: Any, param: Any, values: Sequence[str]) -> dict[str, Any
             raise click.BadParameter(f"{name!r} is given twice.", ctx, param)
         merged |= parsed
     return merged if values else None
+
+
+def _parse_index_options(ctx: Any, param: Any, values: Sequence[str]) -> dict[str, Any]:
+    """Return options by name; values are numbers, true, false, none, or else text."""
+    options: dict[str, Any] = {}
+    for each in values:
+        name, equals, text = each.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{each!r} must be NAME=VALUE, as in fan_out=8")
+        try:
+            options[name] = None if text == "none" else json.loads(text)
+        except ValueError:
+            options[name] = text
+    return options
+
+
+index_option = click.option(
+    "--index", default="auto", show_default=True, help="Which index holds the rules."
+)
+index_options_option = click.option(
+    "--index-option",
+    "options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=_parse_index_options,
+    help="An option of the index; can be repeated.",
+)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from tocsin.cli.files import add_file, parse_id, read_schema
-from tocsin.cli.options import LocalPath, join_values, json_option
+from tocsin.cli.options import (
+    LocalPath,
+    index_option,
+    index_options_option,
+    join_values,
+    json_option,
+)
 
 if TYPE_CHECKING:
     from tocsin.engine.rules import Rules
@@ -25,20 +31,6 @@ _AT_LEAST = click.option(
     type=float,
     help="Probability with which an event must satisfy the rule, if its values are uncertain.",
 )
-
-
-def _index_options(ctx: Any, param: Any, values: Sequence[str]) -> dict[str, Any]:
-    """Return options by name; values are numbers, true, false, none, or else text."""
-    options: dict[str, Any] = {}
-    for each in values:
-        name, equals, text = each.partition("=")
-        if not equals:
-            raise click.BadParameter(f"{each!r} must be NAME=VALUE, as in fan_out=8")
-        try:
-            options[name] = None if text == "none" else json.loads(text)
-        except ValueError:
-            options[name] = text
-    return options
 
 
 @click.group()
@@ -64,15 +56,8 @@ def rules() -> None:
     "x=number,tier=category, or a file of events whose columns they are.",
 )
 @click.option("--rules", "source", type=LocalPath(), help="A file of rules to add.")
-@click.option("--index", default="auto", show_default=True, help="Which index holds the rules.")
-@click.option(
-    "--index-option",
-    "options",
-    multiple=True,
-    metavar="NAME=VALUE",
-    callback=_index_options,
-    help="An option of the index; can be repeated.",
-)
+@index_option
+@index_options_option
 def create(
     store: Path, schema: str, source: Path | None, index: str, options: dict[str, Any]
 ) -> None:
@@ -161,6 +146,26 @@ def remove(store: Path, ids: tuple[str, ...]) -> None:
 def merge(store: Path) -> None:
     """Merge all rules into one index. This also happens automatically."""
     _publish(store, lambda rules: rules.merge())
+
+
+@rules.command()
+@_STORE
+@click.option(
+    "--events", type=LocalPath(), required=True, help="A file or a folder of files of events."
+)
+def tune(store: Path, events: Path) -> None:
+    """Choose the index again, or adapt it, by events like those expected.
+
+    Of many events, a random sample of 20,000 is used. Tuning lasts until the rules are merged.
+    """
+    from tocsin.cli.events.tested import draw_sample
+    from tocsin.engine.store import RuleStore
+
+    opened = RuleStore(store)
+    sample = draw_sample(events, opened.rules())
+    number = opened.tune(sample)
+    click.echo(f"version {number}: tuned to {len(sample):,} event{'s' * (len(sample) != 1)}")
+    click.echo(str(opened.rules().plan()))
 
 
 @rules.command()

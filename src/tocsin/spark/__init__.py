@@ -15,5 +15,6 @@ from tocsin.spark.linting import lint
 from tocsin.spark.matching import match
 from tocsin.spark.session import session
 from tocsin.spark.similarity import similarity_join
+from tocsin.spark.tuning import tune
 
-__all__ = ["lint", "match", "session", "similarity_join", "uncertain"]
+__all__ = ["lint", "match", "session", "similarity_join", "tune", "uncertain"]

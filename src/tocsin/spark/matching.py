@@ -23,7 +23,7 @@ import tempfile
 import uuid
 import zipfile
 import zoneinfo
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +61,8 @@ def match(
     weights: str | dict[str, float] | None = None,
     payload: Sequence[str] = (),
     rules_version: bool = False,
+    index: str = "auto",
+    options: Mapping[str, Any] | None = None,
 ) -> Any:
     """Return which rules each event satisfies, as a DataFrame, batch or streaming.
 
@@ -92,6 +94,9 @@ def match(
         Columns of the rules' payload to add to each row; for output="rows".
     rules_version
         Whether to add a column `rules_version`, the version of the store that was used.
+    index, options
+        For a DataFrame of rules: which index holds them, and its options, as in `Rules`. The others
+        have their index already.
     """
     if how not in HOW:
         raise RuleError(f"how must be one of {', '.join(HOW)}; got {how!r}{suggest(how, HOW)}")
@@ -109,7 +114,7 @@ def match(
     check_is_frame(events, "events", "Rules.match")
     columns = EventColumns(events.schema)
     kept = columns.select(keep)
-    source, version = _prepare_rules(rules, events, columns)
+    source, version = _prepare_rules(rules, events, columns, index, options)
     if isinstance(weights, str):
         weights = columns.get(weights, "weights").name
     weight_columns = [weights] if isinstance(weights, str) else []
@@ -129,7 +134,7 @@ def match(
     check_names(names, [f.name for f in [*added, *versions]], payload_schema.names)
     selected = dict.fromkeys([*names, *needed, *weight_columns])
     collated = [f.name for f in columns.fields if f.name in selected and is_collated(f.dataType)]
-    options = MatchOptions(
+    match_options = MatchOptions(
         how,
         k,
         # A batch without columns has no number of rows.
@@ -143,7 +148,7 @@ def match(
         rules_version,
     )
     compile_kernels("matching")
-    job = make_self_contained(functools.partial(match_batches, source, options))
+    job = make_self_contained(functools.partial(match_batches, source, match_options))
     schema = st.StructType([*kept, *added, *payload_columns, *versions])
     # mapInArrow fails for names with dots, and binds by position anyway. Expressions are strings,
     # because `functions.col` creates a Classic or a Connect column depending on the process.
@@ -171,8 +176,15 @@ def _describe_type(value: Any) -> str:
 # ------------------------------------------------------------ the rules
 
 
-def _prepare_rules(rules: Any, events: Any, columns: EventColumns) -> tuple[RuleSource, Version]:
+def _prepare_rules(
+    rules: Any, events: Any, columns: EventColumns, index: str, options: Mapping[str, Any] | None
+) -> tuple[RuleSource, Version]:
     """Return where workers find the rules, and the current version of the rules."""
+    if not hasattr(rules, "mapInArrow") and (index != "auto" or options):
+        raise RuleError(
+            "index and options are for a DataFrame of rules; other rules have their index already: "
+            "choose it in tocsin.Rules(schema, index, options) before they are saved"
+        )
     if isinstance(rules, str | os.PathLike):
         folder = StoreFolder(rules)
         current, origin = folder.open()
@@ -190,7 +202,7 @@ def _prepare_rules(rules: Any, events: Any, columns: EventColumns) -> tuple[Rule
             "save the rules to a store (Rules.save) and pass its path to match"
         )
     if is_frame:
-        rules = _read_rules(rules, events, columns)
+        rules = _read_rules(rules, events, columns, index, options)
     version = rules.snapshot() if isinstance(rules, Rules) else rules
     return send_archive(version, events.sparkSession), version
 
@@ -205,7 +217,9 @@ def _rules_advice(rules: Any) -> str:
     return ""
 
 
-def _read_rules(frame: Any, events: Any, columns: EventColumns) -> Rules:
+def _read_rules(
+    frame: Any, events: Any, columns: EventColumns, index: str, options: Mapping[str, Any] | None
+) -> Rules:
     """Read a DataFrame of rules; as in Spark, times without a zone are in the session's zone."""
     if frame.isStreaming:
         raise RuleError(
@@ -220,7 +234,7 @@ def _read_rules(frame: Any, events: Any, columns: EventColumns) -> Rules:
             )
     session_zone = events.sparkSession.conf.get("spark.sql.session.timeZone")
     zone = find_zone_name(session_zone)
-    rules = Rules(columns.schema(zone or "UTC"))
+    rules = Rules(columns.schema(zone or "UTC"), index, options)
     rules.add_many(frame.toArrow())
     types = {name: str(type_) for name, type_ in rules.schema.sources().values()}
     times = [name for name in rules.tested() if "timestamp" in types[name]]

@@ -1,0 +1,54 @@
+"""Tune rules to a sample of a DataFrame of events, drawn by Spark."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pyarrow as pa
+
+from tocsin.engine.rules import TUNING_EVENTS, Rules
+from tocsin.engine.store import RuleStore
+from tocsin.errors import EventError, RuleError
+from tocsin.spark.columns import EventColumns, find_needed_columns, quote_column
+from tocsin.spark.matching import check_is_frame
+
+
+def tune(rules: Any, events: Any) -> int | None:
+    """Tune rules to events like those expected, as `Rules.tune` does.
+
+    Parameters
+    ----------
+    rules
+        A `Rules`, or the path of a rule store. A store gets a new version, whose number is
+        returned; streams that use it take it up in their next micro-batch.
+    events
+        A DataFrame, not a stream. 20,000 of its rows, drawn at random in one pass over it, are
+        collected in this process.
+    """
+    check_is_frame(events, "events", "Rules.tune")
+    if events.isStreaming:
+        raise EventError(
+            "events must not be a stream; tune with a DataFrame of some of its events, such as a "
+            "file that it has read"
+        )
+    if isinstance(rules, Rules):
+        rules.tune(_draw_sample(rules, events))
+        return None
+    if not isinstance(rules, str | os.PathLike):
+        raise RuleError(
+            f"rules must be a tocsin.Rules or the path of a rule store, got {type(rules).__name__}"
+        )
+    store = RuleStore(rules)
+    return store.tune(_draw_sample(store.rules(), events))
+
+
+def _draw_sample(rules: Rules, events: Any) -> pa.Table:
+    """Return the columns of random events that rules test."""
+    needed = find_needed_columns(rules.snapshot(), EventColumns(events.schema), live=False)
+    if not needed:
+        raise RuleError("the rules test no column of these events; there is nothing to tune")
+    numbered = [f"{quote_column(name)} AS c{i}" for i, name in enumerate(needed)]
+    # Spark keeps the first rows of each partition in this order, and does not sort all.
+    drawn = events.selectExpr(*numbered, "rand(0) AS drawn").orderBy("drawn").limit(TUNING_EVENTS)
+    return drawn.drop("drawn").toArrow().rename_columns(needed)
