@@ -103,6 +103,19 @@ def test_conformance(name, workload, check, workloads, tmp_path):
         check(index, work)
 
 
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_conformance_of_rectangles_as_published(workload, check, workloads, tmp_path):
+    work = workloads[workload]
+    index = INDEXES["rectangles"].build(
+        work.conjunctions, work.schema.floats(), lattice="published", longest=[4, 2]
+    )
+    if check is checks.check_arrays_round_trip:
+        check(index, work, tmp_path)
+    else:
+        check(index, work)
+
+
 @pytest.fixture(scope="module")
 def crowds():
     return {"mixed": checks.Workload(*mixed(4, 1200, 40)), "wide": checks.Workload(*wide(3))}

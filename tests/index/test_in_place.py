@@ -20,6 +20,11 @@ KINDS = {
     "logarithmic intervals": (Intervals, {"longest": 4}),
     "rectangles": (Rectangles, {}),
     "hashed rectangles": (Rectangles, {"hashed": True}),
+    "published rectangles": (Rectangles, {"lattice": "published"}),
+    "published rectangles, hashed": (
+        Rectangles,
+        {"lattice": "published", "longest": [4, 2], "decomposition": "overlapped", "hashed": True},
+    ),
     "overlapped rectangles": (Rectangles, {"longest": 4, "decomposition": "overlapped"}),
     "bestar": (BEStar, {}),
     "rigid bestar": (BEStar, {"rigid": True}),
