@@ -21,7 +21,7 @@ KINDS = {
     "rectangles": (Rectangles, {}),
     "hashed rectangles": (Rectangles, {"hashed": True}),
     "published rectangles": (Rectangles, {"lattice": "published"}),
-    "published rectangles, hashed": (
+    "hashed published rectangles": (
         Rectangles,
         {"lattice": "published", "longest": [4, 2], "decomposition": "overlapped", "hashed": True},
     ),
