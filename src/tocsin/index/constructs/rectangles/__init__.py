@@ -25,9 +25,9 @@ alternative is a list for each cell, and this takes a tenth of its memory.
 
 The default, `lattice="fitted"`, is unlike the paper:
 
-* An event lies between lattice lines, with (2Lx - 1)(2Ly - 1) constructs around it. On whole numbers
-  a cell is one number, and a box covers its end cells entirely. So boxes have no lines in common,
-  and an id is found once.
+* An event lies between lattice lines, with (2Lx - 1)(2Ly - 1) constructs around it. On whole
+  numbers a cell is one number, and a box covers its end cells entirely. Pieces have no lines in
+  common, so that simple decomposition finds an id once.
 * Where ends lie within cells, the cells strictly inside are decomposed as in the paper; the ring
   around them is decomposed apart, and its pieces leave the candidate to accept.
 * Outside the lattice there is a rim of one more cell on each side, for events and ends out there.
