@@ -24,7 +24,8 @@ _SIZES = {
     ),
     "full": dict(
         counts=[32_000, 64_000, 128_000, 256_000], side=(300, 200), large=(2000, 1500),
-        length_count=64_000, length_events=20_000, events=100_000, few=2_000, checked=300, seconds=0.2,
+        length_count=64_000, length_events=20_000, events=100_000, few=2_000, checked=300,
+        seconds=0.2,
     ),
 }  # fmt: skip
 _LENGTHS = [1, 2, 4, 8, 16, 32]
@@ -164,7 +165,7 @@ def lengths(size: str) -> Finding:
         "set is large. For W = 20, storage is least at L = 8 and search time at L = 16; for W = "
         "40, both at L = 16. The larger the predicates, the larger the best L.",
         f"{n:,} predicates with sides of 1 to W on {side[0]} x {side[1]} values, 90% of corners in "
-        "10% of the plane; the published index with an array of pointers, simple decomposition, and "
+        "10% of the plane; the published index with an array of pointers, simple decomposition; "
         f"{s['length_events']:,} searches. "
         f"{_STORAGE} Tocsin's own index is not part of the checks: its sides are chosen.",
         [

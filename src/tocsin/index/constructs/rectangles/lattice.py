@@ -37,8 +37,8 @@ MOST_ACROSS = 1 << 11  # cells of one axis besides its rim. Chosen: 4 million in
 _CELLS = 8  # to the median side of boxes, if cells are not whole numbers. Chosen: as for intervals
 _LENGTHS = (1, 2, 4, 8, 16)  # that sides are chosen from; the paper's best are 8 and 16 (3.2)
 _FAR = EXACT_INTEGERS / 2  # lines are at most so far from 0, where floats tell them apart
-# Entries in lists, a box. Chosen: then the paper's boxes, of 1 to 40 by 1 to 20 cells, have sides of
-# 8 by 2, with 23 runs to look at; 16 by 8 have 233.
+# Entries in lists, a box. Chosen: then the paper's boxes, of 1 to 40 by 1 to 20 cells, have Lx = 8
+# and Ly = 2, with 23 runs to look at; the paper's 16 and 8 have 233.
 _ENTRIES = 26
 _LEAST_ENTRIES = 1 << 20  # that are always allowed. Chosen: 4 MiB
 _CONSTRUCTS = 16  # possible ones for each of these. Chosen: an offset has the bytes of an entry
