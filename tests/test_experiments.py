@@ -19,6 +19,7 @@ from experiments.__main__ import FIGURES, main
 from experiments.bit_vectors import BitVectorSearch
 from experiments.covering_runs import METHODS, run_all
 from experiments.grid_cycles import z_order
+from experiments.hashed_constructs import HashedConstructs, next_prime
 from experiments.image_features import cut, moments_of, to_hsv
 from experiments.interval_skip_list import IntervalSkipList, SkipListSearch
 from experiments.kindex import KIndex
@@ -29,7 +30,9 @@ from experiments.similarity_cases import Case, digest, epsilons_for, measure, sk
 from experiments.similarity_costs import solve
 from tocsin import similarity
 from tocsin.covering import CoverIndex
+from tocsin.index.constructs.decomposition import decompose_rectangle
 from tocsin.index.constructs.intervals.index import Intervals
+from tocsin.index.constructs.rectangles.index import Rectangles
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.similarity.closeness import read_closeness
 from tocsin.similarity.output import collect_pairs, count_pairs, stream_pairs
@@ -178,6 +181,52 @@ def test_a_bit_vector_takes_less_storage_than_pointers():
         + vector.vector.mask.nbytes
     )
     assert vector.nbytes < index.nbytes / 5
+
+
+@pytest.mark.parametrize("kind", ["simple", "overlapped"])
+@pytest.mark.parametrize("places", [1, 101, 1_800_017])
+@pytest.mark.parametrize("n", [1, 300])
+def test_hashed_constructs_find_what_is_there(n, places, kind):
+    rng = np.random.default_rng(n)
+    low, points = rng.integers(0, 40, (2, n)), rng.integers(-5, 70, (2, 150))
+    high = low + rng.integers(1, [[30], [15]], (2, n))
+    options = {"longest": [8, 4], "decomposition": kind, "hashed": True, "lattice": "published"}
+    index = Rectangles.build(*boxes(low, high, False), **options)
+    hashed = HashedConstructs(index, points, places)
+    check_equal({"plain": PlainBoxes(low, high, points), "hashed": hashed}, 150)
+    pieces = {
+        piece
+        for (x, y), (right, top) in zip(low.T.tolist(), high.T.tolist(), strict=True)
+        for piece in decompose_rectangle(x, y, right - x, top - y, (8, 4), kind == "overlapped")
+    }
+    assert hashed.activated == len(pieces)
+    assert hashed.load == len(pieces) / places
+    covers = [
+        [p for p in pieces if p[0] <= x <= p[0] + p[2] and p[1] <= y <= p[1] + p[3]]
+        for x, y in points.T.tolist()
+    ]
+    found = sum(map(len, covers)) / 150
+    if places == 1:  # one chain of all
+        assert hashed.collisions == len(pieces) - 1
+        assert n == 1 or hashed.count_probes(150) > 10 * found
+    elif places == 101:
+        assert hashed.collisions >= len(pieces) - 101
+    else:  # hardly more than those that are there
+        assert hashed.collisions < 0.01 * len(pieces)
+        assert found <= hashed.count_probes(150) < found + 1
+
+
+def test_primes():
+    assert [next_prime(n) for n in (0, 2, 8, 9, 320_000)] == [2, 2, 11, 11, 320_009]
+    assert next_prime(1_800_017) == 1_800_017, "the paper's"
+
+
+def test_hashed_constructs_need_the_published_index():
+    low, points = np.array([[1], [2]]), np.array([[1], [2]])
+    for options in ({"hashed": True}, {"lattice": "published", "hashed": False}):
+        index = Rectangles.build(*boxes(low, low + 3, False), **options)
+        with pytest.raises(ValueError, match="published"):
+            HashedConstructs(index, points, 7)
 
 
 @pytest.mark.parametrize("n", [1, 50, 3_000])

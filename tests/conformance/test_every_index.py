@@ -109,6 +109,7 @@ VARIANTS = {
         "intervals",
         {"lattice": "published", "decomposition": "simple", "longest": 4},
     ),
+    "rectangles published": ("rectangles", {"lattice": "published", "longest": [4, 2]}),
 }
 
 

@@ -20,6 +20,8 @@ CHOICES = [
     ("intervals", {"lattice": "published"}),
     ("intervals", {"lattice": "published", "longest": 2, "decomposition": "simple"}),
     ("rectangles", {"longest": 4, "decomposition": "overlapped", "hashed": True}),
+    ("rectangles", {"longest": [8, 2]}),
+    ("rectangles", {"longest": [2, 4], "lattice": "published"}),
     ("bestar", {"leaf_capacity": 20, "alpha": 0.25, "beta": 2, "rigid": True}),
     ("bestar", {"splitting": "approximate"}),
 ]
@@ -90,7 +92,10 @@ def test_options_that_an_index_has_no_more_are_forgotten(tmp_path, monkeypatch):
         ("ntree", {"fan_out": True}, "got True"),
         ("ntree", {"fan_out": None}, "got None"),
         ("ntree", {"leaf_capacity": 0}, "an integer from 1 to .*, or none; got 0"),
-        ("rectangles", {"longest": 3}, "a power of two from 1 to 256, or none; got 3"),
+        ("rectangles", {"longest": 3}, "from 1 to 256, a pair of them .*, or none; got 3"),
+        ("rectangles", {"longest": [16, 8, 4]}, r"such as \[16, 8\], or none; got \[16, 8, 4\]"),
+        ("rectangles", {"longest": [16, None]}, r"got \[16, None\]"),
+        ("rectangles", {"lattice": "papers"}, "must be fitted or published; got 'papers'"),
         ("rectangles", {"hashed": 1}, "must be true or false or none; got 1"),
         ("intervals", {"decomposition": "overlapped"}, "must be logarithmic or simple"),
         ("intervals", {"lattice": "whole"}, "must be fitted or published; got 'whole'"),
@@ -131,8 +136,12 @@ def test_the_command_line(tmp_path):
     assert tocsin.open(store).snapshot().options == expected
     create[2] = str(tmp_path / "other")
     create[-1] = "rectangles"
-    hashed = CliRunner().invoke(command, [*create, "--index-option", "hashed=none"])
-    assert hashed.exit_code == 0, hashed.output
+    given = ["hashed=none", "longest=[16,8]", "lattice=published"]
+    options = [word for each in given for word in ("--index-option", each)]
+    created = CliRunner().invoke(command, [*create, *options])
+    assert created.exit_code == 0, created.output
+    expected = {"hashed": None, "longest": [16, 8], "lattice": "published"}
+    assert tocsin.open(create[2]).snapshot().options == expected
 
 
 # ------------------------------------------------------------ learning

@@ -140,6 +140,16 @@ STORES = {
     "rectangles whole": ("rectangles", whole_boxes, {}),
     "rectangles long": ("rectangles", whole_boxes, {"longest": 4}),
     "rectangles hashed": ("rectangles", whole_boxes, {"longest": 2, "hashed": True}),
+    "rectangles published": (
+        "rectangles",
+        whole_boxes,
+        {"longest": [4, 2], "lattice": "published"},
+    ),
+    "rectangles published floats": (
+        "rectangles",
+        boxes,
+        {"lattice": "published", "decomposition": "overlapped", "hashed": True},
+    ),
     "rectangles overlapped": (
         "rectangles",
         whole_boxes,

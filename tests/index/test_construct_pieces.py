@@ -20,21 +20,20 @@ from tocsin.model.keys import EventBatch
 def pieces_of_boxes(index):
     """Return how often an index of rectangles holds each piece: (id, x, y, width, height).
 
-    The cells are those of attribute 0 and of attribute 1, whichever axis they lie along. Numbers
-    are taken apart as eq. 1 puts them together.
+    Numbers are taken apart as eq. 1 puts them together.
     """
     g = index.layout
-    kinds, across = int(g.longest[0]).bit_length(), int(g.cells[0])
-    lists = [(i, i) for i in range(len(g.start) - 1)]
+    assert g.attribute.tolist() == [0, 1], "x is the attribute that comes first"
+    (kinds_x, kinds_y), across = (int(n).bit_length() for n in g.longest), int(g.cells[0])
+    lists = [(i, i) for i in np.flatnonzero(np.diff(g.start)).tolist()]
     if len(g.hashed):
         lists = [(int(g.hashed[i]), int(g.list_of[i])) for i in np.flatnonzero(g.hashed >= 0)]
     held = Counter()
     for number, place in lists:
-        corner, kind = divmod(number, kinds * kinds)
-        (y, x), (j, i) = divmod(corner, across), divmod(kind, kinds)
-        sides = (x, y, 1 << i, 1 << j) if g.attribute[0] == 0 else (y, x, 1 << j, 1 << i)
+        corner, kind = divmod(number, kinds_x * kinds_y)
+        (y, x), (j, i) = divmod(corner, across), divmod(kind, kinds_x)
         for id_ in g.ids[g.start[place] : g.start[place + 1]].tolist():
-            held[id_, *sides] += 1
+            held[id_, x, y, 1 << i, 1 << j] += 1
     assert held.total() == len(g.ids)
     return held
 
@@ -77,23 +76,20 @@ def cut_box(index, work, box, longest, overlapped):
     """Return the pieces that a box should have: those of its inner cells, then of the ring."""
     g = index.layout
     spans = []
-    for attribute in (0, 1):
-        axis = g.attribute.tolist().index(attribute)
+    for axis in (0, 1):
         is_float = bool(g.floats[axis])
         end = value_of(int(g.last[axis]), is_float)
         cells = int(g.cells[axis])
         first, last = (
             1
             + cell_of(value_of(int(bound), is_float), g.origin[axis], end, g.scale[axis], cells - 2)
-            for bound in (work.low[attribute, box], work.high[attribute, box])
+            for bound in (work.low[axis, box], work.high[axis, box])
         )
         # On whole numbers a box covers its end cells, unless they are the rim.
         step = 0 if g.whole[axis] else 1
         inner = first + (1 if first == 0 else step), last - (1 if last == cells - 1 else step)
         spans.append((first, last, *inner))
-    # The kernel's rows run along its first axis.
-    turned = g.attribute[0] == 1
-    (x0, x1, in_x0, in_x1), (y0, y1, in_y0, in_y1) = spans[::-1] if turned else spans
+    (x0, x1, in_x0, in_x1), (y0, y1, in_y0, in_y1) = spans
     areas = [(x0, x1, y0, y1)]
     inner = in_x0 <= in_x1 and in_y0 <= in_y1
     if inner:
@@ -109,11 +105,33 @@ def cut_box(index, work, box, longest, overlapped):
         if left > right or bottom > top:
             continue
         id_ = box if inner and n == 0 else ~box
-        for x, y, w, h in decomposition.decompose_rectangle(
-            left, bottom, right - left + 1, top - bottom + 1, longest, overlapped
-        ):
-            pieces.append((id_, y, x, h, w) if turned else (id_, x, y, w, h))
+        cut = (left, bottom, right - left + 1, top - bottom + 1, longest, overlapped)
+        pieces += [(id_, *piece) for piece in decomposition.decompose_rectangle(*cut)]
     return pieces
+
+
+def cut_closed_box(index, work, box, longest, overlapped):
+    """Return the pieces that a box should have on the lattice of whole numbers.
+
+    Ends that are not whole are moved to the next lines, and those beyond the domain to the rim.
+    """
+    g = index.layout
+    sides, is_exact = [], True
+    for axis in (0, 1):
+        is_float = bool(g.floats[axis])
+        bounds = work.low[axis, box], work.high[axis, box]
+        low, high = (value_of(int(bound), is_float) for bound in bounds)
+        begin, end = float(g.origin[axis]), float(g.origin[axis] + g.cells[axis] - 2)
+        lines = [
+            begin - 1 if low < begin else min(np.floor(low), end),
+            end + 1 if high > end else max(np.ceil(high), begin),
+        ]
+        lines[1] += lines[0] == lines[1]
+        is_exact &= lines == [low, high]
+        sides.append((int(lines[0] - begin) + 1, int(lines[1] - lines[0])))
+    (x, width), (y, height) = sides
+    pieces = decomposition.decompose_rectangle(x, y, width, height, longest, overlapped)
+    return [(box if is_exact else ~box, *piece) for piece in pieces]
 
 
 def whole_boxes(rng, n=300):
@@ -134,6 +152,15 @@ def float_boxes(rng, n=300):
     return shapes.floats(low, low + 10 ** rng.uniform(-2, -0.3, (2, n)), rng.random((2, 200)))
 
 
+def boxes_beside_lines(rng, n=300):
+    """Floats of which many are whole, some without length, and some far away."""
+    low = rng.integers(0, 200, (2, n)) / rng.integers(1, 4, (2, n)) - 40
+    high = low + rng.integers(0, 30, (2, n)) / rng.integers(1, 3, (2, n))
+    low[0, ::90] -= 1e7
+    high[1, 1::90] += 1e7
+    return shapes.floats(low, high, np.round(rng.random((2, 200)) * 140 - 50, 1))
+
+
 def open_boxes(rng, n=300):
     """Boxes some of whose ends are open: they reach into the rim."""
     low = rng.random((2, n))
@@ -144,30 +171,38 @@ def open_boxes(rng, n=300):
 
 
 @pytest.mark.parametrize("overlapped", [False, True])
-@pytest.mark.parametrize("longest", [1, 4, 16])
+@pytest.mark.parametrize("longest", [[1, 1], [4, 4], [16, 8], [2, 16]], ids=str)
 @pytest.mark.parametrize("hashed", [False, True])
+@pytest.mark.parametrize("lattice", ["fitted", "published"])
 @pytest.mark.parametrize(
-    "shape", [whole_boxes, flat_boxes, float_boxes, open_boxes], ids=lambda s: s.__name__
+    "shape",
+    [whole_boxes, flat_boxes, float_boxes, boxes_beside_lines, open_boxes],
+    ids=lambda s: s.__name__,
 )
-def test_an_index_holds_the_pieces_of_each_box_and_no_others(shape, hashed, longest, overlapped):
+def test_an_index_holds_the_pieces_of_each_box_and_no_others(
+    shape, lattice, hashed, longest, overlapped
+):
     work = shape(np.random.default_rng(7))
     kind = "overlapped" if overlapped else "simple"
-    options = {"longest": longest, "decomposition": kind, "hashed": hashed}
+    options = {"longest": longest, "decomposition": kind, "hashed": hashed, "lattice": lattice}
     index = Rectangles.build(work.conjunctions, work.floats, **options)
+    cut = cut_closed_box if lattice == "published" else cut_box
     expected = Counter(
         piece
         for box in range(work.conjunctions.size)
-        for piece in cut_box(index, work, box, longest, overlapped)
+        for piece in cut(index, work, box, tuple(longest), overlapped)
     )
     assert pieces_of_boxes(index) == expected
+    shapes.check_equal_to_numpy(index, work)
 
 
 @pytest.mark.parametrize("overlapped", [False, True])
 @pytest.mark.parametrize("hashed", [False, True])
-def test_boxes_that_are_inserted_are_cut_as_those_that_are_built(hashed, overlapped):
+@pytest.mark.parametrize("lattice", ["fitted", "published"])
+def test_boxes_that_are_inserted_are_cut_as_those_that_are_built(lattice, hashed, overlapped):
     work = whole_boxes(np.random.default_rng(7))
     kind = "overlapped" if overlapped else "simple"
-    options = {"longest": 4, "decomposition": kind, "hashed": hashed}
+    options = {"longest": [4, 2], "decomposition": kind, "hashed": hashed, "lattice": lattice}
     at_once = Rectangles.build(work.conjunctions, work.floats, **options)
     # The same boxes once more, on the lattice there is.
     index = Rectangles.build(work.conjunctions, work.floats, **options)
@@ -235,7 +270,7 @@ def held_cells(index):
     g = index.layout
     assert g.whole.all()
     # Cell 0 is the rim, and the first cell of an axis is its origin.
-    x, y = (int(g.origin[g.attribute.tolist().index(attribute)]) - 1 for attribute in (0, 1))
+    x, y = (int(origin) - 1 for origin in g.origin)
     held = pieces_of_boxes(index)
     assert set(held.values()) == {1}
     return {(id_, a + x, b + y, w, h) for id_, a, b, w, h in held}
@@ -247,6 +282,17 @@ def cells_of(*rectangles):
     return shapes.Boxes([x, y], [x + width - 1, y + height - 1], [[0], [0]], [0, 0])
 
 
+def closed(*rectangles):
+    """Make boxes of whole numbers that are closed rectangles (x, y, width, height)."""
+    x, y, width, height = np.array(rectangles).T
+    return shapes.Boxes([x, y], [x + width, y + height], [[0], [0]], [0, 0])
+
+
+def build_closed(work, **options):
+    """Build the index of the papers."""
+    return Rectangles.build(work.conjunctions, work.floats, lattice="published", **options)
+
+
 def points_in(x, y, width, height):
     """Return the data points of a rectangle, with those on its boundary lines."""
     return set(product(range(x, x + width + 1), range(y, y + height + 1)))
@@ -254,11 +300,10 @@ def points_in(x, y, width, height):
 
 def cut_example(overlapped):
     """Return the pieces of the rectangle (3, 3, 11, 6) that an index with L = 4 holds."""
-    work = cells_of((3, 3, 11, 6))
     kind = "overlapped" if overlapped else "simple"
-    index = Rectangles.build(work.conjunctions, work.floats, longest=4, decomposition=kind)
+    index = build_closed(closed((3, 3, 11, 6)), longest=4, decomposition=kind)
     pieces = {(x, y, w, h) for _, x, y, w, h in held_cells(index)}
-    assert pieces == set(decomposition.decompose_rectangle(3, 3, 11, 6, 4, overlapped))
+    assert pieces == set(decomposition.decompose_rectangle(3, 3, 11, 6, (4, 4), overlapped))
     return pieces
 
 
@@ -295,12 +340,14 @@ def test_the_row_of_ten_of_appendix_a():
     }
     assert widths == {a - 4: {4}, a - 3: {4}, a - 2: {4, 2}, a - 1: {1, 2, 4}, a: {1, 2, 4}}
     assert len(cover) == 10
-    assert decomposition.count_cover(longest, on_x=True, on_y=True) == 10 * 10
-    # Between lattice lines, as in the index, those that end at the point are left out.
-    runs = decomposition.find_cover_runs(longest, 50)
-    lowest = runs.run_y == 3
-    assert runs.run_x[lowest].tolist() == [0, 1, 2, 3]
-    assert runs.run_size[lowest].tolist() == [3, 2, 1, 1]
+    # The same row in the tables of an index: those of height 4 that start 4 lines below.
+    runs = decomposition.find_cover_runs((longest, longest), 50, closed=True)
+    on_both = np.arange(len(runs.run_x)) >= runs.cover[3]
+    lowest = on_both & (runs.run_y == 4)
+    assert runs.run_x[lowest].tolist() == [0, 1, 2, 3, 4]
+    assert runs.run_size[lowest].tolist() == [3, 3, 2, 1, 1]
+    assert runs.run_size[on_both].sum() == 10 * 10
+    assert decomposition.count_cover((longest, longest), on_x=True, on_y=True) == 10 * 10
 
 
 FIG_8_QUERIES = {"q1": (3, 3, 5, 6), "q2": (6, 7, 5, 5)}
@@ -308,44 +355,22 @@ FIG_8_DATA = {"d1": (9.3, 4.15), "d2": (3.6, 5.2), "d3": (7.5, 9.5)}
 FIG_8_ANSWERS = {"d1": set(), "d2": {"q1"}, "d3": {"q2"}}
 
 
-def test_figure_8_by_the_covers_of_the_data():
-    """Stream paper, 3.1 to 3.4: a query is found by a piece of it that covers the data point."""
-    longest, across = 4, 14
-    pieces = {
-        query: {
-            decomposition.number_rectangle(*piece, longest, across)
-            for piece in decomposition.decompose_rectangle(*rectangle, longest, False)
-        }
-        for query, rectangle in FIG_8_QUERIES.items()
-    }
-    assert {query: len(numbers) for query, numbers in pieces.items()} == {"q1": 4, "q2": 4}
-    runs = decomposition.find_cover_runs(longest, across)
-    for data, (x, y) in FIG_8_DATA.items():
-        pivot = 9 * (int(x) + across * int(y))
-        cover = {
-            pivot + number
-            for first, size in zip(runs.run_first, runs.run_size, strict=True)
-            for number in range(first, first + size)
-        }
-        assert len(cover) == 49
-        found = {query for query, numbers in pieces.items() if numbers & cover}
-        assert found == FIG_8_ANSWERS[data]
-
-
 @pytest.mark.parametrize("kind", ["simple", "overlapped"])
-def test_figure_8_in_an_index_of_its_cells(kind):
-    """The same with the cells as whole numbers, where an index has the figure's lattice."""
-    work = cells_of(*FIG_8_QUERIES.values())
-    cells = np.array([[int(x), int(y)] for x, y in FIG_8_DATA.values()]).T
-    work = shapes.Boxes(work.low, work.high, cells, [0, 0])
-    index = Rectangles.build(work.conjunctions, work.floats, longest=4, decomposition=kind)
+def test_figure_8_in_an_index_as_published(kind):
+    """Stream paper, 3.1 to 3.4: a query is found by a piece of it that covers the data point."""
+    x, y, width, height = np.array(list(FIG_8_QUERIES.values()), float).T
+    data = np.array([*FIG_8_DATA.values(), (8.0, 9.0), (8.0, 7.5), (6.5, 9.0), (11, 12), (3, 9)]).T
+    work = shapes.floats([x, y], [x + width, y + height], data)
+    index = build_closed(work, longest=4, decomposition=kind)
     assert held_cells(index) == {
         (query, *piece)
         for query, rectangle in enumerate(FIG_8_QUERIES.values())
-        for piece in decomposition.decompose_rectangle(*rectangle, 4, kind == "overlapped")
+        for piece in decomposition.decompose_rectangle(*rectangle, (4, 4), kind == "overlapped")
     }
-    found = work.truth()
-    assert [set(np.array(["q1", "q2"])[row]) for row in found] == list(FIG_8_ANSWERS.values())
+    assert (index.layout.ids >= 0).all(), "bounds on whole numbers are proven"
+    found = [set(np.array(["q1", "q2"])[row]) for row in work.truth()]
+    assert found[:3] == list(FIG_8_ANSWERS.values())
+    assert found[3:] == [{"q1", "q2"}, {"q1", "q2"}, {"q1", "q2"}, {"q2"}, {"q1"}]
     shapes.check_equal_to_numpy(index, work)
 
 
@@ -382,65 +407,83 @@ def powers(longest):
     return [length for length in (1, 2, 4, 8, 16) if length <= longest]
 
 
-def count_around(a, b, longest_x, longest_y, on_lattice):
-    """Count rectangles around a point, as eq. 2 of the VCR paper lists them.
-
-    The point is the lattice point (a, b), or lies in the cell beyond it.
-    """
-    beyond = 0 if on_lattice else 1
-    return sum(
-        x <= a and a + beyond <= x + width and y <= b and b + beyond <= y + height
-        for x, y in product(range(a - longest_x, a + 1), range(b - longest_y, b + 1))
-        for width, height in product(powers(longest_x), powers(longest_y))
-    )
-
-
-@pytest.mark.parametrize(
-    ("longest_x", "longest_y", "on", "between"),
-    [(1, 1, 4, 1), (4, 4, 100, 49), (8, 8, 361, 225), (16, 8, 684, 465), (16, 16, 1296, 961)],
-)
-def test_covers_counted_one_by_one(longest_x, longest_y, on, between):
-    """Theorem 1 for a lattice point, and for a point between lattice lines (2Lx - 1)(2Ly - 1)."""
-    for a, b in ((16, 16), (31, 20)):
-        assert count_around(a, b, longest_x, longest_y, on_lattice=True) == on
-        assert count_around(a, b, longest_x, longest_y, on_lattice=False) == between
-    for on_lattice, expected in ((True, on), (False, between)):
-        sides = [
-            len(decomposition.cover_point(20, longest, True, on_lattice))
-            for longest in (longest_x, longest_y)
-        ]
-        assert sides[0] * sides[1] == expected
-    if longest_x == longest_y:  # constructs of an index are as high as they are wide
-        assert decomposition.count_cover(longest_x, on_x=True, on_y=True) == on
-        assert decomposition.count_cover(longest_x, on_x=False, on_y=False) == between
-        assert decomposition.find_cover_runs(longest_x, 99).run_size.sum() == between
-
-
-@pytest.mark.parametrize("hashed", [False, True])
-@pytest.mark.parametrize(
-    ("longest_x", "longest_y", "between"),
-    [(1, 1, 1), (4, 4, 49), (8, 8, 225), (16, 8, 465), (8, 16, 465), (16, 16, 961)],
-)
-def test_an_event_finds_all_rectangles_of_its_cover(longest_x, longest_y, between, hashed):
-    """Every rectangle is a rule, and a single piece: an event finds as many as cover its cell."""
-    at_x, at_y = 24, 31
-    rectangles = list(
+def rectangles_near(x, y, longest_x, longest_y):
+    """Return all constructs that may cover a point, and more."""
+    return list(
         product(
-            range(at_x - longest_x - 1, at_x + 3),
-            range(at_y - longest_y - 1, at_y + 3),
+            range(x - longest_x - 2, x + 3),
+            range(y - longest_y - 2, y + 3),
             powers(longest_x),
             powers(longest_y),
         )
     )
-    work = cells_of(*rectangles)
-    work = shapes.Boxes(work.low, work.high, [[at_x], [at_y]], [0, 0])
-    longest = max(longest_x, longest_y)
+
+
+def is_inside(x, y, rectangle):
+    """Tell whether a closed rectangle contains a point."""
+    left, bottom, width, height = rectangle
+    return left <= x <= left + width and bottom <= y <= bottom + height
+
+
+POINTS = {"between": (24.5, 31.25), "on x": (24, 31.5), "on y": (24.5, 31), "on": (24, 31)}
+COVERS = [  # Lx, Ly, and how many constructs are around each of the points
+    (1, 1, [1, 2, 2, 4]),
+    (4, 4, [49, 70, 70, 100]),
+    (8, 8, [225, 285, 285, 361]),
+    (16, 8, [465, 540, 589, 684]),
+    (8, 16, [465, 589, 540, 684]),
+    (16, 16, [961, 1116, 1116, 1296]),
+]
+
+
+@pytest.mark.parametrize(("longest_x", "longest_y", "expected"), COVERS)
+def test_covers_counted_one_by_one(longest_x, longest_y, expected):
+    """Theorem 1 for a lattice point, (2Lx - 1)(2Ly - 1) between lines, and mixed products."""
+    near = rectangles_near(24, 31, longest_x, longest_y)
+    counted = [sum(is_inside(x, y, each) for each in near) for x, y in POINTS.values()]
+    assert counted == expected
+    runs = decomposition.find_cover_runs((longest_x, longest_y), 99, closed=True)
+    sizes = np.cumsum([0, *runs.run_size])[runs.cover]
+    assert np.diff(sizes).tolist() == expected
+    for case, count in enumerate(expected):
+        on_x, on_y = bool(case & 1), bool(case >> 1)
+        assert decomposition.count_cover((longest_x, longest_y), on_x, on_y) == count
+
+
+@pytest.mark.parametrize("hashed", [False, True])
+@pytest.mark.parametrize("is_float", [False, True])
+@pytest.mark.parametrize(("longest_x", "longest_y", "expected"), COVERS)
+def test_an_event_finds_all_rectangles_around_it(longest_x, longest_y, expected, is_float, hashed):
+    """Every construct is a rule, and a single piece: an event finds those that contain it."""
+    near = rectangles_near(24, 31, longest_x, longest_y)
+    x, y, width, height = np.array(near).T
+    points = np.array(list(POINTS.values())).T
+    if is_float:
+        work = shapes.floats([x, y], [x + width, y + height], points)
+    else:
+        work = shapes.Boxes([x, y], [x + width, y + height], [[24], [31]], [0, 0])
+        expected = expected[3:]
+    index = build_closed(work, longest=[longest_x, longest_y], hashed=hashed)
+    assert held_cells(index) == {(rule, *each) for rule, each in enumerate(near)}
+    out, offsets = np.zeros(9 * len(near), np.int32), np.zeros(len(expected) + 1, np.int64)
+    index.candidates(EventBatch.whole(work.keys, 2), offsets, out)
+    assert np.diff(offsets).tolist() == expected, "before accept"
+    shapes.check_equal_to_numpy(index, work)
+
+
+@pytest.mark.parametrize("hashed", [False, True])
+@pytest.mark.parametrize(("longest_x", "longest_y", "expected"), COVERS)
+def test_an_event_finds_all_rectangles_around_its_cell(longest_x, longest_y, expected, hashed):
+    """The same on a lattice of cells, where an event is between lines."""
+    near = rectangles_near(24, 31, longest_x, longest_y)
+    work = cells_of(*near)
+    work = shapes.Boxes(work.low, work.high, [[24], [31]], [0, 0])
+    longest = [longest_x, longest_y]
     index = Rectangles.build(work.conjunctions, work.floats, longest=longest, hashed=hashed)
-    assert held_cells(index) == {(rule, *each) for rule, each in enumerate(rectangles)}
-    assert len(index.layout.ids) == len(rectangles)
+    assert held_cells(index) == {(rule, *each) for rule, each in enumerate(near)}
     counts = np.zeros(1, np.int64)
     index.count(EventBatch.whole(work.keys, 2), counts)
-    assert counts.tolist() == [between]
+    assert counts.tolist() == expected[:1]
     shapes.check_equal_to_numpy(index, work)
 
 

@@ -135,32 +135,44 @@ def test_intervals_of_all_lengths_lie_on_several_levels():
 # ------------------------------------------------------------ two dimensions
 
 
-def test_the_nine_constructs_of_the_papers_figure():
+SIDES = [(1, 1), (4, 4), (8, 2), (2, 8), (16, 8)]
+
+
+@pytest.mark.parametrize("longest", SIDES)
+def test_numbers_of_rectangles_are_consecutive(longest):
+    """Fig. 1: by rows of corners, from each corner by height and then by width."""
+    widths, heights = ([1 << i for i in range(side.bit_length())] for side in longest)
     numbers = [
-        decomposition.number_rectangle(x, y, 1 << i, 1 << j, 4, 7)
+        decomposition.number_rectangle(x, y, width, height, longest, 7)
         for y in range(3)
         for x in range(7)
-        for j in range(3)
-        for i in range(3)
+        for height in heights
+        for width in widths
     ]
-    assert numbers == list(range(9 * 7 * 3))
+    assert numbers == list(range(len(widths) * len(heights) * 7 * 3))
 
 
 def test_the_papers_box_is_eight_pieces_or_six():
-    simple = decomposition.decompose_rectangle(3, 3, 11, 6, 4, overlapped=False)
+    simple = decomposition.decompose_rectangle(3, 3, 11, 6, (4, 4), overlapped=False)
     assert len(simple) == 8
     assert {(w, h) for _, _, w, h in simple} == {(4, 4), (4, 2), (2, 4), (2, 2), (1, 4), (1, 2)}
-    overlapped = decomposition.decompose_rectangle(3, 3, 11, 6, 4, overlapped=True)
+    overlapped = decomposition.decompose_rectangle(3, 3, 11, 6, (4, 4), overlapped=True)
     assert len(overlapped) == 6
     assert {(w, h) for _, _, w, h in overlapped} == {(4, 4)}
     assert {x for x, _, _, _ in overlapped} == {3, 7, 10}
 
 
-@given(width=st.integers(1, 40), height=st.integers(1, 40), k=st.integers(0, 4), over=st.booleans())
-def test_pieces_of_a_box_cover_it_and_nothing_else(width, height, k, over):
+sizes = st.integers(1, 40)
+longest_sides = st.sampled_from([1 << k for k in range(5)])
+
+
+@given(width=sizes, height=sizes, x=longest_sides, y=longest_sides, over=st.booleans())
+def test_pieces_of_a_box_cover_it_and_nothing_else(width, height, x, y, over):
     times = np.zeros((60, 60), int)
-    for x, y, w, h in decomposition.decompose_rectangle(9, 7, width, height, 1 << k, over):
-        times[x : x + w, y : y + h] += 1
+    for a, b, w, h in decomposition.decompose_rectangle(9, 7, width, height, (x, y), over):
+        assert w <= x
+        assert h <= y
+        times[a : a + w, b : b + h] += 1
     inside = np.zeros_like(times, bool)
     inside[9 : 9 + width, 7 : 7 + height] = True
     assert (times[~inside] == 0).all()
@@ -168,78 +180,102 @@ def test_pieces_of_a_box_cover_it_and_nothing_else(width, height, k, over):
     assert over or (times[inside] == 1).all()
 
 
-@given(width=st.integers(1, 40), height=st.integers(1, 40), k=st.integers(0, 4), over=st.booleans())
-def test_the_kernel_decomposes_a_box_as_the_paper_does(width, height, k, over):
-    longest, across = 1 << k, 60
-    pieces = decomposition.decompose_rectangle(9, 7, width, height, longest, over)
-    x, y = (9, 8 + width), (7, 6 + height)  # first and last cell, all of them covered whole
-    spans = np.array([*x, *x, *y, *y])
+@given(width=sizes, height=sizes, x=longest_sides, y=longest_sides, over=st.booleans())
+def test_the_kernel_decomposes_a_box_as_the_paper_does(width, height, x, y, over):
+    across = 60
+    pieces = decomposition.decompose_rectangle(9, 7, width, height, (x, y), over)
+    along, up = (9, 8 + width), (7, 6 + height)  # first and last cell, all of them covered whole
+    spans = np.array([*along, *along, *up, *up])
     numbers, ids = np.empty(0, np.int64), np.empty(0, np.int32)
     entries, exact = np.zeros(1, np.int64), np.ones(1, np.uint8)
-    decompose_boxes(spans, exact, longest, over, across, entries, numbers, ids)
+    decompose_boxes(spans, exact, x, y, over, across, entries, numbers, ids)
     assert entries.tolist() == [len(pieces)], "before there is room for just so many"
     numbers, ids = np.empty(len(pieces), np.int64), np.empty(len(pieces), np.int32)
     entries[0] = 0
-    decompose_boxes(spans, exact, longest, over, across, entries, numbers, ids)
+    decompose_boxes(spans, exact, x, y, over, across, entries, numbers, ids)
     assert numbers.tolist() == [
-        decomposition.number_rectangle(*piece, longest, across) for piece in pieces
+        decomposition.number_rectangle(*piece, (x, y), across) for piece in pieces
     ]
     assert entries.tolist() == [len(pieces)]
     assert ids.tolist() == [0] * len(pieces)
 
 
-def covering(x, y, longest, across, on_x, on_y):
-    """Return the numbers of all constructs around a point, one by one."""
-    sizes = [1 << i for i in range(longest.bit_length())]
-
-    def reaches(a, at, size, on):
-        return a <= at and (a + size > at or (on and a + size == at))
-
-    return sorted(
-        decomposition.number_rectangle(a, b, w, h, longest, across)
-        for b in range(max(y - longest, 0), y + 1)
-        for a in range(max(x - longest, 0), x + 1)
-        for h in sizes
-        for w in sizes
-        if reaches(a, x, w, on_x) and reaches(b, y, h, on_y)
-    )
+def constructs_of(longest, across, down):
+    """Return all constructs (x, y, width, height), in the order of eq. 1."""
+    widths, heights = ([1 << i for i in range(side.bit_length())] for side in longest)
+    return [
+        (x, y, width, height)
+        for y in range(down)
+        for x in range(across)
+        for height in heights
+        for width in widths
+    ]
 
 
-@pytest.mark.parametrize("longest", [1, 2, 4, 8])
-@pytest.mark.parametrize(("on_x", "on_y"), [(True, True), (True, False), (False, False)])
-def test_covers_have_constant_size_and_identical_gaps(longest, on_x, on_y):
-    first = covering(longest, longest, longest, 50, on_x, on_y)
-    assert len(first) == decomposition.count_cover(longest, on_x, on_y)
-    for x, y in ((20, 9), (31, 40), (longest + 1, 30)):
-        cover = covering(x, y, longest, 50, on_x, on_y)
-        assert np.diff(cover).tolist() == np.diff(first).tolist()
+def is_around(x, y, construct):
+    """Tell whether a closed construct contains a point."""
+    left, bottom, width, height = construct
+    return left <= x <= left + width and bottom <= y <= bottom + height
 
 
-@pytest.mark.parametrize("longest", [1, 2, 4, 8])
-def test_runs_are_the_cover_of_a_cell(longest):
-    kinds = longest.bit_length()
-    back_x, back_y, first, size = decomposition.find_cover_runs(longest, 50)
-    for x, y in ((20, 9), (0, 0), (1, 30), (30, 2)):
-        pivot = kinds * kinds * (x + 50 * y)
-        numbers = [
-            pivot + number
-            for a, b, begin, count in zip(back_x, back_y, first, size, strict=True)
-            if a <= x and b <= y
-            for number in range(begin, begin + count)
+CASES = [(0.5, 0.5), (0, 0.25), (0.75, 0), (0, 0)]  # beyond lattice lines: the cases of covers
+
+
+@pytest.mark.parametrize("longest", SIDES)
+def test_covers_have_constant_size_and_identical_gaps(longest):
+    """Theorems 1 and 2, from the rectangles themselves: those that contain a point, by place."""
+    constructs = constructs_of(longest, 40, 26)
+    for case, (dx, dy) in enumerate(CASES):
+        covers = [
+            [i for i, each in enumerate(constructs) if is_around(x + dx, y + dy, each)]
+            for x, y in ((16, 8), (20, 9), (21, 15))
         ]
-        assert sorted(numbers) == covering(x, y, longest, 50, False, False)
-    assert len(first) <= longest * (2 * longest - 1)
+        assert len(covers[0]) == decomposition.count_cover(longest, case & 1, case >> 1)
+        for cover in covers:
+            assert np.diff(cover).tolist() == np.diff(covers[0]).tolist()
 
 
+@pytest.mark.parametrize("longest", SIDES)
+def test_runs_are_the_covers_of_a_point(longest):
+    """2.3.2: numbers by their distances from the pivot, also where the boundary cuts them off."""
+    across = 40
+    constructs = constructs_of(longest, across, 26)
+    each = len(constructs) // (across * 26)
+    runs = decomposition.find_cover_runs(longest, across, closed=True)
+    for case, (dx, dy) in enumerate(CASES):
+        own = slice(runs.cover[case], runs.cover[case + 1])
+        # The papers' pivots: (a - L), and between lines (floor + 1 - L).
+        back_x = longest[0] - (1 if dx else 0)
+        back_y = longest[1] - (1 if dy else 0)
+        for x, y in ((20, 9), (0, 0), (1, 12), (19, 2)):
+            pivot = each * (x - back_x + across * (y - back_y))
+            numbers = [
+                pivot + number
+                for a, b, begin, count in zip(*(r[own] for r in runs[1:]), strict=True)
+                if a <= x and b <= y
+                for number in range(begin, begin + count)
+            ]
+            expected = [i for i, c in enumerate(constructs) if is_around(x + dx, y + dy, c)]
+            assert sorted(numbers) == expected
+    assert (runs.run_first >= 0).all(), "the pivot is before all of them"
+    between = decomposition.find_cover_runs(longest, across, closed=False)
+    assert between.cover.tolist() == [0, *[len(between.run_x)] * 4]
+    for run, first in zip(runs[1:], between[1:], strict=True):
+        assert run[: len(first)].tolist() == first.tolist()
+    x, y = longest
+    assert len(between.run_x) == 2 * x * y - x - y + 1
+
+
+@pytest.mark.parametrize("lattice", ["fitted", "published"])
 @pytest.mark.parametrize("decomposition", ["simple", "overlapped"])
 @pytest.mark.parametrize("hashed", [False, True])
-@pytest.mark.parametrize("longest", [None, 1, 4])
+@pytest.mark.parametrize("longest", [None, 1, [4, 4], [8, 2]], ids=str)
 @pytest.mark.parametrize(
     "shape",
     [shapes.integers, shapes.squares, shapes.with_nulls, shapes.half_planes, shapes.elongated],
     ids=lambda s: s.__name__,
 )
-def test_rectangles_with_every_option(shape, longest, hashed, decomposition):
+def test_rectangles_with_every_option(shape, longest, hashed, decomposition, lattice):
     work = shape(np.random.default_rng(3))
     index = Rectangles.build(
         work.conjunctions,
@@ -247,9 +283,26 @@ def test_rectangles_with_every_option(shape, longest, hashed, decomposition):
         longest=longest,
         decomposition=decomposition,
         hashed=hashed,
+        lattice=lattice,
     )
     assert bool(len(index.layout.hashed)) == hashed
+    if longest is not None:
+        sides = [longest, longest] if isinstance(longest, int) else longest
+        assert index.layout.longest.tolist() == sides
     shapes.check_equal_to_numpy(index, work)
+
+
+def test_sides_are_chosen_each_for_its_axis():
+    """Boxes that are long along one attribute have constructs that are long there."""
+    rng = np.random.default_rng(3)
+    low = rng.integers(0, 500, (2, 9000))
+    for long, side in ((0, [400, 3]), (1, [3, 400])):
+        high = low + rng.integers(0, np.array([side]).T, (2, 9000))
+        work = shapes.Boxes(low, high, rng.integers(0, 600, (2, 200)), [0, 0])
+        index = Rectangles.build(work.conjunctions, work.floats)
+        chosen = index.layout.longest.tolist()
+        assert chosen[long] > chosen[1 - long] == 1
+        shapes.check_equal_to_numpy(index, work)
 
 
 def test_boxes_on_whole_numbers_need_no_accept():
@@ -257,12 +310,15 @@ def test_boxes_on_whole_numbers_need_no_accept():
     assert Rectangles.build(work.conjunctions, work.floats).proven
 
 
-@pytest.mark.parametrize("longest", [0, -4, 3, 12])
+@pytest.mark.parametrize("longest", [0, -4, 3, 12, 2**13, True, 4.0])
 def test_lengths_are_powers_of_two(longest):
     work = shapes.squares(np.random.default_rng(3))
     for index in (Intervals, Rectangles):
         with pytest.raises(RuleError, match="power of two"):
             index.build(work.conjunctions, work.floats, longest=longest)
+    for pair in ([longest, 4], [4, longest], [4, 4, 4], [4], [], (4, 4)):
+        with pytest.raises(RuleError, match=r"a pair of them such as \[16, 8\]"):
+            Rectangles.build(work.conjunctions, work.floats, longest=pair)
 
 
 def answers(conditions, schema, events, index):

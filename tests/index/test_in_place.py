@@ -25,6 +25,11 @@ KINDS = {
     ),
     "rectangles": (Rectangles, {}),
     "hashed rectangles": (Rectangles, {"hashed": True}),
+    "published rectangles": (Rectangles, {"lattice": "published"}),
+    "hashed published rectangles": (
+        Rectangles,
+        {"lattice": "published", "longest": [4, 2], "decomposition": "overlapped", "hashed": True},
+    ),
     "overlapped rectangles": (Rectangles, {"longest": 4, "decomposition": "overlapped"}),
     "bestar": (BEStar, {}),
     "rigid bestar": (BEStar, {"rigid": True}),

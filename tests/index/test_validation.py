@@ -57,8 +57,11 @@ def built(work):
     for name in ("grid", "ntree", "intervals", "counting", "bestar"):
         made[f"{name} city"] = INDEXES[name].build(city.conjunctions, city.floats)
     for name, options in (
-        ("whole", {}), ("hashed", {"hashed": True}), ("overlapped", {"decomposition": "overlapped"})
-    ):  # fmt: skip
+        ("whole", {}),
+        ("hashed", {"hashed": True}),
+        ("overlapped", {"decomposition": "overlapped"}),
+        ("published", {"lattice": "published", "longest": [4, 2]}),
+    ):
         made[name] = INDEXES["rectangles"].build(whole.conjunctions, whole.floats, **options)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shelves, "_SHELF_COST", -1.0)
@@ -282,6 +285,19 @@ WRONG = [
     ("whole", put("longest", 0, 0), "runs of a cover"),
     ("whole", put("longest", 0, 2**40), "runs of a cover"),
     ("whole", put("longest", 0, -1), "runs of a cover"),
+    ("whole", put("longest", 1, 64), "runs of a cover"),
+    ("whole", put("published", 0, 1), "runs of a cover"),
+    ("whole", put("cover", 1, 0), "runs of a cover"),
+    ("whole", put("cover", 4, 10**6), "runs of a cover"),
+    ("published", put("published", 0, 0), "runs of a cover"),
+    ("published", put("cells", 0, 1), "'cells' must be"),
+    ("published", put("cover", 3, 10**6), "runs of a cover"),
+    ("published", put("longest", slice(None), [2, 4]), "runs of a cover"),
+    ("published", resized("longest", 1), "'longest' must have"),
+    ("published", resized("cover", 4), "runs of a cover"),
+    ("published", put("run_first", -1, 10**6), "runs of a cover"),
+    ("published", put("start", 1, 10**6), "'start' must be"),
+    ("published", put("ids", 0, 10**6), "'ids' must be"),
     ("whole", put("run_first", 0, 1), "runs of a cover"),
     ("whole", put("run_size", 0, 9), "runs of a cover"),
     ("whole", resized("run_y", 1), "'run_y' must have"),

@@ -1,8 +1,8 @@
 """Options of indexes: the parameters that the papers vary, and that users may set.
 
 An index class declares its options; an error for a wrong value states what is allowed. Values are
-JSON values (a number, a text, true or false, or null for "chosen by the index"), since a store
-keeps them.
+JSON values (a number, a text, true or false, a list, or null for "chosen by the index"), since a
+store keeps them.
 """
 
 from __future__ import annotations
@@ -39,13 +39,29 @@ def integer(meaning: str, default: int | None, least: int, most: int) -> Option:
 
 def power_of_two(meaning: str, most: int) -> Option:
     """Declare an option that is a power of two up to `most`; None means chosen by the index."""
+    return Option(
+        meaning,
+        None,
+        f"a power of two from 1 to {most:,}, or none",
+        lambda v: v is None or _is_power_of_two(v, most),
+    )
+
+
+def powers_of_two(meaning: str, most: int) -> Option:
+    """Declare an option that is a power of two up to `most`, or a pair of them, [16, 8], for the x
+    axis and the y axis; None means chosen by the index.
+    """
 
     def is_allowed(value: Any) -> bool:
-        return value is None or (
-            type(value) is int and 1 <= value <= most and value & (value - 1) == 0
-        )
+        sides = value if type(value) is list and len(value) == 2 else [value]
+        return value is None or all(_is_power_of_two(side, most) for side in sides)
 
-    return Option(meaning, None, f"a power of two from 1 to {most:,}, or none", is_allowed)
+    allowed = f"a power of two from 1 to {most:,}, a pair of them such as [16, 8], or none"
+    return Option(meaning, None, allowed, is_allowed)
+
+
+def _is_power_of_two(value: Any, most: int) -> bool:
+    return type(value) is int and 1 <= value <= most and value & (value - 1) == 0
 
 
 def number(meaning: str, default: float, least: float, most: float) -> Option:

@@ -109,16 +109,20 @@ def tabulate_differences(longest: int, logarithmic: bool, on_lattice: bool) -> n
 
 # ------------------------------------------------------------ rectangles
 
+Sides = tuple[int, int]  # the longest sides of constructs, Lx and Ly: powers of two
 
-def number_rectangle(x: int, y: int, width: int, height: int, longest: int, across: int) -> int:
-    """Return the number of a construct (eq. 1); sides are powers of two up to L.
 
-    >>> [number_rectangle(0, 0, 1 << i, 1 << j, 4, 100) for j in range(3) for i in range(3)]
+def number_rectangle(x: int, y: int, width: int, height: int, longest: Sides, across: int) -> int:
+    """Return the number of a construct (eq. 1); sides are powers of two up to Lx and Ly.
+
+    >>> [number_rectangle(0, 0, 1 << i, 1 << j, (4, 4), 100) for j in range(3) for i in range(3)]
     [0, 1, 2, 3, 4, 5, 6, 7, 8]
+    >>> number_rectangle(1, 0, 1, 1, (16, 8), 100), number_rectangle(0, 0, 1, 2, (16, 8), 100)
+    (20, 5)
     """
-    kinds = longest.bit_length()
+    kinds_x, kinds_y = (side.bit_length() for side in longest)
     i, j = width.bit_length() - 1, height.bit_length() - 1
-    return kinds * kinds * (x + y * across) + j * kinds + i
+    return kinds_x * kinds_y * (x + y * across) + j * kinds_x + i
 
 
 def decompose_side(
@@ -143,58 +147,91 @@ def decompose_side(
 
 
 def decompose_rectangle(
-    x: int, y: int, width: int, height: int, longest: int, overlapped: bool
+    x: int, y: int, width: int, height: int, longest: Sides, overlapped: bool
 ) -> list[tuple[int, int, int, int]]:
     """Return the constructs (x, y, width, height) that make up a box.
 
-    >>> [len(decompose_rectangle(3, 3, 11, 6, 4, overlapped)) for overlapped in (False, True)]
+    >>> [len(decompose_rectangle(3, 3, 11, 6, (4, 4), over)) for over in (False, True)]
     [8, 6]
     """
     return [
         (a, b, w, h)
-        for b, h in decompose_side(y, height, longest, overlapped)
-        for a, w in decompose_side(x, width, longest, overlapped)
+        for b, h in decompose_side(y, height, longest[1], overlapped)
+        for a, w in decompose_side(x, width, longest[0], overlapped)
     ]
 
 
-def count_cover(longest: int, on_x: bool, on_y: bool) -> int:
+def count_cover(longest: Sides, on_x: bool, on_y: bool) -> int:
     """Return how many constructs cover a point that is (not) on a lattice line of each axis.
 
-    Theorem 1 has both on: (2Lx + kx)(2Ly + ky).
+    Theorem 1 has both on: (2Lx + kx)(2Ly + ky). Between lines, 2L - 1 of an axis cover a point.
 
-    >>> count_cover(4, True, True), count_cover(4, False, False), count_cover(4, True, False)
-    (100, 49, 70)
+    >>> count_cover((16, 8), True, True), count_cover((16, 8), False, False)
+    (684, 465)
     """
-    on = 2 * longest + longest.bit_length() - 1
-    return (on if on_x else 2 * longest - 1) * (on if on_y else 2 * longest - 1)
+    x, y = (
+        2 * side + side.bit_length() - 1 if on else 2 * side - 1
+        for side, on in zip(longest, (on_x, on_y), strict=True)
+    )
+    return x * y
 
 
 class CoverRuns(NamedTuple):
-    """The cover of a cell as r runs of numbers of constructs."""
+    """Covers of a point as runs of consecutive numbers of constructs.
 
-    run_x: np.ndarray  # [r] cells back from the event's cell to where the constructs of a run start
+    There is a cover for each case: 0 between the lines of both axes, 1 on a line of x, 2 on a line
+    of y, 3 on a lattice point. It has the runs cover[case] to cover[case + 1].
+    """
+
+    cover: np.ndarray  # [5]
+    run_x: np.ndarray  # [r] cells back from the point's cell to where the constructs of a run start
     run_y: np.ndarray  # [r]
-    run_first: np.ndarray  # [r] first number, less that of the smallest construct of the cell
+    run_first: np.ndarray  # [r] first number, less that of the pivot
     run_size: np.ndarray  # [r] how many numbers
 
 
-def find_cover_runs(longest: int, across: int) -> CoverRuns:
-    """Return the cover of a cell of a lattice that is `across` cells wide.
+def find_cover_runs(longest: Sides, across: int, closed: bool) -> CoverRuns:
+    """Return the covers on a lattice that is `across` cells wide.
 
-    The paper's table of distances from a pivot (2.3.2), with neighbours put together. The pivot
-    here is the smallest construct of the event's own cell, so distances are negative.
+    The paper's table of distances from a pivot (2.3.2), with neighbours put together. The pivot is
+    the unit construct L cells back on an axis where the point is on a line, and L - 1 cells back
+    where it is between lines (the stream paper, 3.4). If constructs are not closed, there is only
+    the case between lines.
     """
-    kinds = longest.bit_length()
+    covers = [list_runs(longest, across, case & 1, case >> 1) for case in range(4 if closed else 1)]
+    ends = np.cumsum([0, *map(len, covers)]).tolist()
+    run_x, run_y, run_first, run_size = np.array([run for runs in covers for run in runs]).T
+    return CoverRuns(
+        cover=np.array([*ends, *ends[-1:] * (5 - len(ends))]),
+        run_x=run_x,
+        run_y=run_y,
+        run_first=run_first,
+        run_size=run_size,
+    )
+
+
+def list_runs(longest: Sides, across: int, on_x: int, on_y: int) -> list[tuple[int, int, int, int]]:
+    """Return the runs of one cover: cells back along x and y, first distance, and size.
+
+    >>> list_runs((2, 1), 100, 0, 0), list_runs((2, 1), 100, 1, 0)
+    ([(0, 0, 2, 2), (1, 0, 1, 1)], [(0, 0, 4, 2), (1, 0, 2, 2), (2, 0, 1, 1)])
+    """
+    kinds_x, kinds_y = (side.bit_length() for side in longest)
+    most_x, most_y = longest[0] - 1 + on_x, longest[1] - 1 + on_y  # cells back to the pivot
     found = []
-    for back_y in range(longest):
-        for back_x in range(longest):
-            cell = -kinds * kinds * (back_x + back_y * across)
-            if back_x == 0:  # all widths do, so all heights are one run
-                least = back_y.bit_length() * kinds
-                found.append((back_x, back_y, cell + least, kinds * kinds - least))
+    for back_y in range(most_y + 1):
+        # A construct d cells back covers what is between lines if it is longer than d, and what is
+        # on a line also if it is as long.
+        least_y = max(back_y - on_y, 0).bit_length()
+        for back_x in range(most_x + 1):
+            least_x = max(back_x - on_x, 0).bit_length()
+            cell = kinds_x * kinds_y * (most_x - back_x + (most_y - back_y) * across)
+            if least_x == 0:  # all widths do, so all heights are one run
+                first = least_y * kinds_x
+                found.append((back_x, back_y, cell + first, kinds_x * kinds_y - first))
                 continue
-            for j in range(back_y.bit_length(), kinds):
-                least = back_x.bit_length()
-                found.append((back_x, back_y, cell + j * kinds + least, kinds - least))
-    run_x, run_y, run_first, run_size = np.array(found).T
-    return CoverRuns(run_x=run_x, run_y=run_y, run_first=run_first, run_size=run_size)
+            found += [
+                (back_x, back_y, cell + j * kinds_x + least_x, kinds_x - least_x)
+                for j in range(least_y, kinds_y)
+            ]
+    return found

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.index.constructs.decomposition import find_cover_runs
+from tocsin.index.constructs.decomposition import Sides, find_cover_runs
 from tocsin.index.constructs.rectangles.hashing import hash_constructs
-from tocsin.index.constructs.rectangles.lattice import count_kinds, fit_lattice
+from tocsin.index.constructs.rectangles.lattice import count_constructs, count_kinds, fit_lattice
 from tocsin.index.constructs.rectangles.layout import Layout
-from tocsin.index.plane import Boxes, build_boxes, choose_axes
+from tocsin.index.plane import Boxes, build_boxes, pad_axes, rank_by_selectivity
 from tocsin.index.posting_lists import check_entries
 from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, UInt8s, freeze_fields, kernel, step
 from tocsin.model.conjunctions import Conjunctions
@@ -21,17 +21,19 @@ _ENTRY_BYTES, _LEAST_BYTES = 16, 64 << 20
 def build_layout(
     conjunctions: Conjunctions,
     floats: np.ndarray,
-    longest: int | None,
+    longest: Sides | None,
     overlapped: bool,
     hashed: bool | None,
+    published: bool,
 ) -> Layout:
-    """Return the layout over the two most selective attributes."""
-    axes, is_float = choose_axes(conjunctions, floats)
+    """Return the layout over the two most selective attributes; x is the first in the schema."""
+    chosen = sorted(rank_by_selectivity(conjunctions, floats)[:2])
+    axes, is_float = pad_axes(chosen, floats)
     boxes = build_boxes(conjunctions, axes, is_float)
-    lattice, spans, longest = fit_lattice(boxes, longest)
+    lattice, spans, longest = fit_lattice(boxes, longest, published)
     across = int(lattice.cells[0])
     numbers, ids = decompose(boxes, spans, longest, overlapped, across)
-    lists = longest.bit_length() ** 2 * int(lattice.cells.prod())  # one for each possible construct
+    lists = count_constructs(longest, lattice.cells)  # one for each possible construct
     if hashed is None:
         hashed = 4 * lists > max(_ENTRY_BYTES * len(ids), _LEAST_BYTES)
     table, list_of = np.empty(0, np.int64), np.empty(0, np.int32)
@@ -45,8 +47,8 @@ def build_layout(
         proven=[bool((ids >= 0).all())],
         overlapped=[overlapped],
         **lattice._asdict(),
-        longest=[longest],
-        **find_cover_runs(longest, across)._asdict(),
+        longest=longest,
+        **find_cover_runs(longest, across, published)._asdict(),
         hashed=table,
         list_of=list_of,
         start=start,
@@ -55,18 +57,18 @@ def build_layout(
 
 
 def decompose(
-    boxes: Boxes, spans: np.ndarray, longest: int, overlapped: bool, across: int
+    boxes: Boxes, spans: np.ndarray, longest: Sides, overlapped: bool, across: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return entries: the number of a construct, and the id of a box that it is a piece of."""
     entries = np.zeros(1, np.int64)
     numbers, ids = np.empty(0, np.int64), np.empty(0, np.int32)
     cells = spans.reshape(-1)
-    decompose_boxes(cells, boxes.exact, longest, overlapped, across, entries, numbers, ids)
+    decompose_boxes(cells, boxes.exact, *longest, overlapped, across, entries, numbers, ids)
     total = int(entries[0])
     check_entries(total)
     numbers, ids = np.empty(total, np.int64), np.empty(total, np.int32)
     entries[0] = 0
-    decompose_boxes(cells, boxes.exact, longest, overlapped, across, entries, numbers, ids)
+    decompose_boxes(cells, boxes.exact, *longest, overlapped, across, entries, numbers, ids)
     return numbers, ids
 
 
@@ -88,7 +90,8 @@ def find_next_piece(begin, end, longest, largest, overlapped):
 def decompose_boxes(
     spans: Int64s,
     exact: UInt8s,
-    longest: int,
+    longest_x: int,
+    longest_y: int,
     overlapped: bool,
     across: int,
     entries: Int64Out,
@@ -100,7 +103,7 @@ def decompose_boxes(
     The cells that a box covers whole are decomposed as `decompose_rectangle` does; of the ring
     around them the rows below and above, then the columns at the sides, unproven.
     """
-    kinds = count_kinds(longest)
+    kinds_x, kinds = count_kinds(longest_x), count_kinds(longest_x) * count_kinds(longest_y)
     n = entries[0]
     fill = numbers.shape[0] > 0
     for i in range(exact.shape[0]):
@@ -127,19 +130,19 @@ def decompose_boxes(
                 continue
             id_ = np.int32(i if proven else ~i)
             end_x, end_y = zx + 1, zy + 1
-            wide, high = longest, longest
+            wide, high = longest_x, longest_y
             while wide > end_x - ax:
                 wide >>= 1
             while high > end_y - ay:
                 high >>= 1
             y = ay
             while y < end_y:
-                from_y, size_y, j = find_next_piece(y, end_y, longest, high, overlapped)
+                from_y, size_y, j = find_next_piece(y, end_y, longest_y, high, overlapped)
                 x = ax
                 while x < end_x:
-                    from_x, size_x, k = find_next_piece(x, end_x, longest, wide, overlapped)
+                    from_x, size_x, k = find_next_piece(x, end_x, longest_x, wide, overlapped)
                     if fill:
-                        numbers[n] = kinds * kinds * (from_x + from_y * across) + j * kinds + k
+                        numbers[n] = kinds * (from_x + from_y * across) + j * kinds_x + k
                         ids[n] = id_
                     n += 1
                     x += size_x

@@ -28,9 +28,8 @@ def insert_conjunctions(g: Layout, more: Conjunctions, before: int) -> dict[str,
     boxes = build_boxes(more, g.attribute, g.floats)
     lattice = Lattice(**{name: getattr(g, name) for name in Lattice._fields})
     spans = find_spans(lattice, boxes)
-    numbers, ids = decompose(
-        boxes, spans, int(g.longest[0]), bool(g.overlapped[0]), int(g.cells[0])
-    )
+    x, y = g.longest.tolist()
+    numbers, ids = decompose(boxes, spans, (x, y), bool(g.overlapped[0]), int(g.cells[0]))
     check_entries(len(g.ids) + len(ids))
     ids = np.where(ids < 0, ids - before, ids + before).astype(np.int32)
     changed = _insert_hashed(g, numbers, ids) if len(g.hashed) else _insert_direct(g, numbers, ids)

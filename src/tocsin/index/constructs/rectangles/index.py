@@ -16,7 +16,7 @@ from tocsin.index.constructs.rectangles.layout import Layout
 from tocsin.index.constructs.rectangles.matching import propose, tally
 from tocsin.index.constructs.rectangles.validation import check_layout
 from tocsin.index.costs import Cost, Sample
-from tocsin.index.options import Option, choice, flag, power_of_two
+from tocsin.index.options import Option, choice, flag, powers_of_two
 from tocsin.index.protocol import Summary
 from tocsin.model.conjunctions import Conjunctions, concatenate
 from tocsin.model.keys import EventBatch, key_column
@@ -26,15 +26,24 @@ class Rectangles(ArrayIndex):
     """Boxes over two attributes in the lists of virtual constructs."""
 
     name: ClassVar[str] = "rectangles"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     # `longest` and `hashed` are chosen by memory if they are not set.
     options: ClassVar[Mapping[str, Option]] = {
-        "longest": power_of_two("cells along the longest side of a construct, L", 256),
+        "longest": powers_of_two(
+            "cells along the longest sides of a construct: L for both, or [Lx, Ly], where x is the "
+            "attribute that comes first in the schema",
+            256,
+        ),
         "decomposition": choice(
             "whether the pieces of a box are disjoint, or of one size and may overlap (2.2.2)",
             "simple",
             "overlapped",
+        ),
+        "lattice": choice(
+            "whether cells fit the boxes, or lie between whole numbers as in the paper",
+            "fitted",
+            "published",
         ),
         "hashed": flag("whether only activated constructs have lists (2.2.3)", None),
     }
@@ -52,13 +61,22 @@ class Rectangles(ArrayIndex):
 
     def proves_all(self) -> bool:
         """Tell whether boxes cover whole cells, and none is found twice."""
-        return bool(self.layout.proven.all()) and not self.layout.overlapped.any()
+        g = self.layout
+        return bool(g.proven.all()) and not g.overlapped.any() and not g.published.any()
 
     @classmethod
     def build_layout(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Layout:
         """Index boxes over the two most selective attributes."""
-        overlapped = options["decomposition"] == "overlapped"
-        return build_layout(conjunctions, floats, options["longest"], overlapped, options["hashed"])
+        longest = options["longest"]
+        sides = (longest, longest) if isinstance(longest, int) else longest and tuple(longest)
+        return build_layout(
+            conjunctions,
+            floats,
+            sides,
+            overlapped=options["decomposition"] == "overlapped",
+            hashed=options["hashed"],
+            published=options["lattice"] == "published",
+        )
 
     @classmethod
     def cost(cls, sample: Sample) -> Cost | None:

@@ -10,8 +10,8 @@ from tocsin.jit import Float64s, Int32s, Int64s, UInt8s
 class Layout(NamedTuple):
     """p possible or activated constructs on a lattice, each with a list.
 
-    From `first` to `whole` these are the fields of `Lattice`, and from `run_x` to `run_size` those
-    of `CoverRuns`.
+    From `first` to `published` these are the fields of `Lattice`, and from `cover` to `run_size`
+    those of `CoverRuns`.
     """
 
     attribute: Int32s  # [2] -1: none
@@ -24,7 +24,9 @@ class Layout(NamedTuple):
     scale: Float64s  # [2]
     cells: Int64s  # [2]
     whole: UInt8s  # [2]
-    longest: Int64s  # [1] L
+    published: UInt8s  # [1]
+    longest: Int64s  # [2] Lx and Ly
+    cover: Int64s  # [5]
     run_x: Int64s  # [r]
     run_y: Int64s
     run_first: Int64s
