@@ -26,16 +26,34 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tocsin.index.cells.building import MIN_BYTES, CellBuilder, Split, Tier
-from tocsin.index.cells.codes import Domains
+from tocsin.index.cells.changes import ChangingCells, renumber
+from tocsin.index.cells.codes import Domains, place_boxes
 from tocsin.index.cells.crowding import measure_squares
 from tocsin.index.cells.index import CellIndex
-from tocsin.index.cells.layout import ENTRY_BYTES, HEAD_BYTES, ID_BYTES, NODE_BYTES, Cells
+from tocsin.index.cells.layout import (
+    END,
+    ENTRY_BYTES,
+    HEAD,
+    HEAD_BYTES,
+    ID_BYTES,
+    NODE_BYTES,
+    PARTIAL,
+    WORDS,
+    Cells,
+    Nodes,
+)
 from tocsin.index.cells.published_grid import estimate_entries, estimate_tested, whole_domain
 from tocsin.index.options import Option, integer
 from tocsin.index.plane import Boxes, build_boxes, choose_axes, measure_sides
 from tocsin.index.protocol import Summary
-from tocsin.model.conjunctions import Conjunctions
+from tocsin.jit import freeze, freeze_fields
+from tocsin.model.conjunctions import Conjunctions, take
 
+# Times the bytes that insertion may take, since rooms to grow take some; chosen.
+_GROWN = 2
+# Boxes that are built again in the time in which one leaf is split. Measured: 16 and 1000 us.
+_BOXES_PER_LEAF = 64
+_WORTH = 0.5  # of a leaf: the most that an event tests once it is split; chosen, as in `grid`
 _BYTES_PER_BOX = 160  # chosen: what the grid may take for all of its tiers
 
 
@@ -65,6 +83,40 @@ class NTree(CellIndex):
             boxes, options["fan_out"], options["leaf_capacity"], options["bytes_per_box"]
         ).build(axes)
 
+    def split_leaves(self, cells: ChangingCells, long: np.ndarray) -> None:
+        """Split leaves that have become too long, if that divides their boxes.
+
+        If they are many, as after a large batch, the tree is built again, which takes less time.
+        """
+        capacity, n, bytes_per_box = self.layout.splitting.tolist()
+        if len(long) * _BOXES_PER_LEAF > self.conjunctions.size:
+            self._build_again(cells.compact(), n, capacity, bytes_per_box)
+            return
+        allowed = _GROWN * max(MIN_BYTES, bytes_per_box * self.conjunctions.size)
+        for cell in long.tolist():
+            g, rooms = cells.layout, cells.rooms
+            head = rooms.heads[HEAD * cell : HEAD * (cell + 1)]
+            ids = rooms.ids[head[PARTIAL] : head[END]]
+            words = rooms.words[head[WORDS] : head[WORDS] + len(ids)]
+            numbers = np.where(ids < 0, ~ids, ids)[words != 0]  # a word of 0 covers the cell
+            if len(numbers) <= capacity:
+                continue
+            boxes = build_boxes(take(self.conjunctions, numbers), g.attribute, g.floats)
+            node = int(np.searchsorted(g.first_cell, cell, side="right")) - 1
+            builder = LeafBuilder(boxes, n, capacity, bytes_per_box)
+            used = g.heads.nbytes + int(rooms.used @ [ID_BYTES, ENTRY_BYTES - ID_BYTES])
+            if builder.place(g.nodes, node, cell) and used + builder.needed <= allowed:
+                cells.graft(cell, builder.build(g.attribute), numbers)
+        self.layout = cells.layout
+
+    def _build_again(self, g: Cells, n: int, capacity: int, bytes_per_box: int) -> None:
+        """Replace the tree by one that is built of the conjunctions in its lists."""
+        numbers = np.unique(np.where(g.ids < 0, ~g.ids, g.ids))
+        boxes = build_boxes(take(self.conjunctions, numbers), g.attribute, g.floats)
+        tree = NTreeBuilder(boxes, n, capacity, bytes_per_box).build(g.attribute)
+        self.layout = tree._replace(ids=freeze(renumber(tree.ids, numbers), np.int32))
+        self._cells = None
+
 
 class NTreeBuilder(CellBuilder):
     """One root, and n x n cells for every long leaf."""
@@ -78,7 +130,7 @@ class NTreeBuilder(CellBuilder):
         self.n = n
         # Boxes in a leaf; chosen. A node of 32 x 32 has 16 KiB of heads, so it must divide more.
         self.capacity = capacity or (8 if n < 8 else 64)
-        self.splitting = (self.capacity, n)
+        self.splitting = (self.capacity, n, bytes_per_box)
         self.bytes_left = max(MIN_BYTES, bytes_per_box * boxes.size)
 
     def choose_roots(self) -> tuple[Domains, np.ndarray]:
@@ -115,3 +167,31 @@ class NTreeBuilder(CellBuilder):
         across = np.full((len(chosen), 2), n)
         domains = Domains(begin=begin[chosen], end=end[chosen], across=across)
         return Split(cells=cells[chosen], domains=domains)
+
+
+class LeafBuilder(NTreeBuilder):
+    """The tree below a leaf that is split when boxes are inserted."""
+
+    def place(self, nodes: Nodes, node: int, cell: int) -> bool:
+        """Measure the leaf, a cell of a node; return whether it is worth splitting."""
+        fields = {name: field[2 * node : 2 * node + 2] for name, field in nodes._asdict().items()}
+        own = freeze_fields(Nodes, **(fields | {"first_cell": [0]}))
+        every = np.arange(self.boxes.size, dtype=np.int32)
+        placement = place_boxes(own, self.boxes, every, np.zeros_like(every))
+        partial = np.zeros(int(own.across.prod()), np.int32)
+        local = np.array([cell - nodes.first_cell[node]])
+        partial[local] = m = self.boxes.size
+        tier = Tier(nodes=own, placement=placement, full=np.zeros_like(partial), partial=partial)
+        begin, end, _, side, area, divides = measure_squares(self.boxes, tier, local)
+        n = self.n
+        self.root = Domains(begin=begin, end=end, across=np.full((1, 2), n))
+        copies = float(n**2 * area[0] + n * side.sum() + 1)
+        self.needed = ENTRY_BYTES * m * copies + HEAD_BYTES * n**2 + NODE_BYTES
+        self.bytes_left = int(2 * self.needed)
+        return bool(divides[0]) and bool(
+            estimate_tested(side[0, 0], side[0, 1], area[0], n, n) < _WORTH
+        )
+
+    def choose_roots(self) -> tuple[Domains, np.ndarray]:
+        """Return the square of the leaf."""
+        return self.root, np.zeros(self.boxes.size, np.int32)
