@@ -8,7 +8,7 @@ the next tier.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,14 +21,14 @@ from tocsin.index.cells.codes import (
     place_boxes,
     to_cell,
 )
-from tocsin.index.cells.layout import CHILD, FULL, HEAD, PARTIAL, WORDS, Cells, Nodes
+from tocsin.index.cells.layout import END, FULL, HEAD, PARTIAL, WORDS, Cells, Nodes
 from tocsin.index.plane import Boxes
 from tocsin.index.posting_lists import check_entries
 from tocsin.jit import Int32Out, Int32s, Int64Out, UInt64Out, freeze_fields, kernel
 
 # Boxes: a shorter full list joins the partial list. Chosen: a loop of its own, with a branch that
 # is mispredicted, takes about as long as so many tests.
-_MIN_FULL = 16
+JOINED = 16
 
 # Bytes that an index may take however few boxes it has. Chosen: what the cache of a core holds.
 MIN_BYTES = 4 << 20
@@ -63,10 +63,12 @@ class Lists(NamedTuple):
 class CellBuilder(ABC):
     """Builds cells of boxes, tier by tier."""
 
-    tiers: ClassVar[int]  # at most
+    tiers: int  # at most
+    splitting = (0, 0, 0)  # as in `Cells`
 
-    def __init__(self, boxes: Boxes):
+    def __init__(self, boxes: Boxes, min_full: int = JOINED):
         self.boxes = boxes
+        self.min_full = min_full  # boxes of a full list; shorter ones join the partial list
         self.nodes: list[Nodes] = []
         self.heads: list[np.ndarray] = []
         self.ids: list[np.ndarray] = []
@@ -91,7 +93,6 @@ class CellBuilder(ABC):
             if split is None:
                 break
             domains = split.domains
-        end = np.array([self.id_count, self.id_count, self.word_count, -1])
         fields = {f: np.concatenate([getattr(n, f) for n in self.nodes]) for f in Nodes._fields}
         return freeze_fields(
             Cells,
@@ -99,8 +100,9 @@ class CellBuilder(ABC):
             floats=self.boxes.floats,
             proven=[bool(self.boxes.exact.all())],
             roots=[roots],
+            splitting=self.splitting,
             **fields,
-            heads=np.concatenate([*self.heads, end]),
+            heads=np.concatenate(self.heads),
             ids=np.concatenate(self.ids),
             words=np.concatenate(self.words),
         )
@@ -121,7 +123,7 @@ class CellBuilder(ABC):
             child[split.cells] = np.arange(len(split.cells))
         has_child = child >= 0
         passed = int(partial[has_child].sum())
-        joined = (full < _MIN_FULL) & ~has_child  # the full list joins the partial one
+        joined = (full < self.min_full) & ~has_child  # the full list joins the partial one
         partial = np.where(has_child, 0, np.where(joined, partial + full, partial))
         full = np.where(joined, 0, full)
 
@@ -145,7 +147,7 @@ class CellBuilder(ABC):
         heads[:, FULL] = begin + self.id_count
         heads[:, PARTIAL] = begin + full + self.id_count
         heads[:, WORDS] = first_word + self.word_count
-        heads[:, CHILD] = np.where(has_child, child + first_child, -1)
+        heads[:, END] = np.where(has_child, ~(child + first_child), begin + sizes + self.id_count)
         self.nodes.append(nodes._replace(first_cell=nodes.first_cell + self.cell_count))
         self.heads.append(heads.reshape(-1))
         self.ids.append(lists.ids)

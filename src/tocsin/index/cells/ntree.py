@@ -6,7 +6,13 @@ has grown too long. A node here is one of the package: it cuts its domain into n
 cell is a leaf, or has a child.
 
 Unlike the paper a leaf is not split if its boxes would all be in every child (they would be
-copied, not divided), nor below the twelfth tier, nor once the lists take 160 bytes per box.
+copied, not divided), nor below the 32nd tier, nor once lists and heads take 160 bytes per box
+(option `bytes_per_box`; the paper has no such limit, but elongated boxes that overlap have no end
+of it). The bytes go first to the leaves that save the most tests per byte, if events are where
+boxes are. A leaf whose boxes lie in a small part of it keeps their share for the tiers below, where
+they are divided. Otherwise leaves that are hardly too long, of which there are many, use all of it
+in the upper tiers, and one that holds half of the boxes, in a corner of hyper-skewed data, is never
+split (70 times slower).
 
 Against `grid`: a tree adapts to any skew by itself, and pays for it with a step for
 every tier. With n = 32 there are few, and it comes near.
@@ -20,25 +26,42 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tocsin.index.cells.building import MIN_BYTES, CellBuilder, Split, Tier
-from tocsin.index.cells.codes import Domains
-from tocsin.index.cells.crowding import measure_crowds
+from tocsin.index.cells.changes import ChangingCells, renumber
+from tocsin.index.cells.codes import Domains, place_boxes
+from tocsin.index.cells.crowding import measure_squares
 from tocsin.index.cells.index import CellIndex
-from tocsin.index.cells.layout import BITS, ENTRY_BYTES, HEAD_BYTES, ID_BYTES, Cells, Nodes
+from tocsin.index.cells.layout import (
+    END,
+    ENTRY_BYTES,
+    HEAD,
+    HEAD_BYTES,
+    ID_BYTES,
+    NODE_BYTES,
+    PARTIAL,
+    WORDS,
+    Cells,
+    Nodes,
+)
+from tocsin.index.cells.published_grid import estimate_entries, estimate_tested, whole_domain
 from tocsin.index.options import Option, integer
-from tocsin.index.plane import Boxes, Sides, build_boxes, choose_axes, measure_sides
+from tocsin.index.plane import Boxes, build_boxes, choose_axes, measure_sides
 from tocsin.index.protocol import Summary
-from tocsin.model.conjunctions import Conjunctions
-from tocsin.model.keys import NARROW
+from tocsin.jit import freeze, freeze_fields
+from tocsin.model.conjunctions import Conjunctions, take
 
-_BYTES_PER_BOX = 160  # of lists and heads; chosen: what the grid may take for all of its tiers
-_WHOLE = 0.999  # a mean side that is as good as all of the cell; chosen
+# Times the bytes that insertion may take, since rooms to grow take some; chosen.
+_GROWN = 2
+# Boxes that are built again in the time in which one leaf is split. Measured: 16 and 1000 us.
+_BOXES_PER_LEAF = 64
+_WORTH = 0.5  # of a leaf: the most that an event tests once it is split; chosen, as in `grid`
+_BYTES_PER_BOX = 160  # chosen: what the grid may take for all of its tiers
 
 
 class NTree(CellIndex):
     """Boxes in the leaves, and full lists in the nodes, of a tree over two attributes."""
 
     name: ClassVar[str] = "ntree"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     summary = Summary(
         holds="boxes over two attributes, in a tree whose nodes have n x n children",
         cost="a cache miss per tier, and as much per box in its leaf as `grid`",
@@ -48,6 +71,7 @@ class NTree(CellIndex):
     options: ClassVar[Mapping[str, Option]] = {
         "fan_out": integer("children across a node", 32, 2, 1024),
         "leaf_capacity": integer("boxes of a partial list before it is split", None, 1, 2**31 - 1),
+        "bytes_per_box": integer("bytes of lists and heads", _BYTES_PER_BOX, 12, 1_000_000),
     }
 
     @classmethod
@@ -55,80 +79,119 @@ class NTree(CellIndex):
         """Choose axes, and split leaves until they are short."""
         axes, is_float = choose_axes(conjunctions, floats)
         boxes = build_boxes(conjunctions, axes, is_float)
-        builder = NTreeBuilder(boxes, options["fan_out"], options["leaf_capacity"])
-        return builder.build(axes)
+        return NTreeBuilder(
+            boxes, options["fan_out"], options["leaf_capacity"], options["bytes_per_box"]
+        ).build(axes)
+
+    def split_leaves(self, cells: ChangingCells, long: np.ndarray) -> None:
+        """Split leaves that have become too long, if that divides their boxes.
+
+        If they are many, as after a large batch, the tree is built again, which takes less time.
+        """
+        capacity, n, bytes_per_box = self.layout.splitting.tolist()
+        if len(long) * _BOXES_PER_LEAF > self.conjunctions.size:
+            self._build_again(cells.compact(), n, capacity, bytes_per_box)
+            return
+        allowed = _GROWN * max(MIN_BYTES, bytes_per_box * self.conjunctions.size)
+        for cell in long.tolist():
+            g, rooms = cells.layout, cells.rooms
+            head = rooms.heads[HEAD * cell : HEAD * (cell + 1)]
+            ids = rooms.ids[head[PARTIAL] : head[END]]
+            words = rooms.words[head[WORDS] : head[WORDS] + len(ids)]
+            numbers = np.where(ids < 0, ~ids, ids)[words != 0]  # a word of 0 covers the cell
+            if len(numbers) <= capacity:
+                continue
+            boxes = build_boxes(take(self.conjunctions, numbers), g.attribute, g.floats)
+            node = int(np.searchsorted(g.first_cell, cell, side="right")) - 1
+            builder = LeafBuilder(boxes, n, capacity, bytes_per_box)
+            used = g.heads.nbytes + int(rooms.used @ [ID_BYTES, ENTRY_BYTES - ID_BYTES])
+            if builder.place(g.nodes, node, cell) and used + builder.needed <= allowed:
+                cells.graft(cell, builder.build(g.attribute), numbers)
+        self.layout = cells.layout
+
+    def _build_again(self, g: Cells, n: int, capacity: int, bytes_per_box: int) -> None:
+        """Replace the tree by one that is built of the conjunctions in its lists."""
+        numbers = np.unique(np.where(g.ids < 0, ~g.ids, g.ids))
+        boxes = build_boxes(take(self.conjunctions, numbers), g.attribute, g.floats)
+        tree = NTreeBuilder(boxes, n, capacity, bytes_per_box).build(g.attribute)
+        self.layout = tree._replace(ids=freeze(renumber(tree.ids, numbers), np.int32))
+        self._cells = None
 
 
 class NTreeBuilder(CellBuilder):
     """One root, and n x n cells for every long leaf."""
 
-    tiers = 12
+    tiers = 32
 
-    def __init__(self, boxes: Boxes, n: int, capacity: int | None):
+    def __init__(
+        self, boxes: Boxes, n: int, capacity: int | None, bytes_per_box: int = _BYTES_PER_BOX
+    ):
         super().__init__(boxes)
         self.n = n
         # Boxes in a leaf; chosen. A node of 32 x 32 has 16 KiB of heads, so it must divide more.
         self.capacity = capacity or (8 if n < 8 else 64)
-        self.bytes_left = max(MIN_BYTES, _BYTES_PER_BOX * boxes.size)
+        self.splitting = (self.capacity, n, bytes_per_box)
+        self.bytes_left = max(MIN_BYTES, bytes_per_box * boxes.size)
 
     def choose_roots(self) -> tuple[Domains, np.ndarray]:
         """Return the one root, over the whole domain."""
         x, y = measure_sides(self.boxes, 0), measure_sides(self.boxes, 1)
-        across = np.full((1, 2), self.n)
+        n = self.n
         # Coarser if most boxes cover most of the domain; the tree is then hardly one.
-        while (
-            across[0, 0] > 1
-            and ENTRY_BYTES * estimate_entries(x, y, int(across[0, 0])) > self.bytes_left
-        ):
-            across //= 2
-        begin, end = np.array([[x.begin, y.begin]]), np.array([[x.end, y.end]])
-        root = Domains(begin=begin, end=end, across=across)
-        return root, np.zeros(self.boxes.size, np.int32)
+        while n > 1 and ENTRY_BYTES * estimate_entries(x, y, n) > self.bytes_left:
+            n //= 2
+        return whole_domain(x, y, n), np.zeros(self.boxes.size, np.int32)
 
     def choose_splits(self, tier: Tier) -> Split | None:
-        """Give long leaves a node over their own squares, the longest first while bytes last."""
+        """Give long leaves a node over their own squares, the most useful first."""
         full, partial = tier.full, tier.partial
         self.bytes_left -= ENTRY_BYTES * int(partial.sum()) + HEAD_BYTES * len(partial)
+        self.bytes_left -= NODE_BYTES * len(tier.nodes.first_cell)
         self.bytes_left -= ID_BYTES * int(full.sum())
         cells = np.flatnonzero(partial > self.capacity)
         if not len(cells):
             return None
-        m = partial[cells]
-        crowds = measure_crowds(self.boxes, tier, cells)
-        begin, end = find_squares(tier.nodes, cells, crowds.begin, crowds.end)
-        divides = np.any(crowds.side < _WHOLE, axis=1) & np.any(end - begin >= NARROW, axis=1)
-        # Sides are shares of the extent of the bounds; of the square they are less.
-        shrunk = (crowds.end - crowds.begin) / np.maximum(end - begin, NARROW)
-        shrunk = np.minimum(shrunk, 1)
-        side, area = crowds.side * shrunk, crowds.area * shrunk.prod(axis=1)
-        copies = self.n**2 * area + self.n * side.sum(axis=1) + 1
-        needed = ENTRY_BYTES * m * (copies - 1) + HEAD_BYTES * self.n**2
-        longest = np.argsort(-m, kind="stable")
-        spent = np.cumsum(np.where(divides, needed, 0)[longest])
-        chosen = np.sort(longest[divides[longest] & (spent <= self.bytes_left)])
+        n, m = self.n, partial[cells].astype(np.float64)
+        begin, end, extent, side, area, divides = measure_squares(self.boxes, tier, cells)
+        copies = n**2 * area + n * side.sum(axis=1) + 1
+        needed = ENTRY_BYTES * m * (copies - 1) + HEAD_BYTES * n**2 + NODE_BYTES
+        tested = estimate_tested(side[:, 0], side[:, 1], area, n, n)
+        saved = m * m * np.maximum(1 - tested, 0)  # tests, by as many events as there are boxes
+        best = np.argsort(-saved / needed, kind="stable")
+        spent = np.cumsum(np.where(divides, needed, 0)[best])
+        kept = self.bytes_left * m[divides & (extent < 1 / n)].sum() / partial.sum()
+        chosen = np.sort(best[divides[best] & (spent <= self.bytes_left - kept)])
         if not len(chosen):
             return None
-        across = np.full((len(chosen), 2), self.n)
+        self.bytes_left += ENTRY_BYTES * int(m[chosen].sum())  # counted again below
+        across = np.full((len(chosen), 2), n)
         domains = Domains(begin=begin[chosen], end=end[chosen], across=across)
         return Split(cells=cells[chosen], domains=domains)
 
 
-def estimate_entries(x: Sides, y: Sides, across: int) -> float:
-    """Return about how many entries the lists of a root of so many cells across have."""
-    return float(((x.share * across + 1) * (y.share * across + 1)).sum())
+class LeafBuilder(NTreeBuilder):
+    """The tree below a leaf that is split when boxes are inserted."""
 
+    def place(self, nodes: Nodes, node: int, cell: int) -> bool:
+        """Measure the leaf, a cell of a node; return whether it is worth splitting."""
+        fields = {name: field[2 * node : 2 * node + 2] for name, field in nodes._asdict().items()}
+        own = freeze_fields(Nodes, **(fields | {"first_cell": [0]}))
+        every = np.arange(self.boxes.size, dtype=np.int32)
+        placement = place_boxes(own, self.boxes, every, np.zeros_like(every))
+        partial = np.zeros(int(own.across.prod()), np.int32)
+        local = np.array([cell - nodes.first_cell[node]])
+        partial[local] = m = self.boxes.size
+        tier = Tier(nodes=own, placement=placement, full=np.zeros_like(partial), partial=partial)
+        begin, end, _, side, area, divides = measure_squares(self.boxes, tier, local)
+        n = self.n
+        self.root = Domains(begin=begin, end=end, across=np.full((1, 2), n))
+        copies = float(n**2 * area[0] + n * side.sum() + 1)
+        self.needed = ENTRY_BYTES * m * copies + HEAD_BYTES * n**2 + NODE_BYTES
+        self.bytes_left = int(2 * self.needed)
+        return bool(divides[0]) and bool(
+            estimate_tested(side[0, 0], side[0, 1], area[0], n, n) < _WORTH
+        )
 
-def find_squares(
-    nodes: Nodes, cells: np.ndarray, begin: np.ndarray, end: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return where cells begin and end, [n, 2] each: at the rim, where they do not, as given."""
-    node = np.searchsorted(nodes.first_cell, cells, side="right") - 1
-    across, origin, scale = (
-        field.reshape(-1, 2)[node] for field in (nodes.across, nodes.origin, nodes.scale)
-    )
-    inside = cells - nodes.first_cell[node]
-    cell = np.stack([inside // across[:, 1], inside % across[:, 1]], axis=1)
-    scale = np.where(scale > 0, scale, 1.0)
-    begin = np.where(cell > 0, origin + (cell << BITS) / scale, begin)
-    end = np.where(cell + 1 < across, origin + ((cell + 1) << BITS) / scale, end)
-    return begin, np.maximum(begin, end)
+    def choose_roots(self) -> tuple[Domains, np.ndarray]:
+        """Return the square of the leaf."""
+        return self.root, np.zeros(self.boxes.size, np.int32)
