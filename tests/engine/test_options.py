@@ -14,6 +14,10 @@ BOXES = [
 ]
 EVENTS = [{"x": x, "y": y} for x in range(0, 45, 4) for y in range(0, 18, 3)]
 CHOICES = [
+    ("grid", {"tiers": "one", "cells": 7}),
+    ("grid", {"tiers": "two", "cells": 3, "full_lists": "all"}),
+    ("grid", {"cells": 5, "full_lists": "all"}),
+    ("grid", {"cells": 12}),
     ("ntree", {"fan_out": 4}),
     ("ntree", {"fan_out": 2, "leaf_capacity": 3}),
     ("intervals", {"longest": 8, "decomposition": "simple"}),
@@ -93,7 +97,10 @@ def test_options_that_an_index_has_no_more_are_forgotten(tmp_path, monkeypatch):
         ("intervals", {"decomposition": "overlapped"}, "must be logarithmic or simple"),
         ("bestar", {"alpha": 0.6}, "a number from 0 to 0.5; got 0.6"),
         ("bestar", {"beta": float("nan")}, "a number of at least 1; got nan"),
-        ("grid", {"longest": 3}, r"'grid' has no option 'longest' \(it has none\)"),
+        ("grid", {"longest": 3}, "'grid' has no option 'longest'.*cells: cells across"),
+        ("grid", {"cells": 0}, "an integer from 1 to 10,000, or none; got 0"),
+        ("grid", {"tiers": 2}, "must be fitted or one or two; got 2"),
+        ("exhaustive", {"longest": 3}, r"has no option 'longest' \(it has none\)"),
         ("auto", {"longest": 4}, "options need an index by name.*got longest"),
         ("ntree", [("fan_out", 8)], "must be a dict of names and values"),
     ],

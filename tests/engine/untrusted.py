@@ -127,6 +127,7 @@ STORES = {
     **{f"{name} mixed": (name, mixed, {}) for name in INDEXES},
     "exhaustive boxes": ("exhaustive", boxes, {}),
     "grid boxes": ("grid", boxes, {}),
+    "grid published": ("grid", boxes, {"tiers": "two", "cells": 9, "full_lists": "all"}),
     "ntree boxes": ("ntree", boxes, {"fan_out": 4}),
     "intervals bands": ("intervals", bands, {}),
     "intervals simple": ("intervals", bands, {"longest": 4, "decomposition": "simple"}),

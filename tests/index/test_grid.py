@@ -4,15 +4,16 @@ import numpy as np
 import pytest
 
 from tests.conformance import boxes as shapes
-from tocsin.index.cells.grid import (
-    Grid,
-    choose_resolution,
+from tocsin.errors import RuleError
+from tocsin.index.cells import published_grid
+from tocsin.index.cells.grid import Grid, choose_resolution
+from tocsin.index.cells.layout import CHILD, FULL, HEAD, HEAD_BYTES, PARTIAL
+from tocsin.index.cells.ntree import NTree
+from tocsin.index.cells.published_grid import (
     compute_cell_side,
     estimate_lists,
     estimate_published_bytes,
 )
-from tocsin.index.cells.layout import CHILD, FULL, HEAD, HEAD_BYTES, PARTIAL
-from tocsin.index.cells.ntree import NTree
 
 
 def built(index, shape, **options):
@@ -121,3 +122,123 @@ def test_full_lists_stand_in_inner_nodes():
     inner = heads[heads[:, CHILD] >= 0]
     assert len(inner)
     assert (inner[:, PARTIAL] > inner[:, FULL]).any()
+
+
+# ------------------------------------------------------------ the grid as published
+
+
+def lists_in_plain_python(low, high, n):
+    """Return the full and the partial list of each of n x n cells of the unit square (3.2.3).
+
+    Cells at the rim have no end there, since events may lie outside the rules' bounds.
+    """
+    full = [[[] for _ in range(n)] for _ in range(n)]
+    partial = [[[] for _ in range(n)] for _ in range(n)]
+    edges = [-np.inf, *(i / n for i in range(1, n)), np.inf]
+    for box in range(low.shape[1]):
+        (x0, y0), (x1, y1) = low[:, box], high[:, box]
+        for x in range(n):
+            for y in range(n):
+                if edges[x + 1] <= x0 or edges[x] > x1 or edges[y + 1] <= y0 or edges[y] > y1:
+                    continue
+                covers_x = x0 <= edges[x] and edges[x + 1] <= x1
+                covers_y = y0 <= edges[y] and edges[y + 1] <= y1
+                (full if covers_x and covers_y else partial)[x][y].append(box)
+    return full, partial
+
+
+def in_unit_square(rng, queries, side):
+    """Squares in the unit square whose bounds reach its corners."""
+    low = rng.random((2, queries)) * (1 - side)
+    low[:, 0], low[:, 1] = 0, 1 - side
+    high = low + side
+    high[:, 1] = 1
+    return low, high
+
+
+@pytest.mark.parametrize("full_lists", ["all", "long"])
+@pytest.mark.parametrize("n", [1, 10, 37])
+def test_the_published_grid_has_the_lists_that_plain_python_has(n, full_lists):
+    """Fig. 3.2: n x n cells over the unit square, each with a full and a partial list."""
+    low, high = in_unit_square(np.random.default_rng(3), 400, 0.27)
+    work = shapes.floats(low, high, np.random.default_rng(4).random((2, 300)))
+    index = Grid.build(work.conjunctions, work.floats, tiers="one", cells=n, full_lists=full_lists)
+    layout = index.layout
+    assert layout.across.tolist() == [n, n]
+    axes = layout.attribute  # the more selective one is x
+    full, partial = lists_in_plain_python(low[axes], high[axes], n)
+    heads = layout.heads.reshape(-1, HEAD)
+    for x in range(n):
+        for y in range(n):
+            head, after = heads[x * n + y], heads[x * n + y + 1]
+            found = layout.ids[head[FULL] : head[PARTIAL]].tolist()
+            tested = layout.ids[head[PARTIAL] : after[FULL]].tolist()
+            if full_lists == "long" and len(full[x][y]) < 16:
+                assert found == []
+                assert tested == sorted(full[x][y] + partial[x][y])
+            else:
+                assert found == full[x][y]
+                assert tested == partial[x][y]
+    shapes.check_equal_to_numpy(index, work)
+
+
+def test_the_formula_chooses_the_cells_and_full_lists_are_as_long_as_it_says():
+    """3.2.4 and 3.2.5: no budget; 4 q m / c entries in partial lists, m (q - c)^2 / c^2 in full."""
+    m, q = 2500, 0.02
+    low, high = in_unit_square(np.random.default_rng(3), m, q)
+    work = shapes.floats(low, high, np.random.default_rng(4).random((2, 300)))
+    index = Grid.build(work.conjunctions, work.floats, tiers="one", full_lists="all")
+    layout, c = index.layout, compute_cell_side(m, q)
+    assert layout.across.tolist() == [200, 200]
+    assert 1 / c == pytest.approx(200)
+    partial = len(layout.words)
+    assert partial == pytest.approx(4 * q * m / c, rel=0.02)
+    assert len(layout.ids) - partial == pytest.approx(m * (q - c) ** 2 / c**2, rel=0.02)
+    assert len(layout.ids) == pytest.approx(m * estimate_lists(c, q), rel=0.02)
+    # Not bytes of ours, but the published ones of the lists that were built.
+    published = estimate_published_bytes(1 / layout.across[0], m, len(layout.ids) / m)
+    assert published == pytest.approx(8 * (1 + m * (q + c) ** 2) / c**2, rel=0.02)
+    shapes.check_equal_to_numpy(index, work)
+
+
+def test_a_crowded_cell_of_the_directory_has_a_secondary_grid():
+    """Fig. 3.3: hyper-skewed data; half of the queries fall within one cell."""
+    rng = np.random.default_rng(5)
+    low, side = rng.random((2, 6000)) * 0.99, np.full(6000, 0.01)
+    low[:, 3000:] *= 0.01
+    side[3000:] = 1e-4
+    low[:, 0], low[:, 1] = 0, 0.99
+    points = rng.random((2, 600))
+    points[:, 300:] *= 0.01
+    work = shapes.floats(low, low + side, points)
+    index = Grid.build(work.conjunctions, work.floats, tiers="two", cells=50)
+    layout = index.layout
+    assert layout.roots[0] == 1
+    assert layout.across.tolist() == [50, 50, 50, 50]
+    children = layout.heads.reshape(-1, HEAD)[:-1, CHILD]
+    assert np.flatnonzero(children >= 0).tolist() == [0]
+    # The secondary grid lies over the square of its cell.
+    np.testing.assert_allclose(layout.origin[2:], 0.0, atol=1e-12)
+    np.testing.assert_allclose(layout.scale[2:], 50 * layout.scale[:2], rtol=1e-9)
+    shapes.check_equal_to_numpy(index, work)
+    # Without `cells`, both follow the formula.
+    chosen = Grid.build(work.conjunctions, work.floats, tiers="two").layout.across
+    q = np.sqrt(side * side / (low + side).max(axis=1).prod()).mean()
+    assert chosen[0] == chosen[1] == round(1 / compute_cell_side(6000, q))
+    assert len(chosen) == 2 or chosen[2] == chosen[3]
+
+
+@pytest.mark.parametrize("tiers", ["fitted", "one", "two"])
+@pytest.mark.parametrize("shape", shapes.SHAPES, ids=lambda s: s.__name__)
+def test_grids_as_published(shape, tiers, monkeypatch):
+    monkeypatch.setattr(published_grid, "THRESHOLD", 60)
+    index, work = built(Grid, shape, tiers=tiers, cells=40, full_lists="all")
+    assert index.layout.roots[0] == 1
+    shapes.check_equal_to_numpy(index, work)
+
+
+def test_more_cells_than_lists_can_count_are_refused():
+    low, high = in_unit_square(np.random.default_rng(3), 4000, 0.9)
+    work = shapes.floats(low, high, [[0.5], [0.5]])
+    with pytest.raises(RuleError, match="lists of more than"):
+        Grid.build(work.conjunctions, work.floats, tiers="one")

@@ -36,7 +36,7 @@ list. It grows with the boxes that meet the event's cell, and with the tiers abo
 Unlike the paper:
 
 * boxes that cover a cell join its partial list if they are few: one loop less is faster than so
-  many tests;
+  many tests (the grid's option `full_lists` keeps them apart);
 * with more than two attributes the plane lies over the two that leave the fewest candidates, and
   accept tests the rest.
 
@@ -46,7 +46,7 @@ attributes together: use `keyed` for those.
 
 The files: `layout` (what lies in memory), `codes` (from keys to codes, cells and words),
 `matching`, `building` (tier by tier), `crowding` (where the boxes of a crowded cell lie), `grid`
-and `ntree` (where nodes go; the public classes), `index` (what the two have in common behind the
-protocol), `changes` (insert and remove in place), and `validation` (what is checked of a stored
-index).
+and `ntree` (where nodes go; the public classes), `published_grid` (the paper's own grid, by options
+of `grid`), `index` (what the two have in common behind the protocol), `changes` (insert and remove
+in place), and `validation` (what is checked of a stored index).
 """

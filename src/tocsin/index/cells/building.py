@@ -8,7 +8,7 @@ the next tier.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,7 +28,7 @@ from tocsin.jit import Int32Out, Int32s, Int64Out, UInt64Out, freeze_fields, ker
 
 # Boxes: a shorter full list joins the partial list. Chosen: a loop of its own, with a branch that
 # is mispredicted, takes about as long as so many tests.
-_MIN_FULL = 16
+JOINED = 16
 
 # Bytes that an index may take however few boxes it has. Chosen: what the cache of a core holds.
 MIN_BYTES = 4 << 20
@@ -63,10 +63,11 @@ class Lists(NamedTuple):
 class CellBuilder(ABC):
     """Builds cells of boxes, tier by tier."""
 
-    tiers: ClassVar[int]  # at most
+    tiers: int  # at most
 
-    def __init__(self, boxes: Boxes):
+    def __init__(self, boxes: Boxes, min_full: int = JOINED):
         self.boxes = boxes
+        self.min_full = min_full  # boxes of a full list; shorter ones join the partial list
         self.nodes: list[Nodes] = []
         self.heads: list[np.ndarray] = []
         self.ids: list[np.ndarray] = []
@@ -121,7 +122,7 @@ class CellBuilder(ABC):
             child[split.cells] = np.arange(len(split.cells))
         has_child = child >= 0
         passed = int(partial[has_child].sum())
-        joined = (full < _MIN_FULL) & ~has_child  # the full list joins the partial one
+        joined = (full < self.min_full) & ~has_child  # the full list joins the partial one
         partial = np.where(has_child, 0, np.where(joined, partial + full, partial))
         full = np.where(joined, 0, full)
 

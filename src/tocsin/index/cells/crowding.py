@@ -23,6 +23,7 @@ _EXTENT, _DEVIATION, _SIDES = 0, 1, 2  # what `measure_bounds` measures
 # Mean deviations from the mean within which bounds are cut into cells. Chosen: in a normal
 # distribution 1 bound in 700 is further away.
 _NEAR = 4.0
+_WHOLE = 0.999  # a mean side that is as good as all of the cell; chosen
 
 
 class Crowds(NamedTuple):
@@ -62,6 +63,47 @@ def measure_crowds(boxes: Boxes, tier: Tier, cells: np.ndarray) -> Crowds:
         side=sides.reshape(-1, 2) / size[:, None],
         area=areas / size,
     )
+
+
+class Squares(NamedTuple):
+    """The squares of n cells, and the boxes in their partial lists."""
+
+    begin: np.ndarray  # [n, 2] of the cell; where it has no end, at the rim, of the bounds
+    end: np.ndarray  # [n, 2]
+    side: np.ndarray  # [n, 2] the boxes' mean side, as a share of the square's
+    area: np.ndarray  # [n] the mean product of both sides
+    divides: np.ndarray  # [n] whether cutting it divides the boxes, and does not only copy them
+
+
+def measure_squares(boxes: Boxes, tier: Tier, cells: np.ndarray) -> Squares:
+    """Return the squares of some cells, and how large the boxes in their partial lists are."""
+    crowds = measure_crowds(boxes, tier, cells)
+    begin, end = find_squares(tier.nodes, cells, crowds.begin, crowds.end)
+    # Sides are shares of the extent of the bounds; of the square they are less.
+    shrunk = np.minimum((crowds.end - crowds.begin) / np.maximum(end - begin, NARROW), 1)
+    return Squares(
+        begin=begin,
+        end=end,
+        side=crowds.side * shrunk,
+        area=crowds.area * shrunk.prod(axis=1),
+        divides=np.any(crowds.side < _WHOLE, axis=1) & np.any(end - begin >= NARROW, axis=1),
+    )
+
+
+def find_squares(
+    nodes: Nodes, cells: np.ndarray, begin: np.ndarray, end: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return where cells begin and end, [n, 2] each: at the rim, where they do not, as given."""
+    node = np.searchsorted(nodes.first_cell, cells, side="right") - 1
+    across, origin, scale = (
+        field.reshape(-1, 2)[node] for field in (nodes.across, nodes.origin, nodes.scale)
+    )
+    inside = cells - nodes.first_cell[node]
+    cell = np.stack([inside // across[:, 1], inside % across[:, 1]], axis=1)
+    scale = np.where(scale > 0, scale, 1.0)
+    begin = np.where(cell > 0, origin + (cell << BITS) / scale, begin)
+    end = np.where(cell + 1 < across, origin + ((cell + 1) << BITS) / scale, end)
+    return begin, np.maximum(begin, end)
 
 
 @step

@@ -16,22 +16,37 @@ Unlike the paper:
   that a few of them do not fill every list, nor make the grid coarse for all;
 * a crowded cell gets a grid of its own, over the bounds in it, rather than the whole grid
   becoming a directory; and that as deep as it pays, at most four tiers.
+
+By options it is as in the paper: `tiers` "one" or "two" (`published_grid`), `full_lists` "all", and
+`cells`, the number of cells across the domain. With `cells` and tiers "fitted", the one root is the
+paper's and what is below it ours.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tocsin.index import unit_costs
-from tocsin.index.cells.building import MIN_BYTES, CellBuilder, Split, Tier
+from tocsin.index.cells.building import JOINED, MIN_BYTES, CellBuilder, Split, Tier
 from tocsin.index.cells.codes import Domains
 from tocsin.index.cells.crowding import measure_crowds
 from tocsin.index.cells.index import CellIndex
 from tocsin.index.cells.layout import ENTRY_BYTES, Cells
+from tocsin.index.cells.published_grid import (
+    MOST_ACROSS,
+    PublishedGridBuilder,
+    compute_cell_side,
+    estimate_entries,
+    estimate_tested,
+    whole_domain,
+)
 from tocsin.index.costs import Cost, Sample
+from tocsin.index.options import Option, choice, integer
 from tocsin.index.plane import Boxes, build_boxes, choose_axes, measure_sides
+from tocsin.index.posting_lists import check_entries
 from tocsin.index.protocol import Summary
 from tocsin.model.conjunctions import Conjunctions
 
@@ -56,13 +71,22 @@ class Grid(CellIndex):
         suits="geofences, and other boxes over two attributes; further ones are tested afterwards",
         slow_when="boxes all overlap, or no two attributes restrict the rules much",
     )
+    options: ClassVar[Mapping[str, Option]] = {
+        "tiers": choice("grids within cells, ours or as in the paper", "fitted", "one", "two"),
+        "cells": integer("cells across the domain, along each axis", None, 1, MOST_ACROSS),
+        "full_lists": choice("full lists that are kept apart from partial ones", "long", "all"),
+    }
 
     @classmethod
     def build_layout(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Cells:
         """Choose axes and cell sizes, and put the boxes into cells."""
         axes, is_float = choose_axes(conjunctions, floats)
         boxes = build_boxes(conjunctions, axes, is_float)
-        return GridBuilder(boxes).build(axes)
+        tiers, cells = options["tiers"], options["cells"]
+        min_full = JOINED if options["full_lists"] == "long" else 0
+        if tiers == "fitted":
+            return GridBuilder(boxes, min_full, cells).build(axes)
+        return PublishedGridBuilder(boxes, min_full, cells, 1 if tiers == "one" else 2).build(axes)
 
     @classmethod
     def cost(cls, sample: Sample) -> Cost:
@@ -87,13 +111,17 @@ class GridBuilder(CellBuilder):
 
     tiers = 4
 
-    def __init__(self, boxes: Boxes):
-        super().__init__(boxes)
+    def __init__(self, boxes: Boxes, min_full: int = JOINED, cells: int | None = None):
+        super().__init__(boxes, min_full)
+        self.cells = cells
         self.budget = _budget_entries(boxes.size)
 
     def choose_roots(self) -> tuple[Domains, np.ndarray]:
         """Return a root over the whole domain for each level, and each box's level."""
         x, y = measure_sides(self.boxes, 0), measure_sides(self.boxes, 1)
+        if self.cells is not None:
+            check_entries(estimate_entries(x, y, self.cells))
+            return whole_domain(x, y, self.cells), np.zeros(self.boxes.size, np.int32)
         across, level = choose_levels(x.share, y.share)
         begin = np.tile([[x.begin, y.begin]], (len(across), 1))
         end = np.tile([[x.end, y.end]], (len(across), 1))
@@ -113,10 +141,7 @@ class GridBuilder(CellBuilder):
         allowed = m * np.clip(left / m.sum(), 1, 8)
         nx, ny = choose_resolution(m, qx, qy, allowed, area, _VAIN)
         # Worth it if an event has less than half of the boxes left to test.
-        cx, cy = 1 / nx, 1 / ny
-        tested = area + qx * cy + qy * cx + cx * cy
-        tested -= np.maximum(qx - cx, 0) * np.maximum(qy - cy, 0)
-        worth = tested < 0.5
+        worth = estimate_tested(qx, qy, area, nx, ny) < 0.5
         if not worth.any():
             return None
         domains = Domains(
@@ -195,37 +220,3 @@ def choose_resolution(
         nx = np.where(over, np.maximum(nx * _COARSER, 1.0), nx)
         ny = np.where(over, np.maximum(ny * _COARSER, 1.0), ny)
     return np.maximum(nx + 0.5, 1).astype(np.int64), np.maximum(ny + 0.5, 1).astype(np.int64)
-
-
-def compute_cell_side(m: Any, q: Any) -> Any:
-    """Return the paper's side of a cell for m squares of side q in a domain of side 1 (3.2.4).
-
-    >>> round(1 / compute_cell_side(25_000, 0.01))
-    1000
-    """
-    m, q = np.maximum(m, 1.0), np.asarray(q, np.float64)
-    with np.errstate(divide="ignore"):
-        return np.where(q > 0.5 / np.sqrt(m), 1 / (4 * q * m), 1 / np.sqrt(m) - q)[()]
-
-
-def estimate_published_bytes(cell_side: float, m: int, lists: float, pointer: int = 4) -> float:
-    """Return S_grid, the memory that the paper expects of its grid in a domain of side 1 (3.2.5).
-
-    Each cell has two pointers, to its lists, and each of m boxes has two pointers in each of the
-    `lists` it is in on average: to itself and to the next. `estimate_lists` is for squares. This is
-    no estimate of what is built here: that has other cells, a head of 16 bytes for each, and lists
-    without pointers, of 4 bytes an id and 8 a word.
-
-    >>> round(estimate_published_bytes(0.001, 25_000, 1000))
-    208000000
-    """
-    return 2 * pointer * (1 / cell_side**2 + m * lists)
-
-
-def estimate_lists(cell_side: float, q: float) -> float:
-    """Return in how many lists a square of side q is on average, full and partial (3.2.5).
-
-    >>> round(estimate_lists(0.001, 0.01))
-    121
-    """
-    return (q + cell_side) ** 2 / cell_side**2

@@ -21,17 +21,16 @@ import numpy as np
 
 from tocsin.index.cells.building import MIN_BYTES, CellBuilder, Split, Tier
 from tocsin.index.cells.codes import Domains
-from tocsin.index.cells.crowding import measure_crowds
+from tocsin.index.cells.crowding import measure_squares
 from tocsin.index.cells.index import CellIndex
-from tocsin.index.cells.layout import BITS, ENTRY_BYTES, HEAD_BYTES, ID_BYTES, Cells, Nodes
+from tocsin.index.cells.layout import ENTRY_BYTES, HEAD_BYTES, ID_BYTES, Cells
+from tocsin.index.cells.published_grid import estimate_entries, whole_domain
 from tocsin.index.options import Option, integer
-from tocsin.index.plane import Boxes, Sides, build_boxes, choose_axes, measure_sides
+from tocsin.index.plane import Boxes, build_boxes, choose_axes, measure_sides
 from tocsin.index.protocol import Summary
 from tocsin.model.conjunctions import Conjunctions
-from tocsin.model.keys import NARROW
 
 _BYTES_PER_BOX = 160  # of lists and heads; chosen: what the grid may take for all of its tiers
-_WHOLE = 0.999  # a mean side that is as good as all of the cell; chosen
 
 
 class NTree(CellIndex):
@@ -74,16 +73,11 @@ class NTreeBuilder(CellBuilder):
     def choose_roots(self) -> tuple[Domains, np.ndarray]:
         """Return the one root, over the whole domain."""
         x, y = measure_sides(self.boxes, 0), measure_sides(self.boxes, 1)
-        across = np.full((1, 2), self.n)
+        n = self.n
         # Coarser if most boxes cover most of the domain; the tree is then hardly one.
-        while (
-            across[0, 0] > 1
-            and ENTRY_BYTES * estimate_entries(x, y, int(across[0, 0])) > self.bytes_left
-        ):
-            across //= 2
-        begin, end = np.array([[x.begin, y.begin]]), np.array([[x.end, y.end]])
-        root = Domains(begin=begin, end=end, across=across)
-        return root, np.zeros(self.boxes.size, np.int32)
+        while n > 1 and ENTRY_BYTES * estimate_entries(x, y, n) > self.bytes_left:
+            n //= 2
+        return whole_domain(x, y, n), np.zeros(self.boxes.size, np.int32)
 
     def choose_splits(self, tier: Tier) -> Split | None:
         """Give long leaves a node over their own squares, the longest first while bytes last."""
@@ -94,13 +88,7 @@ class NTreeBuilder(CellBuilder):
         if not len(cells):
             return None
         m = partial[cells]
-        crowds = measure_crowds(self.boxes, tier, cells)
-        begin, end = find_squares(tier.nodes, cells, crowds.begin, crowds.end)
-        divides = np.any(crowds.side < _WHOLE, axis=1) & np.any(end - begin >= NARROW, axis=1)
-        # Sides are shares of the extent of the bounds; of the square they are less.
-        shrunk = (crowds.end - crowds.begin) / np.maximum(end - begin, NARROW)
-        shrunk = np.minimum(shrunk, 1)
-        side, area = crowds.side * shrunk, crowds.area * shrunk.prod(axis=1)
+        begin, end, side, area, divides = measure_squares(self.boxes, tier, cells)
         copies = self.n**2 * area + self.n * side.sum(axis=1) + 1
         needed = ENTRY_BYTES * m * (copies - 1) + HEAD_BYTES * self.n**2
         longest = np.argsort(-m, kind="stable")
@@ -111,24 +99,3 @@ class NTreeBuilder(CellBuilder):
         across = np.full((len(chosen), 2), self.n)
         domains = Domains(begin=begin[chosen], end=end[chosen], across=across)
         return Split(cells=cells[chosen], domains=domains)
-
-
-def estimate_entries(x: Sides, y: Sides, across: int) -> float:
-    """Return about how many entries the lists of a root of so many cells across have."""
-    return float(((x.share * across + 1) * (y.share * across + 1)).sum())
-
-
-def find_squares(
-    nodes: Nodes, cells: np.ndarray, begin: np.ndarray, end: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return where cells begin and end, [n, 2] each: at the rim, where they do not, as given."""
-    node = np.searchsorted(nodes.first_cell, cells, side="right") - 1
-    across, origin, scale = (
-        field.reshape(-1, 2)[node] for field in (nodes.across, nodes.origin, nodes.scale)
-    )
-    inside = cells - nodes.first_cell[node]
-    cell = np.stack([inside // across[:, 1], inside % across[:, 1]], axis=1)
-    scale = np.where(scale > 0, scale, 1.0)
-    begin = np.where(cell > 0, origin + (cell << BITS) / scale, begin)
-    end = np.where(cell + 1 < across, origin + ((cell + 1) << BITS) / scale, end)
-    return begin, np.maximum(begin, end)
