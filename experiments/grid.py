@@ -30,8 +30,8 @@ from tocsin.index.cells.published_grid import (
 
 SIZES = {
     "tiny": dict(
-        pairs=[(400, 800), (1000, 300)], seconds=0.0, cells=100, cycles=3, across=[20, 50, 100, 200],
-        shares=[10, 100], steps=9,
+        pairs=[(400, 800), (1000, 300)], seconds=0.0, cells=100, cycles=3,
+        across=[20, 50, 100, 200], shares=[10, 100], steps=9,
     ),
     "full": dict(
         pairs=[(100_000, 100_000), (1_000_000, 25_000)], seconds=0.5, cells=1000, cycles=25,
@@ -195,7 +195,7 @@ def draw_cycles(
 
 
 def tabulate(cases: Cases, names: tuple[str, ...]) -> list[list[str]]:
-    """Return milliseconds per cycle, and the part of the answer sets in that of the thesis' grid."""
+    """Return milliseconds per cycle, and how much of it the answer sets take."""
     rows = [["milliseconds per cycle", *names, "answer sets, thesis' grid"]]
     for name, case in in_each(cases, lambda case: case).items():
         times = case.times[THESIS_GRID]
@@ -379,7 +379,7 @@ def memory(size: str) -> Finding:
                 "",
             ),
             at_most(
-                f"uniform: a query is in as many lists as the formula has, {lists:.0f} (difference)",
+                f"uniform: a query is in as many lists as by the formula, {lists:.0f} (difference)",
                 100 * abs(even.lists / lists - 1),
                 5,
                 "%",
@@ -452,8 +452,9 @@ def elongated(size: str) -> Finding:
             "Long and thin queries (thesis, 3.11-3.12)",
             cases,
             names,
-            "Queries of 0.1 x 0.001 and 0.001 x 0.1, half each; in the dense corner of hyper-skewed "
-            "data a thousandth of that. Thesis' grid: 1000 x 1000 cells, hyper-skewed in two tiers.",
+            "Queries of 0.1 x 0.001 and 0.001 x 0.1, half each; in the dense corner of "
+            "hyper-skewed data a thousandth of that. Thesis' grid: 1000 x 1000 cells, "
+            "hyper-skewed in two tiers.",
         ),
         tabulate(cases, names),
         "grid spans the queries rather than the unit square; the sides of hyper-skewed queries are "

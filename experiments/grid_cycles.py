@@ -112,12 +112,12 @@ def z_sort(size: str) -> Finding:
         "grid-z-sort",
         "Z-sort",
         "thesis, Fig. 3.13b",
-        "Objects in Z-order find their cells in the cache. With 1,000,000 skewed objects and 25,000 "
-        "queries a cycle takes 0.763 s instead of 1.715 s. Sorting takes 4.6 s, 6 sorted cycles, "
-        "and is rarely needed, since objects move little.",
+        "Objects in Z-order find their cells in the cache. With 1,000,000 skewed objects and "
+        "25,000 queries a cycle takes 0.763 s instead of 1.715 s. Sorting takes 4.6 s, 6 sorted "
+        "cycles, and is rarely needed, since objects move little.",
         f"{objects:,} objects, {queries:,} queries of side 0.01. Sorted once, by NumPy: skewed "
-        f"objects in {spread(costs['skewed'])} ms. Then each object moves at its own speed. {CYCLE} "
-        "Tocsin's kernels prefetch cells, which hides some of what sorting would save.",
+        f"objects in {spread(costs['skewed'])} ms. Then each object moves at its own speed. "
+        f"{CYCLE}",
         [
             main(reaches("skewed: ideally sorted objects are faster", own.gains[0], _Z_SORT)),
             reaches("uniform: so they are", found["uniform"].gains[0], 2),
@@ -141,6 +141,7 @@ def z_sort(size: str) -> Finding:
             ),
         ],
         picture,
+        differs="kernels prefetch cells, which hides some of what sorting would save",
     )
 
 
@@ -227,8 +228,8 @@ def changes(size: str) -> Finding:
     picture, axes = drawing.panels(
         2,
         "Adding and removing queries (thesis, 3.14)",
-        parameters=f"{queries:,} skewed squares of side 0.01; each change adds or removes one, with "
-        f"equal chance. Thesis' grid: {s['cells']} x {s['cells']} cells. One by one: at most "
+        parameters=f"{queries:,} skewed squares of side 0.01; each change adds or removes one, "
+        f"with equal chance. Thesis' grid: {s['cells']} x {s['cells']} cells. One by one: at most "
         f"{s['steps']:,} changes. Cycles: {objects:,} objects, with the answer sets.",
     )
     x = (f"queries changed, % of {queries:,}", s["shares"])
@@ -248,8 +249,8 @@ def changes(size: str) -> Finding:
         "Adding and removing queries",
         "thesis, Fig. 3.14",
         "As many changes as there are queries, 25,000, each of which adds or removes a query with "
-        "equal chance, take 2.408 s: 96 microseconds each, and 1.4 evaluation cycles with 1,000,000 "
-        "objects.",
+        "equal chance, take 2.408 s: 96 microseconds each, and 1.4 evaluation cycles with "
+        "1,000,000 objects.",
         "`Grid.insert` and `Grid.remove` change the index in place: in one call each for a batch, "
         f"or in a call for each query. One by one, {s['steps']:,} changes at most are measured. "
         f"Queries and objects are skewed. {CYCLE} One takes {spread(1000 * before[THESIS_GRID])} "
