@@ -20,6 +20,7 @@ CHOICES = [
     ("grid", {"cells": 12}),
     ("ntree", {"fan_out": 4}),
     ("ntree", {"fan_out": 2, "leaf_capacity": 3}),
+    ("ntree", {"fan_out": 2, "leaf_capacity": 1, "bytes_per_box": 1_000_000}),
     ("intervals", {"longest": 8, "decomposition": "simple"}),
     ("rectangles", {"longest": 4, "decomposition": "overlapped", "hashed": True}),
     ("bestar", {"leaf_capacity": 20, "alpha": 0.25, "beta": 2, "rigid": True}),

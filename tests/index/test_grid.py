@@ -116,6 +116,30 @@ def test_a_quad_tree_is_deep_where_it_is_crowded():
     assert len(index.layout.first_cell) > 100
 
 
+@pytest.mark.parametrize("n", [2, 32])
+def test_leaves_are_short_where_half_of_the_boxes_lie_in_a_corner(n):
+    """Elongated boxes, hyper-skewed (3.3.3): leaves above must not use up the bytes."""
+    rng = np.random.default_rng(4)
+    low = rng.random((2, 10_000))
+    side = np.where(np.arange(10_000) % 2, [[0.1], [0.001]], [[0.001], [0.1]])
+    low[:, 5000:] *= 0.001
+    side[:, 5000:] *= 0.001
+    work = shapes.floats(low, low + side, low[:, 4900:5100] + 1e-7)
+    index = NTree.build(work.conjunctions, work.floats, fan_out=n)
+    heads = index.layout.heads.reshape(-1, HEAD)
+    longest = (heads[1:, FULL] - heads[:-1, PARTIAL])[heads[:-1, CHILD] < 0].max()
+    assert longest < 1000, "of 5,000 in the corner"
+    shapes.check_equal_to_numpy(index, work)
+
+
+def test_a_tree_takes_no_more_bytes_than_it_may():
+    small, work = built(NTree, shapes.elongated, fan_out=2, bytes_per_box=2000)
+    large, _ = built(NTree, shapes.elongated, fan_out=2, bytes_per_box=10_000)
+    assert small.nbytes < 2 * 2000 * 4000
+    assert small.nbytes < large.nbytes
+    shapes.check_equal_to_numpy(large, work)
+
+
 def test_full_lists_stand_in_inner_nodes():
     index, _ = built(NTree, shapes.all_sizes, fan_out=4)
     heads = index.layout.heads.reshape(-1, HEAD)[:-1]

@@ -70,6 +70,7 @@ class Squares(NamedTuple):
 
     begin: np.ndarray  # [n, 2] of the cell; where it has no end, at the rim, of the bounds
     end: np.ndarray  # [n, 2]
+    extent: np.ndarray  # [n] the share of the square where most bounds lie
     side: np.ndarray  # [n, 2] the boxes' mean side, as a share of the square's
     area: np.ndarray  # [n] the mean product of both sides
     divides: np.ndarray  # [n] whether cutting it divides the boxes, and does not only copy them
@@ -84,6 +85,7 @@ def measure_squares(boxes: Boxes, tier: Tier, cells: np.ndarray) -> Squares:
     return Squares(
         begin=begin,
         end=end,
+        extent=shrunk.prod(axis=1),
         side=crowds.side * shrunk,
         area=crowds.area * shrunk.prod(axis=1),
         divides=np.any(crowds.side < _WHOLE, axis=1) & np.any(end - begin >= NARROW, axis=1),

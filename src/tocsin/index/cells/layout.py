@@ -20,6 +20,7 @@ CHILD = 3  # the node in place of its partial list, or -1
 HEAD = 4  # numbers in a head
 
 HEAD_BYTES = 4 * HEAD
+NODE_BYTES = 104
 ID_BYTES = 4
 ENTRY_BYTES = ID_BYTES + 8  # in a partial list, with the word
 

@@ -1,7 +1,7 @@
 """The grid as published: square cells over the whole domain, in one tier or two.
 
-Kalashnikov, thesis 3.2.3 to 3.2.5. `grid` builds it where its options say so (`tiers`, `cells`). See
-the package for how cells lie in memory and how an event is matched.
+Kalashnikov, thesis 3.2.3 to 3.2.5. `grid` builds it where its options say so (`tiers`, `cells`).
+See the package for how cells lie in memory and how an event is matched.
 
 * The domain is normalised to the unit square and cut into n x n cells. n is fixed by the user, or
   that of the formula for the cell's side (3.2.4), with no regard for memory.
