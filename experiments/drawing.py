@@ -267,15 +267,16 @@ def marks(
                 continue
             axes.plot([np.min(value), np.max(value)], [at, at], color=colour, linewidth=1.5)
             axes.plot([middle], [at], color=colour, marker=marker or "o", linestyle="none")
-            label = f"{name}  {short(middle)}"
+            label, end = f"{name}  {short(middle)}", np.max(value)
             if name in given and np.isfinite(given[name][group]):
                 axes.plot(
                     [given[name][group]], [at], color=colour, marker="o", linestyle="none",
                     markerfacecolor="white", markersize=8,
                 )  # fmt: skip
                 label += f"  (paper {short(given[name][group])})"
+                end = max(end, given[name][group])
             axes.annotate(
-                label, (np.max(value), at), xytext=(8, 0), textcoords="offset points",
+                label, (end, at), xytext=(8, 0), textcoords="offset points",
                 va="center", fontsize=8, color="#333333",
             )  # fmt: skip
     axes.set_title(title)

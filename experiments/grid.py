@@ -16,17 +16,13 @@ import numpy as np
 from experiments import drawing
 from experiments.answer_sets import CycleTimes, cycle_times
 from experiments.cr_tree import CRTree
-from experiments.grid_data import SHAPES, query_sides, uniform
+from experiments.grid_data import SHAPES, query_sides
 from experiments.measuring import PointSearch, Structure, boxes, search_times
 from experiments.rivals import build_packed_tree, build_rstar_tree
 from experiments.verdicts import Finding, at_least, at_most, main, reaches, spread
 from tocsin.index.cells.grid import Grid
 from tocsin.index.cells.ntree import NTree
-from tocsin.index.cells.published_grid import (
-    compute_cell_side,
-    estimate_lists,
-    estimate_published_bytes,
-)
+from tocsin.index.cells.published_grid import estimate_lists, estimate_published_bytes
 
 SIZES = {
     "tiny": dict(
@@ -57,7 +53,7 @@ CYCLE = (
 _INDEXES = (
     "The thesis' grid is `grid` with its published options: 1000 x 1000 cells, all full lists, one "
     "tier, and for hyper-skewed data two. Beside it is Tocsin's own. The 32-tree and the quad-tree "
-    "are Tocsin's `ntree` with the leaf capacity that is fastest here."
+    "are Tocsin's `ntree` with the leaf capacity and the limit of bytes that are fastest here."
 )
 _TREES = (
     "R*-tree: leaves as inserted by libspatialindex, packed nodes above; packed R-tree: "
@@ -83,16 +79,18 @@ def our_grid(low: np.ndarray, high: np.ndarray, points: np.ndarray) -> PointSear
 
 
 def tuned_tree(low: np.ndarray, high: np.ndarray, points: np.ndarray, n: int) -> Structure:
-    """Return the tree with the fastest leaf capacity.
+    """Return the tree whose leaf capacity and limit of bytes per box are the fastest.
 
-    If boxes overlap, leaves with a small capacity are split in vain. The best capacity depends on
-    the data, so a fixed one would be unfair to trees.
+    If boxes overlap, leaves with a small capacity are split in vain. What is best depends on the
+    data, so a fixed capacity would be unfair to trees.
     """
     trees: dict[str, Structure] = {}
-    for capacity in (8, 32, 128) if n < 8 else (64, 128):
-        tree = NTree.build(*boxes(low, high, True), fan_out=n, leaf_capacity=capacity)
-        trees[str(capacity)] = PointSearch(tree, points, True)
-    times = search_times(trees, 0.0, dict.fromkeys(trees, 5000))
+    small, *larger = (8, 32, 128) if n < 8 else (64, 64, 128)
+    for capacity, limit in ((small, 160), *((capacity, 640) for capacity in larger)):
+        options = dict(fan_out=n, leaf_capacity=capacity, bytes_per_box=limit)
+        tree = NTree.build(*boxes(low, high, True), **options)
+        trees[f"{capacity}, {limit}"] = PointSearch(tree, points, True)
+    times = search_times(trees, 0.0, dict.fromkeys(trees, 20_000))
     return trees[min(times, key=lambda name: float(np.median(times[name])))]
 
 
@@ -462,81 +460,9 @@ def elongated(size: str) -> Finding:
     )
 
 
-# ------------------------------------------------------------ Fig. 3.13a
-
-
-def grid_size(size: str) -> Finding:
-    s = SIZES[size]
-    objects, queries = s["pairs"][-1]
-    rng = np.random.default_rng(4)
-    low, high, points = uniform(rng, objects, queries, query_sides(queries, False))
-    formula = s["cells"]
-    structures: dict[str, Structure] = {
-        str(n): thesis_grid(low, high, points, n) for n in s["across"]
-    }
-    structures[OUR_GRID] = own = our_grid(low, high, points)
-    times = {name: t.whole for name, t in cycle_times(structures, s["seconds"]).items()}
-    picture, axes = drawing.panels(
-        2,
-        "How many cells? (thesis, 3.13a)",
-        parameters=f"{objects:,} objects, {queries:,} squares of side 0.01, uniform; one tier of "
-        "n x n cells with all full lists. Dotted: S_grid of 3.2.5. A cycle includes the queries' "
-        "answer sets.",
-    )
-    ours = int(own.index.layout.across[0])
-    x = ("cells across the domain, n", s["across"])
-    measured = {"n x n cells": [1000 * times[str(n)] for n in s["across"]]}
-    drawing.lines(axes[0], "time", x, "milliseconds per cycle", measured, zero=True)
-    drawing.point(axes[0], ours, float(np.median(1000 * times[OUR_GRID])), f"Tocsin's: {ours}")
-    taken = {"n x n cells": [structures[str(n)].nbytes / 1e6 for n in s["across"]]}
-    drawing.lines(axes[1], "memory", x, "megabytes", taken)
-    drawing.point(axes[1], ours, own.nbytes / 1e6, f"Tocsin's: {ours}")
-    sizes = [
-        estimate_published_bytes(1 / n, queries, estimate_lists(1 / n, 0.01)) for n in s["across"]
-    ]
-    drawing.paper(axes[1], s["across"], [b / 1e6 for b in sizes], "S_grid")
-    few, many = str(s["across"][0]), str(s["across"][-1])
-    return Finding(
-        "grid-size",
-        "The grid's size",
-        "thesis, Fig. 3.13a",
-        "The formula gives 1000 x 1000 cells. The gain from 100 x 100 cells is substantial; the "
-        "further gain at 2000 x 2000 is minor, which validates the formula.",
-        f"{objects:,} objects, {queries:,} queries of side 0.01, uniform, for which the formula of "
-        f"3.2.4 gives {1 / compute_cell_side(queries, 0.01):.0f} cells across; one tier of n x n "
-        f"cells. {CYCLE}",
-        [
-            main(
-                at_most(
-                    "no other number of cells is much faster than the formula's",
-                    {
-                        f"{n} x {n}": times[str(formula)] / times[str(n)]
-                        for n in s["across"]
-                        if n != formula
-                    },
-                    SLIGHTLY,
-                )
-            ),
-            at_least(
-                "100 to 1000 cells across: a substantial gain",
-                times[few] / times[str(formula)],
-                SUBSTANTIALLY,
-            ),
-            at_most(
-                "1000 to 2000 cells across: a minor gain",
-                times[str(formula)] / times[many],
-                SLIGHTLY,
-            ),
-        ],
-        picture,
-        differs="grid spans the queries rather than the unit square",
-    )
-
-
 FIGURES = {
     "grid-squares": squares,
     "grid-32-tree": tree_of_32,
     "grid-memory": memory,
     "grid-elongated": elongated,
-    "grid-size": grid_size,
 }
