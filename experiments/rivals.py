@@ -2,7 +2,8 @@
 
 * `RTree`: an R-tree in flat arrays. Its leaves are packed (sort-tile-recursive), or are those of an
   R*-tree that libspatialindex built by insertion; the levels above are packed. A kernel like
-  Tocsin's searches it, so that the overhead of a library does not affect the comparison.
+  Tocsin's searches it, so that the overhead of a library does not affect the comparison. Its
+  variant with compressed boxes is in `experiments.cr_tree`.
 * `ShapelyTree`: the packed R-tree of GEOS, queried with many points at once: the fastest R-tree
   library for Python.
 * `Constructs`: virtual construct intervals on a lattice of whole numbers, exactly as in the paper.
