@@ -214,7 +214,7 @@ def squares(size: str) -> Finding:
         "Grid, quad-tree and R-trees",
         "thesis, Figs. 3.6-3.7",
         "The grid is the fastest for all three distributions, where R*-tree, R-tree, CR-tree and "
-        "quad-tree are the others: 0.628 s for 100,000 skewed objects and queries each, and 1.724 s "
+        "quad-tree are the others: 0.628 s for 100,000 skewed objects and queries each, 1.724 s "
         "for 1,000,000 objects and 25,000 hyper-skewed queries, where the quad-tree takes 8.5 s "
         "and the R-tree 33.2 s. The quad-tree beats R-trees on skewed data, but mostly not on "
         "uniform and hyper-skewed data.",
