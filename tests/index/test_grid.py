@@ -7,7 +7,7 @@ from tests.conformance import boxes as shapes
 from tocsin.errors import RuleError
 from tocsin.index.cells import published_grid
 from tocsin.index.cells.grid import Grid, choose_resolution
-from tocsin.index.cells.layout import CHILD, FULL, HEAD, HEAD_BYTES, PARTIAL
+from tocsin.index.cells.layout import END, FULL, HEAD, HEAD_BYTES, PARTIAL
 from tocsin.index.cells.ntree import NTree
 from tocsin.index.cells.published_grid import (
     compute_cell_side,
@@ -64,7 +64,7 @@ def test_squares_are_in_as_many_lists_as_the_formula_says():
     layout = Grid.build(work.conjunctions, work.floats).layout
     across, down = layout.across.tolist()  # one node: nothing is crowded
     assert len(layout.ids) / 2500 == pytest.approx(estimate_lists(1 / across, 0.02), rel=0.05)
-    assert layout.heads.nbytes == HEAD_BYTES * (across * down + 1)
+    assert layout.heads.nbytes == HEAD_BYTES * across * down
 
 
 def test_a_budget_makes_it_coarser():
@@ -127,7 +127,7 @@ def test_leaves_are_short_where_half_of_the_boxes_lie_in_a_corner(n):
     work = shapes.floats(low, low + side, low[:, 4900:5100] + 1e-7)
     index = NTree.build(work.conjunctions, work.floats, fan_out=n)
     heads = index.layout.heads.reshape(-1, HEAD)
-    longest = (heads[1:, FULL] - heads[:-1, PARTIAL])[heads[:-1, CHILD] < 0].max()
+    longest = (heads[:, END] - heads[:, PARTIAL]).max()
     assert longest < 1000, "of 5,000 in the corner"
     shapes.check_equal_to_numpy(index, work)
 
@@ -142,8 +142,8 @@ def test_a_tree_takes_no_more_bytes_than_it_may():
 
 def test_full_lists_stand_in_inner_nodes():
     index, _ = built(NTree, shapes.all_sizes, fan_out=4)
-    heads = index.layout.heads.reshape(-1, HEAD)[:-1]
-    inner = heads[heads[:, CHILD] >= 0]
+    heads = index.layout.heads.reshape(-1, HEAD)
+    inner = heads[heads[:, END] < 0]
     assert len(inner)
     assert (inner[:, PARTIAL] > inner[:, FULL]).any()
 
@@ -194,9 +194,9 @@ def test_the_published_grid_has_the_lists_that_plain_python_has(n, full_lists):
     heads = layout.heads.reshape(-1, HEAD)
     for x in range(n):
         for y in range(n):
-            head, after = heads[x * n + y], heads[x * n + y + 1]
+            head = heads[x * n + y]
             found = layout.ids[head[FULL] : head[PARTIAL]].tolist()
-            tested = layout.ids[head[PARTIAL] : after[FULL]].tolist()
+            tested = layout.ids[head[PARTIAL] : head[END]].tolist()
             if full_lists == "long" and len(full[x][y]) < 16:
                 assert found == []
                 assert tested == sorted(full[x][y] + partial[x][y])
@@ -239,8 +239,8 @@ def test_a_crowded_cell_of_the_directory_has_a_secondary_grid():
     layout = index.layout
     assert layout.roots[0] == 1
     assert layout.across.tolist() == [50, 50, 50, 50]
-    children = layout.heads.reshape(-1, HEAD)[:-1, CHILD]
-    assert np.flatnonzero(children >= 0).tolist() == [0]
+    ends = layout.heads.reshape(-1, HEAD)[:, END]
+    assert np.flatnonzero(ends < 0).tolist() == [0]
     # The secondary grid lies over the square of its cell.
     np.testing.assert_allclose(layout.origin[2:], 0.0, atol=1e-12)
     np.testing.assert_allclose(layout.scale[2:], 50 * layout.scale[:2], rtol=1e-9)

@@ -94,9 +94,7 @@ def all_in_the_first_cell(arrays):
     """Let the first partial list of a grid run over all others."""
     heads = arrays["heads"].reshape(-1, cells.HEAD)
     size, words = len(arrays["ids"]), len(arrays["words"])
-    heads[0, cells.PARTIAL], heads[0, cells.CHILD] = size - words, -1
-    heads[1:, cells.FULL] = heads[1:, cells.PARTIAL] = size
-    heads[1:, cells.WORDS] = words
+    heads[0, cells.PARTIAL], heads[0, cells.END] = size - words, size
 
 
 def all_in_the_first_lists(arrays):
@@ -106,7 +104,7 @@ def all_in_the_first_lists(arrays):
 
 def own_child(arrays):
     heads = arrays["heads"].reshape(-1, cells.HEAD)
-    heads[np.argmax(heads[:, cells.CHILD] > 0), cells.CHILD] = 0
+    heads[np.argmax(heads[:, cells.END] < 0), cells.END] = ~0
 
 
 def no_free_place(arrays):

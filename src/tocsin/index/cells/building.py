@@ -21,7 +21,7 @@ from tocsin.index.cells.codes import (
     place_boxes,
     to_cell,
 )
-from tocsin.index.cells.layout import CHILD, FULL, HEAD, PARTIAL, WORDS, Cells, Nodes
+from tocsin.index.cells.layout import END, FULL, HEAD, PARTIAL, WORDS, Cells, Nodes
 from tocsin.index.plane import Boxes
 from tocsin.index.posting_lists import check_entries
 from tocsin.jit import Int32Out, Int32s, Int64Out, UInt64Out, freeze_fields, kernel
@@ -64,6 +64,7 @@ class CellBuilder(ABC):
     """Builds cells of boxes, tier by tier."""
 
     tiers: int  # at most
+    splitting = (0, 0)  # as in `Cells`
 
     def __init__(self, boxes: Boxes, min_full: int = JOINED):
         self.boxes = boxes
@@ -92,7 +93,6 @@ class CellBuilder(ABC):
             if split is None:
                 break
             domains = split.domains
-        end = np.array([self.id_count, self.id_count, self.word_count, -1])
         fields = {f: np.concatenate([getattr(n, f) for n in self.nodes]) for f in Nodes._fields}
         return freeze_fields(
             Cells,
@@ -100,8 +100,9 @@ class CellBuilder(ABC):
             floats=self.boxes.floats,
             proven=[bool(self.boxes.exact.all())],
             roots=[roots],
+            splitting=self.splitting,
             **fields,
-            heads=np.concatenate([*self.heads, end]),
+            heads=np.concatenate(self.heads),
             ids=np.concatenate(self.ids),
             words=np.concatenate(self.words),
         )
@@ -146,7 +147,7 @@ class CellBuilder(ABC):
         heads[:, FULL] = begin + self.id_count
         heads[:, PARTIAL] = begin + full + self.id_count
         heads[:, WORDS] = first_word + self.word_count
-        heads[:, CHILD] = np.where(has_child, child + first_child, -1)
+        heads[:, END] = np.where(has_child, ~(child + first_child), begin + sizes + self.id_count)
         self.nodes.append(nodes._replace(first_cell=nodes.first_cell + self.cell_count))
         self.heads.append(heads.reshape(-1))
         self.ids.append(lists.ids)

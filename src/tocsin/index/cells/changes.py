@@ -1,174 +1,257 @@
-"""In-place changes: entries inserted into the lists of cells, and deleted from them (thesis 3.3.6).
+"""In-place changes: boxes inserted into the lists of cells, and removed from them (thesis 3.3.6).
 
-Lists are numbered: cell c has the full list 2 c and the partial list 2 c + 1. In `ids` they lie in
-this order.
+A box is inserted into the cells it covers in one root, the finest in which these are few. To remove
+it, the root is found first: an event at the box's low corner finds the box in it.
+
+`ChangingCells` owns its arrays: the first change copies those of the layout, which others may share
+(segments do) or which cannot be written to (a memory map). Each further change costs what it
+changes; see `rooms`.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.index.cells.codes import (
-    Placement,
-    join_lanes,
-    pack_ends,
-    place_boxes,
-    to_cell,
+from tocsin.index.cells.codes import encode_end, join_lanes, pack_ends, to_cell
+from tocsin.index.cells.layout import END, FULL, HEAD, Cells
+from tocsin.index.cells.matching import find_cell
+from tocsin.index.cells.rooms import (
+    Rooms,
+    copy_rooms,
+    delete_entries,
+    delete_everywhere,
+    insert_entries,
+    reserve,
+    tight_rooms,
 )
-from tocsin.index.cells.layout import (
-    BITS,
-    CHILD,
-    CODES,
-    FULL,
-    HEAD,
-    PARTIAL,
-    WORDS,
-    Cells,
-    Nodes,
-)
-from tocsin.index.plane import Boxes, to_values
-from tocsin.index.posting_lists import check_entries, delete_entries, find_entries, insert_entries
-from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, UInt64Out, kernel
+from tocsin.index.plane import Boxes
+from tocsin.index.posting_lists import check_entries
+from tocsin.jit import Int32Out, Int32s, Int64Out, UInt64Out, freeze, kernel, step
 
 # Cells that an inserted box may cover in a root where there is a coarser one. Chosen: one box then
 # takes at most about 3 KB of entries.
 _MAX_COVERED = 256
 
+# The share of all conjunctions from which on a removal goes through all lists at once. Chosen: a
+# box is in a few lists, and each is searched for it.
+_MANY = 1 / 16
+
 
 class Entries(NamedTuple):
     """n entries for lists."""
 
-    list_number: Int64Out  # [n]
+    list_number: Int64Out  # [n] as `rooms` numbers lists
     id: Int32Out  # [n] c of a conjunction, ~c if its box does not prove it
-    word: UInt64Out  # [n] 0 in a full list
-
-    def select(self, which: Any) -> Entries:
-        """Return some entries, by a slice or by their numbers."""
-        return Entries(
-            list_number=self.list_number[which], id=self.id[which], word=self.word[which]
-        )
+    word: UInt64Out  # [n] 0 if the box covers the cell
 
 
-def insert_boxes(g: Cells, boxes: Boxes, number: int) -> dict[str, np.ndarray]:
-    """Return the arrays that change when boxes are inserted; the first gets this number."""
-    lists, ids, words = _list_entries(g, boxes)
-    check_entries(len(g.ids) + len(ids))
-    ids = np.where(ids < 0, ids - number, ids + number)
-    head, is_partial = HEAD * (lists // 2), lists % 2 == 1
-    # An entry goes to the end of its list, where the next list begins.
-    next_list = np.where(is_partial, head + HEAD + FULL, head + PARTIAL)
-    next_words = head[is_partial] + HEAD + WORDS
-    return {
-        "proven": g.proven & bool(ids.min(initial=0) >= 0),
-        "heads": _shift_heads(g.heads, lists, 1),
-        "ids": insert_entries(g.ids, g.heads[next_list], ids),
-        "words": insert_entries(g.words, g.heads[next_words], words[is_partial]),
-    }
+class ChangingCells:
+    """Cells that change in place, in arrays of their own."""
+
+    def __init__(self, cells: Cells):
+        sizes = tight_rooms(cells.heads)
+        lengths = tuple(int(size.sum(dtype=np.int64)) for size in sizes)
+        check_entries(lengths[0])
+        # Half as much again; chosen.
+        ids, words = (length + length // 2 for length in lengths)
+        self.rooms = copy_rooms(cells.heads, cells.ids, cells.words, sizes, (ids, words))
+        self.layout = _with_rooms(cells, self.rooms)
+
+    def insert(self, boxes: Boxes, number: int) -> np.ndarray:
+        """Insert boxes; the first gets this number. Return the cells that are to be split."""
+        g = self.layout
+        root = np.empty(boxes.size, np.int32)
+        choose_roots(g, boxes, root)
+        entries = list_entries(g, boxes, root)
+        check_entries(int(self.rooms.used[0]) + len(entries.id))
+        ids = np.where(entries.id < 0, entries.id - number, entries.id + number).astype(np.int32)
+        rooms = reserve(self.rooms, entries.list_number)
+        if rooms is not self.rooms:
+            self.rooms = rooms
+            self.layout = _with_rooms(g, rooms)
+        if g.proven[0] and not boxes.exact.all():
+            self.layout = self.layout._replace(proven=freeze(np.zeros(1), np.uint8))
+        limit = int(g.splitting[0]) or len(ids) + len(rooms.ids)
+        long = np.empty(len(ids), np.int64)
+        found = insert_entries(rooms, entries.list_number, ids, entries.word, limit, long)
+        return long[:found]
+
+    def remove(self, boxes: Boxes, numbers: np.ndarray) -> None:
+        """Remove boxes, which have these numbers; one that is not there is left out."""
+        ids = np.where(boxes.exact != 0, numbers, ~numbers).astype(np.int32)
+        root = np.empty(boxes.size, np.int32)
+        find_roots(self.layout, boxes, ids, root)
+        entries = list_entries(self.layout, boxes, root)
+        box = np.where(entries.id < 0, ~entries.id, entries.id)
+        delete_entries(self.rooms, entries.list_number, ids[box])
+
+    def remove_many(self, gone: np.ndarray) -> None:
+        """Remove the conjunctions marked in `gone`, in one pass through all lists."""
+        delete_everywhere(self.rooms, gone)
+
+    def compact(self) -> Cells:
+        """Return a copy without room, to store."""
+        sizes = tight_rooms(self.rooms.heads)
+        lengths = int(sizes[0].sum(dtype=np.int64)), int(sizes[1].sum(dtype=np.int64))
+        rooms = copy_rooms(self.rooms.heads, self.rooms.ids, self.rooms.words, sizes, lengths)
+        return _with_rooms(self.layout, rooms)
 
 
-def remove_conjunctions(g: Cells, size: int, numbers: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the arrays that change when conjunctions, of `size`, are removed."""
-    positions = find_entries(g.ids, size, numbers)
-    begins = g.heads.reshape(-1, HEAD)[:, FULL : PARTIAL + 1].reshape(-1)
-    lists = np.searchsorted(begins, positions, side="right") - 1
-    is_partial = lists % 2 == 1
-    first_words = g.heads[HEAD * (lists[is_partial] // 2) + WORDS]
-    words = first_words + (positions - begins[lists])[is_partial]
-    ids = delete_entries(g.ids, positions)
-    return {
-        "proven": np.array([ids.min(initial=0) >= 0]),
-        "heads": _shift_heads(g.heads, lists, -1),
-        "ids": ids,
-        "words": delete_entries(g.words, words),
-    }
+def are_many(numbers: np.ndarray, size: int) -> bool:
+    """Return whether removing conjunctions, of `size`, is faster in one pass."""
+    return len(numbers) > _MANY * size
 
 
-def _list_entries(g: Cells, boxes: Boxes) -> Entries:
-    """Return the entries that boxes get, by list."""
-    nodes = g.nodes
-    box, node = np.arange(boxes.size, dtype=np.int32), _choose_roots(g, boxes)
-    tiers = [_allocate(0)]
+def _with_rooms(cells: Cells, rooms: Rooms) -> Cells:
+    """Return cells with these lists; what is written to the rooms is then seen in both."""
+    return cells._replace(
+        heads=freeze(rooms.heads, np.int32),
+        ids=freeze(rooms.ids, np.int32),
+        words=freeze(rooms.words, np.uint64),
+    )
+
+
+def list_entries(g: Cells, boxes: Boxes, root: np.ndarray) -> Entries:
+    """Return the entries of boxes, in their roots and in what is below, by list; -1: no root."""
+    box = np.flatnonzero(root >= 0).astype(np.int32)
+    node, tiers = root[box], []
     while len(box):
-        placement = place_boxes(nodes, boxes, box, node)
-        across = nodes.across.reshape(-1, 2)[node, :, None]
-        spans = np.diff(np.clip(placement.codes.reshape(-1, 2, 2) >> BITS, 0, across - 1))
-        covered = int((spans + 1).prod(axis=1).sum())
-        entries = _allocate(covered)
+        covered = count_covered(g, boxes, box, node)
+        entries = Entries(
+            list_number=np.empty(covered, np.int64),
+            id=np.empty(covered, np.int32),
+            word=np.empty(covered, np.uint64),
+        )
         next_box, next_node = np.empty(covered, np.int32), np.empty(covered, np.int32)
-        n = write_entries(nodes, boxes, placement, g.heads, entries, next_box, next_node)
-        tiers.append(entries.select(slice(n)))
+        n = write_entries(g, boxes, box, node, entries, next_box, next_node)
+        tiers.append(Entries(*(field[:n] for field in entries)))
         box, node = next_box[: covered - n], next_node[: covered - n]
-    entries = Entries(
-        list_number=np.concatenate([tier.list_number for tier in tiers]),
-        id=np.concatenate([tier.id for tier in tiers]),
-        word=np.concatenate([tier.word for tier in tiers]),
+    if len(tiers) == 1 and len(root) == 1:
+        return tiers[0]  # cells ascend
+    fields = [np.concatenate(field) for field in zip(*tiers)] if tiers else []
+    if not fields:
+        return Entries(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint64))
+    order = np.argsort(fields[0], kind="stable")
+    return Entries(*(field[order] for field in fields))
+
+
+@step
+def box_codes(node, i, size, low, high, floats, low_key, high_key, origin, scale, gap, across):
+    """Return the codes of a box's ends in a node: low x, high x, low y, high y."""
+    a, b = 2 * node, 2 * node + 1
+    x = floats[0], low_key[a], high_key[a], origin[a], scale[a], gap[a], across[a]
+    y = floats[1], low_key[b], high_key[b], origin[b], scale[b], gap[b], across[b]
+    return (
+        encode_end(low[i], 0, *x),
+        encode_end(high[i], 1, *x),
+        encode_end(low[size + i], 0, *y),
+        encode_end(high[size + i], 1, *y),
     )
-    return entries.select(np.argsort(entries.list_number, kind="stable"))
 
 
-def _allocate(n: int) -> Entries:
-    return Entries(
-        list_number=np.empty(n, np.int64), id=np.empty(n, np.int32), word=np.empty(n, np.uint64)
-    )
-
-
-def _choose_roots(g: Cells, boxes: Boxes) -> np.ndarray:
-    """Return for each box the first root, the finest first, in which it covers few cells."""
-    node = np.full(boxes.size, int(g.roots[0]) - 1, np.int32)
-    for root in range(int(g.roots[0]) - 2, -1, -1):
-        covered = np.ones(boxes.size)
-        for axis in (0, 1):
-            low, high = (
-                to_values(
-                    keys[axis * boxes.size : (axis + 1) * boxes.size], bool(boxes.floats[axis])
-                )
-                for keys in (boxes.low, boxes.high)
+@kernel
+def choose_roots(g: Cells, boxes: Boxes, root: Int32Out) -> None:
+    """Write for each box the first root, the finest first, in which it covers few cells."""
+    low, high, floats, size = boxes.low, boxes.high, boxes.floats, boxes.exact.shape[0]
+    low_key, high_key, origin, scale = g.low_key, g.high_key, g.origin, g.scale
+    gap, across, roots = g.gap, g.across, g.roots[0]
+    for i in range(size):
+        root[i] = roots - 1
+        for node in range(roots - 2, -1, -1):
+            low_x, high_x, low_y, high_y = box_codes(
+                node, i, size, low, high, floats, low_key, high_key, origin, scale, gap, across
             )
-            at = 2 * root + axis
-            if g.scale[at] == 0:
-                continue  # one cell
-            end = g.origin[at] + g.across[at] * CODES / g.scale[at]
-            side = np.clip(high, g.origin[at], end) - np.clip(low, g.origin[at], end)
-            covered *= side * g.scale[at] / CODES + 1
-        node[covered <= _MAX_COVERED] = root
-    return node
+            across_x, across_y = across[2 * node], across[2 * node + 1]
+            rows = to_cell(high_x, across_x) - to_cell(low_x, across_x) + 1
+            columns = to_cell(high_y, across_y) - to_cell(low_y, across_y) + 1
+            if rows * columns <= _MAX_COVERED:
+                root[i] = node
+
+
+@kernel
+def find_roots(g: Cells, boxes: Boxes, ids: Int32s, root: Int32Out) -> None:
+    """Write for each box the root below which it is; -1 if it is nowhere.
+
+    Where an event at its low corner finds it.
+    """
+    low, size, heads, all_ids = boxes.low, boxes.exact.shape[0], g.heads, g.ids
+    float_x, float_y, roots = boxes.floats[0], boxes.floats[1], g.roots[0]
+    low_key, high_key, origin, scale, gap = g.low_key, g.high_key, g.origin, g.scale, g.gap
+    across, first_cell = g.across, g.first_cell
+    for i in range(size):
+        root[i] = -1
+        for candidate in range(roots):
+            node = np.int64(candidate)
+            while node >= 0 and root[i] < 0:
+                cell, _ = find_cell(
+                    node, low[i], low[size + i], float_x, float_y,
+                    low_key, high_key, origin, scale, gap, across, first_cell,
+                )  # fmt: skip
+                end = np.int64(heads[HEAD * cell + END])
+                last = end if end >= 0 else np.int64(heads[HEAD * cell + FULL + 1])
+                for j in range(heads[HEAD * cell + FULL], last):
+                    if all_ids[j] == ids[i]:
+                        root[i] = candidate
+                node = ~end
+
+
+@kernel
+def count_covered(g: Cells, boxes: Boxes, box: Int32s, node: Int32s) -> int:
+    """Return how many cells boxes cover in nodes."""
+    low, high, floats, size = boxes.low, boxes.high, boxes.floats, boxes.exact.shape[0]
+    low_key, high_key, origin, scale = g.low_key, g.high_key, g.origin, g.scale
+    gap, across = g.gap, g.across
+    total = 0
+    for i in range(box.shape[0]):
+        k = np.int64(node[i])
+        low_x, high_x, low_y, high_y = box_codes(
+            k, box[i], size, low, high, floats, low_key, high_key, origin, scale, gap, across
+        )
+        across_x, across_y = across[2 * k], across[2 * k + 1]
+        rows = to_cell(high_x, across_x) - to_cell(low_x, across_x) + 1
+        total += rows * (to_cell(high_y, across_y) - to_cell(low_y, across_y) + 1)
+    return total
 
 
 @kernel
 def write_entries(
-    nodes: Nodes,
+    g: Cells,
     boxes: Boxes,
-    placement: Placement,
-    heads: Int32s,
+    box: Int32s,
+    node: Int32s,
     entries: Entries,
     next_box: Int32Out,
     next_node: Int32Out,
 ) -> int:
-    """Write entries one by one, as `building.fill_lists` does list by list; return how many.
+    """Write the entries of boxes in nodes one by one; return how many.
 
-    For a few boxes among many cells. Boxes that belong to the child of a cell go to `next_box`.
+    Boxes that belong to the child of a cell go to `next_box`. Unlike `building.fill_lists`, which
+    goes through all cells, this is for a few boxes among many.
     """
-    gap, across, first_cell, exact = nodes.gap, nodes.across, nodes.first_cell, boxes.exact
-    box, node, codes = placement.box, placement.node, placement.codes
-    lists, ids, words = entries.list_number, entries.id, entries.word
+    low, high, floats, size = boxes.low, boxes.high, boxes.floats, boxes.exact.shape[0]
+    low_key, high_key, origin, scale = g.low_key, g.high_key, g.origin, g.scale
+    gap, across, first_cell, heads = g.gap, g.across, g.first_cell, g.heads
+    lists, ids, words, exact = entries.list_number, entries.id, entries.word, boxes.exact
     written = passed = 0
     for i in range(box.shape[0]):
-        a = 2 * np.int64(node[i])
-        gap_x, gap_y, across_x, across_y = gap[a], gap[a + 1], across[a], across[a + 1]
-        low_x, high_x, low_y, high_y = codes[4 * i : 4 * i + 4]
+        k = np.int64(node[i])
+        low_x, high_x, low_y, high_y = box_codes(
+            k, box[i], size, low, high, floats, low_key, high_key, origin, scale, gap, across
+        )
+        gap_x, gap_y, across_x, across_y = gap[2 * k], gap[2 * k + 1], across[2 * k], across[2 * k + 1]
         id_ = box[i] if exact[box[i]] != 0 else ~box[i]
         for x in range(to_cell(low_x, across_x), to_cell(high_x, across_x) + 1):
             lanes_x = pack_ends(low_x, high_x, x, gap_x, across_x)
-            row = first_cell[node[i]] + x * across_y
+            row = first_cell[k] + x * across_y
             for y in range(to_cell(low_y, across_y), to_cell(high_y, across_y) + 1):
                 word = join_lanes(lanes_x, pack_ends(low_y, high_y, y, gap_y, across_y))
                 cell = row + y
-                child = heads[HEAD * cell + CHILD]
-                if word != 0 and child >= 0:
+                end = heads[HEAD * cell + END]
+                if word != 0 and end < 0:
                     next_box[passed] = box[i]
-                    next_node[passed] = child
+                    next_node[passed] = ~end
                     passed += 1
                     continue
                 lists[written] = 2 * cell + np.int64(word != 0)
@@ -176,32 +259,3 @@ def write_entries(
                 words[written] = word
                 written += 1
     return written
-
-
-def _shift_heads(heads: np.ndarray, lists: np.ndarray, by: int) -> np.ndarray:
-    """Return heads after one entry more, or less (`by` is -1), in each of the lists."""
-    shifted = np.empty_like(heads)
-    shift_heads(heads, lists, by, shifted)
-    return shifted
-
-
-@kernel
-def shift_heads(heads: Int32s, lists: Int64s, by: int, out: Int32Out) -> None:
-    """Write heads after one entry more, or less (`by` is -1), in each of the lists.
-
-    These ascend, and a list may be there several times.
-    """
-    moved = moved_words = i = 0
-    for cell in range(heads.shape[0] // HEAD):
-        head = HEAD * cell
-        out[head + FULL] = heads[head + FULL] + moved
-        while i < lists.shape[0] and lists[i] == 2 * cell:
-            i += 1
-            moved += by
-        out[head + PARTIAL] = heads[head + PARTIAL] + moved
-        out[head + WORDS] = heads[head + WORDS] + moved_words
-        while i < lists.shape[0] and lists[i] == 2 * cell + 1:
-            i += 1
-            moved += by
-            moved_words += by
-        out[head + CHILD] = heads[head + CHILD]

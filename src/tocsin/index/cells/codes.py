@@ -75,17 +75,23 @@ def encode_ends(nodes: Nodes, boxes: Boxes, box: Int32s, node: Int32s, codes: In
             a = 2 * np.int64(node[i]) + axis
             for end in range(2):
                 key = (low if end == 0 else high)[axis * size + box[i]]
-                code = encode_key(
-                    key, floats[axis], low_key[a], high_key[a], origin[a], scale[a], gap[a],
+                codes[4 * i + 2 * axis + end] = encode_end(
+                    key, end, floats[axis], low_key[a], high_key[a], origin[a], scale[a], gap[a],
                     across[a],
                 )  # fmt: skip
-                if gap[a] > 0 and low_key[a] <= key <= high_key[a]:
-                    code += 2 * end - 1
-                if end == 0 and key == NULL:
-                    code = -1
-                if end == 1 and key == HIGHEST:
-                    code = across[a] << BITS
-                codes[4 * i + 2 * axis + end] = code
+
+
+@step
+def encode_end(key, end, is_float, low_key, high_key, origin, scale, gap, across):
+    """Return the code of a low end (0) or a high end (1) on an axis of a node."""
+    if end == 0 and key == NULL:
+        return np.int64(-1)
+    if end == 1 and key == HIGHEST:
+        return across << BITS
+    code = encode_key(key, is_float, low_key, high_key, origin, scale, gap, across)
+    if gap > 0 and low_key <= key <= high_key:
+        code += 2 * end - 1
+    return code
 
 
 @step

@@ -63,7 +63,7 @@ class Grid(CellIndex):
     """Boxes in the cells of a grid over two attributes."""
 
     name: ClassVar[str] = "grid"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     priced = True
     summary = Summary(
         holds="boxes over two attributes, in the cells of a grid",

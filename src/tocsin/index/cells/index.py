@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from tocsin.index.appending import AppendedConjunctions
 from tocsin.index.array_index import ArrayIndex
-from tocsin.index.cells.changes import insert_boxes, remove_conjunctions
+from tocsin.index.cells.changes import ChangingCells, are_many
 from tocsin.index.cells.layout import Cells
 from tocsin.index.cells.matching import propose, tally
 from tocsin.index.cells.validation import check_cells
 from tocsin.index.plane import build_boxes
-from tocsin.model.conjunctions import Conjunctions, concatenate
+from tocsin.model.conjunctions import Conjunctions, take
 from tocsin.model.keys import EventBatch, key_column
 
 
@@ -20,6 +21,11 @@ class CellIndex(ArrayIndex):
     layout_class = Cells
     counts = True
     changes_in_place = True
+
+    def __init__(self, conjunctions: Conjunctions, layout: Cells):
+        super().__init__(conjunctions, layout)
+        self._cells: ChangingCells | None = None  # from the first change on
+        self._appended: AppendedConjunctions | None = None  # from the first insertion on
 
     def proves_all(self) -> bool:
         """Tell whether the boxes are all that the conjunctions say."""
@@ -36,6 +42,10 @@ class CellIndex(ArrayIndex):
         x, y = [key_column(batch.keys, a) for a in self.layout.attribute.tolist()]
         tally(self.layout, self.conjunctions, x, y, batch.first, counts)
 
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays of the layout by name: a compact copy if the index has changed."""
+        return (self._cells.compact() if self._cells else self.layout)._asdict()
+
     def validate(self, attributes: int) -> None:
         """Raise unless nodes have cells, and cells have lists, no longer than they may be."""
         check_cells(self.layout, self.conjunctions.size, attributes)
@@ -43,15 +53,42 @@ class CellIndex(ArrayIndex):
     def insert(self, more: Conjunctions) -> None:
         """Add conjunctions, numbered on, to the cells there are (thesis 3.3.6).
 
-        All lists are moved once, so a batch costs what copying the index costs, and each of its
-        conjunctions no more than its entries. Cells are not split: after many insertions into what
-        was empty, build again.
+        This costs about what the cells do that they cover. (The first change copies the index, once.)
+        A grid gets no further cells: after many insertions into what was empty, build again.
         """
+        if more.size == 0:
+            return
         boxes = build_boxes(more, self.layout.attribute, self.layout.floats)
-        changed = insert_boxes(self.layout, boxes, self.conjunctions.size)
-        self.become(concatenate([self.conjunctions, more]), changed)
+        cells = self._changing()
+        long = cells.insert(boxes, self.conjunctions.size)
+        if self._appended is None:
+            self._appended = AppendedConjunctions(self.conjunctions)
+        self.conjunctions = self._appended.append(more)
+        self.layout = cells.layout
+        self.proven = self.proves_all()
 
     def remove(self, numbers: np.ndarray) -> None:
-        """Take conjunctions out of all lists; their numbers stay theirs."""
-        changed = remove_conjunctions(self.layout, self.conjunctions.size, numbers)
-        self.become(self.conjunctions, changed)
+        """Take conjunctions out of all lists; their numbers stay theirs.
+
+        One costs about as much as to insert it. Numbers that are removed already are ignored.
+        """
+        numbers, size = np.asarray(numbers, np.int64), self.conjunctions.size
+        if not len(numbers):
+            return
+        if numbers.min() < 0 or numbers.max() >= size:
+            raise IndexError(f"numbers of conjunctions must be from 0 to {size - 1:,}")
+        cells = self._changing()
+        if are_many(numbers, size):
+            gone = np.zeros(size, np.uint8)
+            gone[numbers] = 1
+            cells.remove_many(gone)
+        else:
+            removed = take(self.conjunctions, numbers)
+            boxes = build_boxes(removed, self.layout.attribute, self.layout.floats)
+            cells.remove(boxes, numbers)
+        self.layout = cells.layout
+
+    def _changing(self) -> ChangingCells:
+        if self._cells is None:
+            self._cells = ChangingCells(self.layout)
+        return self._cells

@@ -11,12 +11,12 @@ from tocsin.jit import Float64s, Int32s, Int64s, UInt8s, UInt64s
 BITS = 14
 CODES = 1 << BITS  # codes in a cell, on each axis
 
-# The head of a cell: four numbers. A partial list ends where the next cell's full list begins, and
-# one more head says where the last lists end.
+# The head of a cell: four numbers. Its full list and its partial list are adjacent in `ids`. Cells
+# are stored one after the other; once they change in place they lie anywhere (see `rooms`).
 FULL = 0  # where its full list begins in `ids`
 PARTIAL = 1  # where its partial list begins, and its full list ends
 WORDS = 2  # where the words of its partial list begin in `words`
-CHILD = 3  # the node in place of its partial list, or -1
+END = 3  # where its partial list ends; ~node if it has that child instead
 HEAD = 4  # numbers in a head
 
 HEAD_BYTES = 4 * HEAD
@@ -44,6 +44,7 @@ class Cells(NamedTuple):
     floats: UInt8s  # [2] whether an axis has the keys of floats
     proven: UInt8s  # [1] whether every box is all that its conjunction says
     roots: Int64s  # [1] the first so many nodes are roots, the others children
+    splitting: Int64s  # [2] an insertion splits longer partial lists into so many cells across; 0: no
     low_key: Int64s  # from here on as in `Nodes`
     high_key: Int64s
     origin: Float64s
@@ -51,7 +52,7 @@ class Cells(NamedTuple):
     across: Int64s
     gap: Int64s
     first_cell: Int64s
-    heads: Int32s  # [HEAD (c + 1)]
+    heads: Int32s  # [HEAD c]
     ids: Int32s  # c of a conjunction, ~c if its box does not prove it
     words: UInt64s  # the bounds of the boxes in partial lists
 

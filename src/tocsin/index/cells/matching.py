@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.index.cells.codes import LOW_BITS, TOP_BITS, encode_key, pack_event
-from tocsin.index.cells.layout import BITS, CHILD, FULL, HEAD, PARTIAL, WORDS, Cells
+from tocsin.index.cells.layout import BITS, END, FULL, HEAD, PARTIAL, WORDS, Cells
 from tocsin.jit import Int32Out, Int64Out, Int64s, kernel, prefetch, step
 from tocsin.model.conjunctions import Conjunctions
 
@@ -22,7 +22,7 @@ _AHEAD = 4
 
 # Unsigned, to be added to unsigned numbers: an index that may be negative costs a comparison each
 # time.
-_PARTIAL, _WORDS, _CHILD = np.uint64(PARTIAL), np.uint64(WORDS), np.uint64(CHILD)
+_PARTIAL, _WORDS, _END = np.uint64(PARTIAL), np.uint64(WORDS), np.uint64(END)
 _HEAD = np.uint64(HEAD)
 
 
@@ -80,10 +80,10 @@ def propose(
             for root in range(roots):
                 slot = i * roots + root
                 cells[slot] = top[slot]
-                child = np.int64(heads[_HEAD * np.uint64(top[slot]) + _CHILD])
-                if child >= 0:
+                end = np.int64(heads[_HEAD * np.uint64(top[slot]) + _END])
+                if end < 0:
                     cells[slot], event_words[slot] = find_cell(
-                        child, keys_x[event + i], keys_y[event + i], float_x, float_y,
+                        ~end, keys_x[event + i], keys_y[event + i], float_x, float_y,
                         low_key, high_key, origin, scale, gap, across, first_cell,
                     )  # fmt: skip
                     prefetch(heads, HEAD * cells[slot])
@@ -109,18 +109,18 @@ def propose(
                         for j in range(partial - full):
                             out[n + j] = ids[full + j]
                         n += partial - full
-                    child = np.int64(heads[head + _CHILD])
-                    if child < 0:
+                    end = np.int64(heads[head + _END])
+                    if end >= 0:
                         break
                     if cell == top[slot] and cell != cells[slot]:
                         cell = cells[slot]
                     else:
                         cell, event_word = find_cell(
-                            child, keys_x[event], keys_y[event], float_x, float_y,
+                            ~end, keys_x[event], keys_y[event], float_x, float_y,
                             low_key, high_key, origin, scale, gap, across, first_cell,
                         )  # fmt: skip
                 word = np.uint64(heads[head + _WORDS])
-                size = np.uint64(heads[head + _HEAD]) - partial
+                size = np.uint64(end) - partial
                 for j in range(size):
                     difference = event_word - words[word + j]
                     # Always written, counted if it hits: cheaper than a branch.
@@ -147,9 +147,10 @@ def propose(
                     for j in range(begin, tested):
                         out[n] = ids[j]
                         n += np.uint64(1)
-                    node = np.int64(heads[HEAD * cell + CHILD])
+                    end = np.int64(heads[HEAD * cell + END])
+                    node = ~end
                 shift = heads[HEAD * cell + WORDS] - tested
-                for j in range(tested, heads[HEAD * cell + HEAD]):
+                for j in range(tested, end):
                     difference = event_word - words[j + shift]
                     id_, hit = ids[j], difference & TOP_BITS == TOP_BITS
                     if hit and id_ >= 0 and (difference - LOW_BITS) & TOP_BITS != TOP_BITS:
@@ -196,15 +197,15 @@ def tally(
                     head = HEAD * cell
                     partial = np.uint64(heads[head + PARTIAL])
                     total += np.int64(partial) - heads[head + FULL]
-                    child = np.int64(heads[head + CHILD])
-                    if child < 0:
+                    end = np.int64(heads[head + END])
+                    if end >= 0:
                         break
                     cell, event_word = find_cell(
-                        child, key_x, key_y, float_x, float_y,
+                        ~end, key_x, key_y, float_x, float_y,
                         low_key, high_key, origin, scale, gap, across, first_cell,
                     )  # fmt: skip
                 word = np.uint64(heads[head + WORDS])
-                size = np.uint64(heads[head + HEAD]) - partial
+                size = np.uint64(end) - partial
                 hits = sure = np.int64(0)
                 for j in range(size):
                     difference = event_word - words[word + j]

@@ -43,7 +43,7 @@ class NTree(CellIndex):
     """Boxes in the leaves, and full lists in the nodes, of a tree over two attributes."""
 
     name: ClassVar[str] = "ntree"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
     summary = Summary(
         holds="boxes over two attributes, in a tree whose nodes have n x n children",
         cost="a cache miss per tier, and as much per box in its leaf as `grid`",
@@ -78,6 +78,7 @@ class NTreeBuilder(CellBuilder):
         self.n = n
         # Boxes in a leaf; chosen. A node of 32 x 32 has 16 KiB of heads, so it must divide more.
         self.capacity = capacity or (8 if n < 8 else 64)
+        self.splitting = (self.capacity, n)
         self.bytes_left = max(MIN_BYTES, bytes_per_box * boxes.size)
 
     def choose_roots(self) -> tuple[Domains, np.ndarray]:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.index.cells.layout import CHILD, FULL, HEAD, PARTIAL, WORDS, Cells
+from tocsin.index.cells.layout import END, FULL, HEAD, PARTIAL, WORDS, Cells
 from tocsin.jit import kernel
 from tocsin.model.validation import (
     check_lengths,
     check_numbers,
-    check_offsets,
     check_within,
     require,
 )
@@ -20,11 +19,12 @@ def check_cells(g: Cells, size: int, attributes: int) -> None:
 
     How keys become codes does not matter: codes are clamped to a node's cells.
     """
-    nodes, cells = len(g.first_cell), len(g.heads) // HEAD - 1
+    nodes, cells = len(g.first_cell), len(g.heads) // HEAD
     check_lengths(g, 2, "attribute", "floats")
     check_lengths(g, 1, "proven", "roots")
     check_lengths(g, 2 * nodes, "low_key", "high_key", "origin", "scale", "across", "gap")
-    check_lengths(g, HEAD * (cells + 1), "heads")
+    check_lengths(g, 2, "splitting")
+    check_lengths(g, HEAD * cells, "heads")
     check_within("attribute", g.attribute, -1, attributes)
     check_within("roots", g.roots, 1, nodes + 1)
     check_within("across", g.across, 1, cells + 1)
@@ -37,10 +37,15 @@ def check_cells(g: Cells, size: int, attributes: int) -> None:
     )
     heads = g.heads.reshape(-1, HEAD)
     full, partial, words = heads[:, FULL], heads[:, PARTIAL], heads[:, WORDS]
-    check_offsets("heads", heads[:, FULL : PARTIAL + 1].reshape(-1), 2 * cells + 1, len(g.ids))
-    check_offsets("heads", words, cells, len(g.words))
+    end = np.where(heads[:, END] < 0, partial, heads[:, END])
+    check_within("heads", full, 0, len(g.ids) + 1)
+    check_within("heads", words, 0, len(g.words) + 1)
     require(
-        np.array_equal(np.diff(words), full[1:] - partial[:-1]),
+        bool((full <= partial).all() and (partial <= end).all() and (end <= len(g.ids)).all()),
+        f"'heads' must be of lists within the {len(g.ids):,} ids",
+    )
+    require(
+        bool((end - partial <= len(g.words) - words).all()),
         "each entry of a partial list must have a word",
     )
     check_numbers("ids", g.ids, size, proven=bool(g.proven.all()))
@@ -66,12 +71,12 @@ def find_most_candidates(g: Cells) -> int:
         end = first_cell[node] + across[2 * node] * across[2 * node + 1]
         for cell in range(first_cell[node], end):
             head = HEAD * cell
-            child = np.int64(heads[head + CHILD])
+            end = np.int64(heads[head + END])
             found = np.int64(heads[head + PARTIAL]) - heads[head + FULL]
-            if child < 0:
-                found += np.int64(heads[head + HEAD]) - heads[head + PARTIAL]
-            elif node < child < nodes:
-                found += most[child]
+            if end >= 0:
+                found += end - heads[head + PARTIAL]
+            elif node < ~end < nodes:
+                found += most[~end]
             else:
                 return -1
             most[node] = max(most[node], found)
