@@ -286,20 +286,18 @@ def changes(size: str) -> Finding:
     sides = query_sides(queries, False)
     data = low, high, points = skewed(rng, objects, queries, sides)
     new = skewed(np.random.default_rng(4), 1, queries, sides)  # the same clusters
-    grids: dict[str, Callable[[], PointSearch]] = {
-        THESIS_GRID: lambda: thesis_grid(low, high, points, s["cells"]),
-        OUR_GRID: lambda: our_grid(low, high, points),
+    grids: dict[str, Callable[[np.ndarray], PointSearch]] = {
+        THESIS_GRID: lambda points: thesis_grid(low, high, points, s["cells"]),
+        OUR_GRID: lambda points: our_grid(low, high, points),
     }
-    before = {
-        name: t.whole
-        for name, t in cycle_times({n: make() for n, make in grids.items()}, s["seconds"]).items()
-    }
+    unchanged = cycle_times({n: make(points) for n, make in grids.items()}, s["seconds"])
+    before = {name: times.whole for name, times in unchanged.items()}
     ways = {"a batch": Changes.apply_batch, "one by one": Changes.apply_one_by_one}
     micros: dict[str, list[np.ndarray]] = {}  # per query
     after: dict[str, np.ndarray] = {}
     first: dict[str, list[float]] = {}  # milliseconds
     for apply, n in zip((*ways.values(), Changes.apply_batch), (9, 9, queries)):  # compile
-        apply(Changes(rng, queries, new, n), our_grid(low, high, points).index)
+        apply(Changes(rng, queries, new, n), our_grid(low, high, points[:, :1]).index)
     for name, make in grids.items():
         for way, apply in ways.items():
             label = way if name == THESIS_GRID else f"{way} (Tocsin)"
@@ -309,7 +307,7 @@ def changes(size: str) -> Finding:
                     n = min(n, s["steps"])
                 times = []
                 for _ in range(LEAST_ROUNDS):
-                    index = make().index
+                    index = make(points[:, :1]).index
                     first.setdefault(name, []).append(1000 * change_once(index, new))
                     change = Changes(rng, queries, new, n)
                     start = time.perf_counter()
