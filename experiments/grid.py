@@ -21,6 +21,7 @@ from experiments.measuring import PointSearch, Structure, boxes, search_times
 from experiments.rivals import build_packed_tree, build_rstar_tree
 from experiments.verdicts import Finding, at_least, at_most, main, reaches, spread
 from tocsin.index.cells.grid import Grid
+from tocsin.index.cells.layout import FULL, HEAD, PARTIAL
 from tocsin.index.cells.ntree import NTree
 from tocsin.index.cells.published_grid import estimate_lists, estimate_published_bytes
 
@@ -105,7 +106,8 @@ class Case:
     queries: int
     times: dict[str, CycleTimes]
     nbytes: dict[str, int]
-    lists: float  # of the thesis' grid that a query is in
+    lists: float  # of the thesis' grid that a query is in, on average
+    full_lists: float  # of these
 
     def ratio(self, slow: str, fast: str) -> np.ndarray:
         """Return the time of one index over that of another, in each round."""
@@ -143,13 +145,16 @@ def measure_cases(size: str, elongated: bool) -> Cases:
             if not elongated:
                 structures["packed R-tree"] = build_packed_tree(low, high, points)
                 structures["CR-tree"] = CRTree(low, high, points)
+            cells = published.index.layout
+            heads = cells.heads.reshape(-1, HEAD)
             cases.setdefault(shape, []).append(
                 Case(
                     objects,
                     queries,
                     cycle_times(structures, s["seconds"]),
                     {name: structure.nbytes for name, structure in structures.items()},
-                    len(published.index.layout.ids) / queries,
+                    len(cells.ids) / queries,
+                    int((heads[:, PARTIAL] - heads[:, FULL]).sum()) / queries,
                 )
             )
     return cases
@@ -353,7 +358,8 @@ def memory(size: str) -> Finding:
         f"{queries:,} squares of side 0.01. Of the R-tree's bytes per query 32 are the bounds, "
         "which are counted for the other indexes as well. For uniform queries the thesis' grid "
         f"takes {even.nbytes[THESIS_GRID] / 1e6:.1f} MB; its formula, S_grid of 3.2.5, has "
-        f"{published / 1e6:.1f} MB. Tocsin's grid has a budget of 80 bytes per box, at least 4 MB.",
+        f"{published / 1e6:.1f} MB. A query is in {even.full_lists:.1f} full and "
+        f"{even.lists - even.full_lists:.1f} partial lists of it on average. Tocsin's grid has a budget of 80 bytes per box, at least 4 MB.",
         [
             main(
                 at_least(
