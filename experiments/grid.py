@@ -359,7 +359,8 @@ def memory(size: str) -> Finding:
         "which are counted for the other indexes as well. For uniform queries the thesis' grid "
         f"takes {even.nbytes[THESIS_GRID] / 1e6:.1f} MB; its formula, S_grid of 3.2.5, has "
         f"{published / 1e6:.1f} MB. A query is in {even.full_lists:.1f} full and "
-        f"{even.lists - even.full_lists:.1f} partial lists of it on average. Tocsin's grid has a budget of 80 bytes per box, at least 4 MB.",
+        f"{even.lists - even.full_lists:.1f} partial lists of it on average. "
+        "Tocsin's grid has a budget of 80 bytes per box, at least 4 MB.",
         [
             main(
                 at_least(
