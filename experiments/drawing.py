@@ -45,8 +45,11 @@ STYLES = {  # name: colour, marker, line
     "interval skip list": (_RED, "D", "-"),
     "ncls": (_GREY, "^", "--"),
     "intervals (Tocsin)": (_PURPLE, "P", "-"),
-    "grid": (_BLUE, "o", "-"),
-    "grid 1000 x 1000": (_SKY, "o", "--"),
+    "thesis' grid": (_BLUE, "o", "-"),
+    "grid (Tocsin)": (_SKY, "o", "--"),
+    "CR-tree": (_BLACK, "^", "-"),
+    "skewed": (_BLUE, "o", "-"),
+    "uniform": (_ORANGE, "D", "-"),
     "32-tree": (_GREEN, "v", "-"),
     "quad-tree": (_PURPLE, "P", "-"),
     "n x n cells": (_BLUE, "o", "-"),
@@ -68,8 +71,10 @@ STYLES = {  # name: colour, marker, line
     "1% to 10%": (_GREEN, "v", "-"),
     "10% and more": (_RED, "s", "-"),
     "the paper": (_GREY, "^", "-"),
-    "add": (_BLUE, "o", "-"),
-    "remove": (_RED, "s", "-"),
+    "a batch": (_BLUE, "o", "-"),
+    "one by one": (_RED, "s", "-"),
+    "a batch (Tocsin)": (_SKY, "o", "--"),
+    "one by one (Tocsin)": (_ORANGE, "s", "--"),
     "RSJ": (_BLACK, "^", "-"),
     "RSJ, restricted": (_GREY, "^", "--"),
     "EGO": (_RED, "s", "-"),
@@ -269,15 +274,16 @@ def marks(
                 continue
             axes.plot([np.min(value), np.max(value)], [at, at], color=colour, linewidth=1.5)
             axes.plot([middle], [at], color=colour, marker=marker or "o", linestyle="none")
-            label = f"{name}  {short(middle)}"
+            label, end = f"{name}  {short(middle)}", np.max(value)
             if name in given and np.isfinite(given[name][group]):
                 axes.plot(
                     [given[name][group]], [at], color=colour, marker="o", linestyle="none",
                     markerfacecolor="white", markersize=8,
                 )  # fmt: skip
                 label += f"  (paper {short(given[name][group])})"
+                end = max(end, given[name][group])
             axes.annotate(
-                label, (np.max(value), at), xytext=(8, 0), textcoords="offset points",
+                label, (end, at), xytext=(8, 0), textcoords="offset points",
                 va="center", fontsize=8, color="#333333",
             )  # fmt: skip
     axes.set_title(title)

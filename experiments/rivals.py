@@ -2,7 +2,8 @@
 
 * `RTree`: an R-tree in flat arrays. Its leaves are packed (sort-tile-recursive), or are those of an
   R*-tree that libspatialindex built by insertion; the levels above are packed. A kernel like
-  Tocsin's searches it, so that the overhead of a library does not affect the comparison.
+  Tocsin's searches it, so that the overhead of a library does not affect the comparison. Its
+  variant with compressed boxes is in `experiments.cr_tree`.
 * `ShapelyTree`: the packed R-tree of GEOS, queried with many points at once: the fastest R-tree
   library for Python.
 * `DirectList`: all ids of each value (Dlist).
@@ -19,7 +20,9 @@ import numpy as np
 
 from tocsin.jit import Float64s, Int32Out, Int32s, Int64Out, Int64s, freeze, kernel
 
-_FANOUT = 16
+# Entries of a node. Of 5, 8, 16 and 32, the middle ones are the fastest here, for R*-trees, packed
+# R-trees and CR-trees alike. The thesis found 5 to be (3.2.3).
+FAN_OUT = 16
 
 # ------------------------------------------------------------ R-trees
 
@@ -36,8 +39,15 @@ class Tree(NamedTuple):
 class RTree:
     """An R-tree in flat arrays."""
 
-    def __init__(self, groups: np.ndarray, low: np.ndarray, high: np.ndarray, points: np.ndarray):
-        """`groups` are the leaves of the boxes."""
+    def __init__(
+        self,
+        groups: np.ndarray,
+        low: np.ndarray,
+        high: np.ndarray,
+        points: np.ndarray,
+        fan_out: int = FAN_OUT,
+    ):
+        """`groups` are the leaves of the boxes; the nodes above have `fan_out` entries."""
         self.size, self.events = low.shape[1], points.shape[1]
         self.x, self.y = (np.ascontiguousarray(p, np.float64) for p in points)
         order = np.argsort(groups, kind="stable")
@@ -50,7 +60,7 @@ class RTree:
             nodes = np.empty((len(starts), 4))
             nodes[:, 0::2] = np.minimum.reduceat(level[:, 0::2], starts)
             nodes[:, 1::2] = np.maximum.reduceat(level[:, 1::2], starts)
-            order_above = tiles(nodes[:, 0::2].T, nodes[:, 1::2].T)
+            order_above = tiles(nodes[:, 0::2].T, nodes[:, 1::2].T, fan_out)
             above = np.argsort(order_above, kind="stable")
             levels.append(nodes[above])
             firsts.append(starts[above] + done)
@@ -74,34 +84,38 @@ class RTree:
         return descend(self.tree, self.x, self.y, first, stop, offsets, out)
 
 
-def tiles(low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """Return the node of 16 that each box is packed into, by sort-tile-recursive."""
+def tiles(low: np.ndarray, high: np.ndarray, fan_out: int = FAN_OUT) -> np.ndarray:
+    """Return the node that each box is packed into, by sort-tile-recursive."""
     n = low.shape[1]
-    nodes = -(-n // _FANOUT)
+    nodes = -(-n // fan_out)
     slices = int(np.ceil(np.sqrt(nodes)))
     x, y = (low + high) / 2
     in_slice = np.empty(n, np.int64)
-    in_slice[np.argsort(x, kind="stable")] = np.arange(n) // (slices * _FANOUT)
+    in_slice[np.argsort(x, kind="stable")] = np.arange(n) // (slices * fan_out)
     order = np.lexsort((y, in_slice))
     number = np.empty(n, np.int64)
     # All slices but the last have a whole number of nodes.
-    number[order] = np.arange(n) // _FANOUT
+    number[order] = np.arange(n) // fan_out
     return number
 
 
-def build_packed_tree(low: np.ndarray, high: np.ndarray, points: np.ndarray) -> RTree:
+def build_packed_tree(
+    low: np.ndarray, high: np.ndarray, points: np.ndarray, fan_out: int = FAN_OUT
+) -> RTree:
     """Return a packed R-tree."""
-    return RTree(tiles(low, high), low, high, points)
+    return RTree(tiles(low, high, fan_out), low, high, points, fan_out)
 
 
-def build_rstar_tree(low: np.ndarray, high: np.ndarray, points: np.ndarray) -> RTree:
+def build_rstar_tree(
+    low: np.ndarray, high: np.ndarray, points: np.ndarray, fan_out: int = FAN_OUT
+) -> RTree:
     """Return a tree with the leaves of an R*-tree built by insertion (libspatialindex)."""
     from rtree import index
 
     settings = index.Property()
     settings.variant = index.RT_Star
-    settings.leaf_capacity = settings.index_capacity = _FANOUT
-    settings.near_minimum_overlap_factor = _FANOUT // 2
+    settings.leaf_capacity = settings.index_capacity = fan_out
+    settings.near_minimum_overlap_factor = fan_out // 2
     tree = index.Index(properties=settings)
     rows = np.concatenate([low, high]).T.tolist()
     for number, box in enumerate(rows):
@@ -109,7 +123,7 @@ def build_rstar_tree(low: np.ndarray, high: np.ndarray, points: np.ndarray) -> R
     groups = np.empty(low.shape[1], np.int64)
     for number, (_, members, _) in enumerate(tree.leaves()):
         groups[members] = number
-    return RTree(groups, low, high, points)
+    return RTree(groups, low, high, points, fan_out)
 
 
 @kernel
@@ -122,34 +136,39 @@ def descend(
     offsets: Int64Out,
     out: Int32Out,
 ) -> int:
-    """Write the boxes that contain each point, while there is room for all boxes."""
+    """Write the boxes that contain each point, while there is room for all boxes.
+
+    Indexes are unsigned, so that Numba does not look for negative ones.
+    """
     bounds, firsts, stops, ids = g.bounds, g.first, g.stop, g.ids
-    size = ids.shape[0]
-    room = out.shape[0] - size
-    stack = np.empty(1 << 16, np.int64)
-    n = offsets[0]
+    room = out.shape[0] - ids.shape[0]
+    size = np.uint64(ids.shape[0])
+    one, two, three, four = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+    stack = np.empty(1 << 16, np.uint64)
+    n = np.uint64(offsets[0])
     event = first
-    while event < stop and n <= room:
+    while event < stop and np.int64(n) <= room:
         x, y = xs[event], ys[event]
-        stack[0], depth = firsts.shape[0] - 1, 1
-        while depth > 0:
-            depth -= 1
+        stack[0] = firsts.shape[0] - 1
+        depth = one
+        while depth > np.uint64(0):
+            depth -= one
             node = stack[depth]
-            begin, end = firsts[node], stops[node]
+            begin, end = np.uint64(firsts[node]), np.uint64(stops[node])
             if begin < size:
                 for i in range(begin, end):
-                    b = 4 * i
-                    hit = (bounds[b] <= x) & (x <= bounds[b + 1])
-                    hit &= (bounds[b + 2] <= y) & (y <= bounds[b + 3])
+                    b = four * i
+                    hit = (bounds[b] <= x) & (x <= bounds[b + one])
+                    hit &= (bounds[b + two] <= y) & (y <= bounds[b + three])
                     out[n] = ids[i]
-                    n += np.int64(hit)
+                    n += np.uint64(hit)
             else:
                 for i in range(begin, end):
-                    b = 4 * i
-                    hit = (bounds[b] <= x) & (x <= bounds[b + 1])
-                    hit &= (bounds[b + 2] <= y) & (y <= bounds[b + 3])
+                    b = four * i
+                    hit = (bounds[b] <= x) & (x <= bounds[b + one])
+                    hit &= (bounds[b + two] <= y) & (y <= bounds[b + three])
                     stack[depth] = i
-                    depth += np.int64(hit)
+                    depth += np.uint64(hit)
         event += 1
         offsets[event - first] = n
     return event

@@ -16,9 +16,12 @@ from benchmarks.covering_workloads import (
 )
 from benchmarks.index_search import IndexSearch, check_same
 from experiments.__main__ import FIGURES, main
+from experiments.answer_sets import AnswerSets, Cycle, count_matches, cycle_times
 from experiments.bit_vectors import BitVectorSearch
 from experiments.covering_runs import METHODS, run_all
-from experiments.grid_cycles import z_order
+from experiments.cr_tree import CRTree
+from experiments.grid_cycles import move, z_order
+from experiments.grid_data import SHAPES, query_sides
 from experiments.hashed_constructs import HashedConstructs, next_prime
 from experiments.image_features import cut, moments_of, to_hsv
 from experiments.interval_skip_list import IntervalSkipList, SkipListSearch
@@ -93,6 +96,8 @@ def test_rivals_find_what_is_there(n):
     trees = {
         "packed": build_packed_tree(low, high, points),
         "R*": build_rstar_tree(low, high, points),
+        "CR": CRTree(low, high, points),
+        "CR, one line": CRTree(low, high, points, 5),
     }
     check_equal(plain | trees, 200)
 
@@ -248,6 +253,71 @@ def test_differences_are_reported():
     one, other = PlainBoxes(low, low + 1, points), PlainBoxes(low, low + 0.1, points)
     with pytest.raises(AssertionError, match="other finds other rules than one"):
         check_equal({"one": one, "other": other}, 4)
+
+
+def test_nodes_of_the_cr_tree_fit_cache_lines():
+    """With five entries a node, as in the thesis. Bounds are within one of 255 steps."""
+    rng = np.random.default_rng(0)
+    low = rng.random((2, 700))
+    tree = CRTree(low, low + 0.01, low, 5)
+    assert tree.node_bytes == 64
+    nodes = tree.nodes
+    assert nodes.codes.ctypes.data % 64 == 0
+    codes = nodes.codes.reshape(-1, 64)
+    origin, scale = nodes.floats.reshape(-1, 8)[0, :2]
+    leaf_low = nodes.bounds.reshape(-1, 4)[:5, 0]
+    steps = codes[0, 40:60].reshape(5, 4)[:, 0]
+    assert (origin + steps / scale <= leaf_low + 1e-12).all()
+    assert (leaf_low < origin + (steps + 1.0) / scale).all()
+
+
+@pytest.mark.parametrize("elongated", [False, True])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_thesis_data_are_inside_the_unit_square(shape, elongated):
+    rng = np.random.default_rng(4)
+    sides = query_sides(2_000, elongated)
+    low, high, points = SHAPES[shape](rng, 3_000, 2_000, sides)
+    for bounds in (low, high, points):
+        assert 0 <= bounds.min() <= bounds.max() <= 1
+    dense = (high <= 0.001).all(axis=0)
+    assert dense.sum() == (1_000 if shape == "hyper-skewed" else 0)
+    expected = np.where(dense, 0.001 * sides, sides)
+    np.testing.assert_allclose(high - low, expected, rtol=1e-9, atol=1e-15)
+    assert (points <= 0.001).all(axis=0).sum() == (1_500 if shape == "hyper-skewed" else 0)
+
+
+def test_a_cycle_ends_with_the_objects_of_every_query():
+    rng = np.random.default_rng(1)
+    low, points = rng.random((2, 50)), rng.random((2, 400))
+    high = low + 0.3
+    structure = PlainBoxes(low, high, points)
+    answers = AnswerSets(50, count_matches(structure))
+    cycle = Cycle(structure, answers)
+    at = points[:, None]
+    inside = ((low[:, :, None] <= at) & (at <= high[:, :, None])).all(axis=0)
+    assert inside.sum(axis=1).max() > 32  # sets grow several times
+    for _ in range(3):
+        cycle.run()
+        begin, end = answers.sets[0::3], answers.sets[1::3]
+        for query in range(50):
+            found = answers.objects[begin[query] : end[query]]
+            assert found.tolist() == np.flatnonzero(inside[query]).tolist()
+    objects = np.arange(400)
+    np.testing.assert_array_equal(answers.summarise(), [inside.sum(axis=1), inside @ objects])
+
+
+def test_cycles_that_find_other_objects_are_reported():
+    low = np.zeros((2, 3))
+    points = np.full((2, 4), 0.5)
+    one, other = PlainBoxes(low, low + 1, points), PlainBoxes(low, low + 0.1, points)
+    for alike in (True, False):
+        with pytest.raises(AssertionError, match="other finds other objects than one"):
+            cycle_times({"one": one, "other": other}, 0.0, alike)
+
+
+def test_objects_stay_inside_the_square():
+    moved = move(np.array([[0.1, 0.9], [0.5, 0.5]]), np.array([[-0.1, 0.1], [0.0, 0.1]]), 3)
+    np.testing.assert_allclose(moved, [[0.2, 0.8], [0.5, 0.8]])
 
 
 def test_z_order():
