@@ -28,7 +28,7 @@ CHOICES = [
     ("rectangles", {"longest": [8, 2]}),
     ("rectangles", {"longest": [2, 4], "lattice": "published"}),
     ("bestar", {"leaf_capacity": 20, "alpha": 0.25, "beta": 2, "rigid": True}),
-    ("bestar", {"splitting": "approximate"}),
+    ("bestar", {"splitting": "approximate", "summary": "attributes"}),
 ]
 
 

@@ -37,6 +37,7 @@ KINDS = {
     ),
     "overlapped rectangles": (Rectangles, {"longest": 4, "decomposition": "overlapped"}),
     "bestar": (BEStar, {}),
+    "bestar with summaries": (BEStar, {"summary": "attributes"}),
     "rigid bestar": (BEStar, {"rigid": True}),
 }
 
