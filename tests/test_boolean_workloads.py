@@ -12,6 +12,10 @@ SETTINGS = {
     "few dimensions": Setting(dimensions=20, zipf=1.0, match=0.02),
     "no clusters": Setting(clusters=0, match=0.01),
     "a small domain": Setting(cardinality=2_500, cluster_size=25, match=0.09),
+    "texts": Setting(
+        dimensions=60, cardinality=26**3, clusters=26, cluster_size=3, zipf=1.0, width=(2, 3),
+        rule_size=(5, 11), event_size=(5, 11), match=0.01, whole_profiles=True,
+    ),  # fmt: skip
     "large rules": Setting(rule_size=(20, 30), event_size=(40, 50), zipf=1.0, match=0.01),
 }
 
@@ -51,6 +55,19 @@ def test_fresh_events_meet_as_many_rules_as_was_asked_for(world):
     s, n = world.setting, 20_000
     counts = count_matches(world.rules(n), world.floats, world.events(1_500))
     assert counts.mean() / n == pytest.approx(s.match, rel=0.2)
+
+
+def test_texts_match_only_those_with_the_same_attributes():
+    world = World(SETTINGS["texts"])
+    keys, c = world.events(300), world.rules(3_000)
+    profiles = [set(world.core[: 5 + i % 7, i]) for i in range(world.setting.profiles)]
+    for begin, end in zip(keys.offsets, keys.offsets[1:]):
+        assert set(keys.attribute[begin:end]) in profiles
+    tested = [set(c.attribute[begin:end]) for begin, end in zip(c.offsets, c.offsets[1:])]
+    planted = sum(attributes in profiles for attributes in tested)
+    assert planted / 3_000 == pytest.approx(world.setting.share, abs=0.05)
+    with pytest.raises(ValueError, match="events must be as large as rules"):
+        Setting(whole_profiles=True)
 
 
 def test_the_seed_decides():
