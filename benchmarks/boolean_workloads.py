@@ -253,7 +253,9 @@ class World:
                 attributes = _draw_distinct(rng, self.popular, size, len(chosen), core)
                 others = attributes[len(core) :]
                 values = np.empty(attributes.shape, np.int64)
-                values[: len(core)] = self.home[: len(core), profile] + rng.integers(0, s.home, core.shape)
+                values[: len(core)] = self.home[: len(core), profile] + rng.integers(
+                    0, s.home, core.shape
+                )
                 if s.clusters:
                     cluster = rng.integers(0, s.clusters, others.shape)
                     within = rng.integers(0, s.cluster_size, others.shape)

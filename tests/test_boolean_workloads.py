@@ -13,9 +13,17 @@ SETTINGS = {
     "no clusters": Setting(clusters=0, match=0.01),
     "a small domain": Setting(cardinality=2_500, cluster_size=25, match=0.09),
     "texts": Setting(
-        dimensions=60, cardinality=26**3, clusters=26, cluster_size=3, zipf=1.0, width=(2, 3),
-        rule_size=(5, 11), event_size=(5, 11), match=0.01, whole_profiles=True,
-    ),  # fmt: skip
+        dimensions=60,
+        cardinality=26**3,
+        clusters=26,
+        cluster_size=3,
+        zipf=1.0,
+        width=(2, 3),
+        rule_size=(5, 11),
+        event_size=(5, 11),
+        match=0.01,
+        whole_profiles=True,
+    ),
     "large rules": Setting(rule_size=(20, 30), event_size=(40, 50), zipf=1.0, match=0.01),
 }
 
