@@ -27,7 +27,7 @@ SCAN, KINDEX, BE, BULK, STAR, KEYED = (
 )  # fmt: skip
 RIVALS = (SCAN, KINDEX, BE)
 MATCHED = (SCAN, KINDEX, BE, BULK, STAR, KEYED)
-RANKED = ((KINDEX, 1), (STAR, 1), (STAR, 5), (KEYED, 1), (KEYED, 5))
+RANKED = ((KINDEX, 1), (STAR, 1), (STAR, 5), (KEYED, 1))
 
 _RULES = 100_000_000  # rules times events of a measurement, approximately; chosen
 _PAIRS = 2_000_000  # and matches; chosen
