@@ -55,6 +55,8 @@ STYLES = {  # name: colour, marker, line
     "BE*-tree": (_BLUE, "o", "-"),
     "BE*-tree, top-1": (_BLUE, "o", "--"),
     "BE*-tree, top-5": (_SKY, "v", "--"),
+    "two sums (Tocsin)": (_ORANGE, "D", "-"),
+    "two sums (Tocsin), top-1": (_ORANGE, "D", "--"),
     "keyed (Tocsin)": (_GREEN, "P", "-"),
     "keyed (Tocsin), top-1": (_GREEN, "P", "--"),
     "keyed (Tocsin), top-5": (_PURPLE, "P", "--"),
