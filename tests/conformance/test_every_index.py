@@ -135,6 +135,21 @@ def test_keyed_with_key_sets(workload, check, hashed, crowds, tmp_path, monkeypa
     assert len(index.layout.slot_start) > 1
 
 
+# The paper's ways where the tree has ways of its own.
+AS_PUBLISHED = {"summary": "attributes"}
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_bestar_as_published(workload, check, workloads, tmp_path):
+    work = workloads[workload]
+    index = INDEXES["bestar"].build(work.conjunctions, work.schema.floats(), **AS_PUBLISHED)
+    if check is checks.check_arrays_round_trip:
+        check(index, work, tmp_path)
+    else:
+        check(index, work)
+
+
 def test_the_workloads_are_not_vacuous(workloads):
     for name in ("mixed", "boxes", "wide"):
         hits = [len(t) for t in workloads[name].truths]

@@ -19,7 +19,7 @@ CHOICES = [
     ("intervals", {"longest": 8, "decomposition": "simple"}),
     ("rectangles", {"longest": 4, "decomposition": "overlapped", "hashed": True}),
     ("bestar", {"leaf_capacity": 20, "alpha": 0.25, "beta": 2, "rigid": True}),
-    ("bestar", {"splitting": "approximate"}),
+    ("bestar", {"splitting": "approximate", "summary": "attributes"}),
 ]
 
 

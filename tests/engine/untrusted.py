@@ -143,6 +143,7 @@ STORES = {
     "keyed sets": ("keyed", several_shapes, {}),
     "counting boxes": ("counting", boxes, {}),
     "bestar boxes": ("bestar", boxes, {}),
+    "bestar summaries": ("bestar", boxes, {"summary": "attributes"}),
     "auto parts": ("auto", several_shapes, {}),
     "auto thresholds": ("auto", likely, {}),
     "keyed thresholds": ("keyed", likely, {}),

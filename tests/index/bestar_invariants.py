@@ -11,6 +11,8 @@ from tocsin.index.bestar.index import BEStar
 from tocsin.index.bestar.layout import (
     ABOVE,
     ATTRIBUTE,
+    ATTRIBUTE_SUMMARIES,
+    BELOW,
     BOX,
     BOXES,
     BUCKET,
@@ -39,16 +41,20 @@ from tocsin.index.bestar.layout import (
     NODE,
     NODES,
     NOT_PENDING,
+    OWN,
     PARENT,
     PENDING,
     PNODE,
     PNODES,
+    RAISING,
     RIGHT,
     RIGID,
     ROOT,
     SIZE,
     SPACE_HIGH,
     SPACE_LOW,
+    SUMMARIES,
+    SUMMARY,
     Tree,
 )
 from tocsin.model.conjunctions import Conjunctions
@@ -63,6 +69,7 @@ class _Below(NamedTuple):
 
     numbers: list[int]
     max_sums: tuple[float, float]  # the greatest sums of a conjunction, -1 if there is none
+    weights: dict[int, float]  # the greatest weight for each attribute, without zeros
     spans: _Spans  # the interval around all of them, for each attribute of a path
 
     def joined(self, other: _Below) -> _Below:
@@ -73,7 +80,11 @@ class _Below(NamedTuple):
         ]
         sums = zip(self.max_sums, other.max_sums, strict=True)
         first, second = (max(both) for both in sums)
-        return _Below(self.numbers + other.numbers, (first, second), spans)
+        weights = {
+            a: max(self.weights.get(a, 0.0), other.weights.get(a, 0.0))
+            for a in self.weights | other.weights
+        }
+        return _Below(self.numbers + other.numbers, (first, second), weights, spans)
 
 
 def check_invariants(index: BEStar) -> None:
@@ -97,10 +108,13 @@ class _Check:
         self.followed: set[int] = set()
         self.runs: list[tuple[int, int]] = []
         self.boxes: list[tuple[int, int]] = []
+        self.summaries: list[tuple[int, int]] = []
+        self.summarised = bool(tree.options[ATTRIBUTE_SUMMARIES])
 
     def all(self) -> None:
         state = self.t.state
         _must(state[PENDING] == -1, "buckets are still pending")
+        _must(state[RAISING] == -1, "summaries are still being raised")
         below = self.bucket(0, [], LOWEST, HIGHEST)
         there = np.flatnonzero(self.t.home >= 0).tolist()
         _must(sorted(below.numbers) == there, "the leaves do not hold just what is in the tree")
@@ -118,6 +132,8 @@ class _Check:
         )
         self.tiled(self.runs, 0, self.t.target, int(state[ENTRIES]), "runs")
         self.tiled(self.boxes, CLASSES, self.t.box, int(state[BOXES]), "boxes")
+        end, links = int(state[SUMMARIES]), self.t.summary_attribute
+        self.tiled(self.summaries, 2 * CLASSES, links, end, "summaries")
 
     def chain(self, records: list[list[int]], first: int, word: int) -> Iterator[int]:
         while first >= 0:
@@ -155,16 +171,22 @@ class _Check:
                 found.setdefault(int(c.attribute[row]), (low, high))
         return found
 
-    def sums(self, number: int) -> tuple[float, float]:
-        """Return the sum of a conjunction's weights, and of the weights times the usual ones."""
-        c, plain, by_usual, last = self.c, 0.0, 0.0, -1
+    def weights(self, number: int) -> dict[int, float]:
+        """Return the weights of a conjunction by attribute."""
+        c, found, last = self.c, {}, -1
         for row in range(c.offsets[number], c.offsets[number + 1]):
             attribute = int(c.attribute[row])
             if attribute != last and not (c.kind[row] == INTERVAL and c.high[row] == NULL):
-                weight = float(c.weight[row]) if len(c.weight) else 1.0
-                plain += weight
-                by_usual += weight * float(self.t.usual_weight[attribute])
+                found[attribute] = float(c.weight[row]) if len(c.weight) else 1.0
             last = attribute
+        return found
+
+    def sums(self, weights: dict[int, float]) -> tuple[float, float]:
+        """Return the sum of a conjunction's weights, and of the weights times the usual ones."""
+        plain = by_usual = 0.0
+        for attribute, weight in weights.items():
+            plain += weight
+            by_usual += weight * float(self.t.usual_weight[attribute])
         return plain, by_usual
 
     def bucket(self, b: int, path: list[int], space_low: int, space_high: int) -> _Below:
@@ -174,7 +196,7 @@ class _Check:
         _must(b not in self.visited, f"{name} is in the tree twice")
         self.visited.add(b)
         _must(record[NEXT_PENDING] == NOT_PENDING, f"{name} is still pending")
-        all_below = self.members(b, path)
+        all_below = own = self.members(b, path)
         split = record[CUT] != NULL
         children = {side: record[side] for side in (LEFT, RIGHT) if record[side] >= 0}
         _must(split or not children, f"{name} is not split, but has children")
@@ -209,7 +231,25 @@ class _Check:
                 f"{name} and its children underflow and are not merged",
             )
         self.box(b, path, all_below)
+        if self.summarised:
+            self.summary(b * SUMMARY + OWN, own, f"the leaf of {name}")
+            if b > 0 and (split or record[NODES] > 0):
+                self.summary(b * SUMMARY + BELOW, all_below, name)
+            else:
+                _must(self.t.summary[b * SUMMARY + BELOW] == -1, f"{name} has a spare summary")
         return all_below
+
+    def summary(self, word: int, below: _Below, name: str) -> None:
+        """A summary is exact: the greatest weight of those below, for every attribute."""
+        start, size = self.t.summary[word : word + 2].tolist()
+        _must((start >= 0) == (size > 0), f"{name} has a summary without a run")
+        if start >= 0:
+            self.summaries.append((start, max(4, 1 << (size - 1).bit_length())))
+        stop = start + size
+        attributes = self.t.summary_attribute[start:stop].tolist()
+        stored = dict(zip(attributes, self.t.summary_weight[start:stop].tolist(), strict=True))
+        _must(attributes == sorted(set(attributes)), f"the summary of {name} is not in order")
+        _must(stored == below.weights, f"{name} has a wrong summary of weights")
 
     def members(self, b: int, path: list[int]) -> _Below:
         """Check the leaf of a bucket, and return what is in it."""
@@ -221,7 +261,7 @@ class _Check:
         )
         _must(record[CAPACITY] >= self.capacity, f"bucket {b} has too little capacity")
         _must((start >= 0) >= (size > 0), f"bucket {b} has members, but no run")
-        below = _Below([], (-1.0, -1.0), [(HIGHEST, NULL)] * len(path))
+        below = _Below([], (-1.0, -1.0), {}, [(HIGHEST, NULL)] * len(path))
         if start < 0:
             return below
         self.runs.append((start, 1 << record[LEAF_CLASS]))
@@ -239,7 +279,9 @@ class _Check:
             _must(need - 1 in spare if spare else need == 0, f"{name} does not need {need - 1}")
             beside = {need for a in spans if (need := a + 1) in directory}
             _must(not beside, f"{name} belongs below a p-node of the bucket")
-            below = below.joined(_Below([], self.sums(number), [spans[a] for a in path]))
+            weights = self.weights(number)
+            positive = {a: weight for a, weight in weights.items() if weight > 0}
+            below = below.joined(_Below([], self.sums(weights), positive, [spans[a] for a in path]))
         return below._replace(numbers=numbers)
 
     def entries(self, b: int) -> tuple[list[int], list[int]]:

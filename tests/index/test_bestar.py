@@ -29,7 +29,7 @@ from tests.index.trees import (
 )
 from tocsin.engine.rules import Rules
 from tocsin.errors import RuleError
-from tocsin.index.bestar import boxes, splitting
+from tocsin.index.bestar import boxes, splitting, summaries
 from tocsin.index.bestar.index import BEStar
 from tocsin.index.bestar.layout import (
     ATTRIBUTE,
@@ -43,6 +43,7 @@ from tocsin.index.bestar.layout import (
     LOW,
     NODE,
     NODES,
+    OWN,
     PNODE,
     RIGHT,
     ROOT,
@@ -398,12 +399,16 @@ def test_an_underflowing_bucket_is_merged_with_its_parent():
 # ------------------------------------------------------------ the k best
 
 
-def test_what_promises_too_little_is_not_looked_at():
+SUMMARIES = pytest.mark.parametrize("summary", ["sums", "attributes"])
+
+
+@SUMMARIES
+def test_what_promises_too_little_is_not_looked_at(summary):
     rng = random.Random(4)
     rules = [
         [between(n % 5, 0, 9, (n % 5) / 4), between(5, 0, 9, rng.random())] for n in range(3000)
     ]
-    index = BEStar.build(made(rules), np.zeros(6, np.uint8))
+    index = BEStar.build(made(rules), np.zeros(6, np.uint8), summary=summary)
     events = [dict.fromkeys(range(6), 3)] * 4
     all_of_them, (looked, evaluated) = best_of(index, events, 6, 3000, [{}] * 4)
     assert looked >= evaluated >= 3000 * 4
@@ -412,14 +417,50 @@ def test_what_promises_too_little_is_not_looked_at():
     assert looked < 3000 * 4 / 4
 
 
-def test_ties_go_to_the_rule_added_first():
+@SUMMARIES
+def test_ties_go_to_the_rule_added_first(summary):
     rules = [[between(n % 3, 0, 9, 0.1), between(3 + n % 2, 0, 9, 0.2)] for n in range(500)]
-    index = BEStar.build(made(rules), np.zeros(5, np.uint8))
+    index = BEStar.build(made(rules), np.zeros(5, np.uint8), summary=summary)
     (best,), _ = best_of(index, [dict.fromkeys(range(5), 3)], 5, 7, [{}])
     assert [rule for rule, _ in best] == list(range(7))
 
 
-def test_weights_of_all_sizes():
+def test_a_summary_for_each_attribute_tells_more_than_two_sums():
+    """The event finds one attribute important: two sums promise the same wherever it is tested."""
+    rules = [
+        [between(0, 0, 9, 0.1), between(1 + n % 20, 0, 9, 0.1), between(21 + n % 7, 0, 9, 1.0)]
+        for n in range(2000)
+    ]
+    event, important = dict.fromkeys(range(28), 3), {23: 9.0}
+    looked = {}
+    for summary in ("sums", "attributes"):
+        index = BEStar.build(made(rules), np.zeros(28, np.uint8), summary=summary)
+        (best,), (looked[summary], _) = best_of(index, [event], 28, 1, [important])
+        assert best == truly_best(rules, range(2000), event, 1, important)
+    assert looked["sums"] == 2000
+    assert looked["attributes"] <= 300
+
+
+def test_the_bound_of_section_iii():
+    """uscore adds the event's weight times the greatest weight, for each attribute of the event."""
+    rules = [[between(0, 0, 9, 0.3), between(1, 0, 9, 0.5)], [between(0, 0, 9, 0.4)]]
+    t = BEStar.build(made(rules), np.zeros(3, np.uint8), summary="attributes").layout
+    own_weights = np.array([2.0, 3.0, 5.0])
+    arguments = t.summary, t.summary_attribute, t.summary_weight, OWN, own_weights
+    for scoring in ([0, 1, 2], [0, 1]):
+        bound = summaries.upper_score(*arguments, np.array(scoring), len(scoring))
+        assert bound == 0.4 * 2 + 0.5 * 3
+    many = [[between(a, 0, 9, 1 + a / 8)] for a in range(100)]
+    t = BEStar.build(made(many), np.zeros(100, np.uint8), summary="attributes").layout
+    own_weights = np.zeros(100)
+    own_weights[[7, 90]] = 2.0, 3.0
+    arguments = t.summary, t.summary_attribute, t.summary_weight, OWN, own_weights
+    bound = summaries.upper_score(*arguments, np.array([90, 7]), 2)
+    assert bound == 2 * (1 + 7 / 8) + 3 * (1 + 90 / 8)
+
+
+@SUMMARIES
+def test_weights_of_all_sizes(summary):
     sizes = [0.0, 5e-324, 1e-310, 1e-300, 1e-16, 1.0, 1e16, 1e300, 1.7e308]
     rng = random.Random(6)
     rules = [
@@ -429,7 +470,7 @@ def test_weights_of_all_sizes():
         ]
         for _ in range(400)
     ]
-    index = BEStar.build(made(rules), np.zeros(6, np.uint8))
+    index = BEStar.build(made(rules), np.zeros(6, np.uint8), summary=summary)
     check_invariants(index)
     for weights in ({}, dict.fromkeys(range(6), 0.0), dict(zip(range(6), sizes[1:], strict=False))):
         event = dict.fromkeys(range(6), 3)
@@ -498,7 +539,7 @@ def test_events_that_none_are_teach_nothing():
 # ------------------------------------------------------------ memory
 
 
-@pytest.mark.parametrize("options", [{}, {"rigid": True}], ids=str)
+@pytest.mark.parametrize("options", [{}, {"rigid": True}, {"summary": "attributes"}], ids=str)
 @pytest.mark.parametrize(
     "shape",
     [shapes.clusters, shapes.identical, shapes.with_nulls, shapes.times, shapes.huge_integers],
@@ -609,6 +650,10 @@ def test_broken_invariants_are_found():
     def promise(t):
         t.max_sums[3] += 1
 
+    def promise_less(t):
+        starts = t.summary[::2]
+        t.summary_weight[starts[starts >= 0][0]] -= 0.05
+
     def miscount(t):
         t.pnode.reshape(-1, PNODE)[0, COUNT] += 1
 
@@ -616,10 +661,10 @@ def test_broken_invariants_are_found():
         t.state[ENTRIES] += 4
 
     for harm, words in [
-        (widen, "box"), (forget, "elsewhere"), (promise, "summary"), (miscount, "count"),
-        (lose, "lost"),
+        (widen, "box"), (forget, "elsewhere"), (promise, "weight summary"), (miscount, "count"),
+        (lose, "lost"), (promise_less, "summary of weights"),
     ]:  # fmt: skip
-        index = BEStar.build(made(rules), np.zeros(5, np.uint8))
+        index = BEStar.build(made(rules), np.zeros(5, np.uint8), summary="attributes")
         check_invariants(index)
         harm(index.layout)
         with pytest.raises(AssertionError, match=words):

@@ -22,6 +22,7 @@ KINDS = {
     "hashed rectangles": (Rectangles, {"hashed": True}),
     "overlapped rectangles": (Rectangles, {"longest": 4, "decomposition": "overlapped"}),
     "bestar": (BEStar, {}),
+    "bestar with summaries": (BEStar, {"summary": "attributes"}),
     "rigid bestar": (BEStar, {"rigid": True}),
 }
 

@@ -19,6 +19,8 @@ from tocsin.index.bestar.layout import (
     LEFT,
     LONGEST_LEAF,
     NODES,
+    OWN,
+    OWN_SIZE,
     ROOT,
     SIZE,
 )
@@ -46,6 +48,9 @@ def built(work):
     made["intervals bands"] = INDEXES["intervals"].build(bands.conjunctions, bands.floats)
     for name in ("grid", "ntree", "intervals", "counting", "bestar"):
         made[f"{name} city"] = INDEXES[name].build(city.conjunctions, city.floats)
+    made["summaries"] = INDEXES["bestar"].build(
+        work.conjunctions, work.schema.floats(), summary="attributes"
+    )
     for name, options in (
         ("whole", {}), ("hashed", {"hashed": True}), ("overlapped", {"decomposition": "overlapped"})
     ):  # fmt: skip
@@ -343,6 +348,12 @@ WRONG = [
     ("bestar", put("required", slice(None), 1), "must ascend"),
     ("bestar", resized("usual_weight", -1), "'usual_weight' must have"),
     ("bestar", resized("only_intervals", -1), "'only_intervals' must have"),
+    ("summaries", resized("summary", -4), "'summary' must have"),
+    ("summaries", resized("summary_weight", -1), "'summary_weight' must have"),
+    ("summaries", put("summary", OWN, 10**6), "entries of a summary"),
+    ("summaries", put("summary", OWN_SIZE, 2**62), "size of a summary"),
+    ("summaries", put("summary_attribute", 0, 12), "'summary_attribute' must be"),
+    ("summaries", put("summary_attribute", 0, -1), "'summary_attribute' must be"),
 ]
 
 

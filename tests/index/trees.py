@@ -150,4 +150,7 @@ OPTIONS = [
     {"leaf_capacity": 3, "beta": 1.0, "splitting": "approximate"},
     {"rigid": True},
     {"leaf_capacity": 2, "rigid": True},
+    {"summary": "attributes"},
+    {"summary": "attributes", "leaf_capacity": 1},
+    {"summary": "attributes", "leaf_capacity": 20, "rigid": True},
 ]

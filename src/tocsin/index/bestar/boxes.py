@@ -10,18 +10,18 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.index.bestar.layout import ABOVE, ATTRIBUTE, BOX, BUCKET, HIGH, LEVEL, LOW, NODE, PNODE
-from tocsin.jit import step
+from tocsin.jit import bare_step
 from tocsin.model.encoding import NULL
 from tocsin.model.facts import adds_to_score, bounds
 
 
-@step
+@bare_step
 def length(low, high):
     """Return the length of an interval, without overflow; 0 for an empty one."""
     return np.uint64(high) - np.uint64(low) if low < high else np.uint64(0)
 
 
-@step
+@bare_step
 def key_interval(kind, low, high, points, row):
     """Return the interval around a predicate (Table I); NULL to NULL if it cannot be a key.
 
@@ -31,7 +31,7 @@ def key_interval(kind, low, high, points, row):
     return (least, greatest) if least != NULL else (least, least)
 
 
-@step
+@bare_step
 def interval_on(tested, kind, low, high, points, begin, stop, attribute):
     """Return the interval of a conjunction on an attribute, NULL to NULL if it has none."""
     for row in range(begin, stop):
@@ -42,7 +42,7 @@ def interval_on(tested, kind, low, high, points, begin, stop, attribute):
     return np.int64(NULL), np.int64(NULL)
 
 
-@step
+@bare_step
 def score_sums(tested, kind, high, weight, usual_weight, begin, stop):
     """Return the sum of a conjunction's weights, and the sum of weights times usual weights.
 
@@ -57,7 +57,7 @@ def score_sums(tested, kind, high, weight, usual_weight, begin, stop):
     return by_one, by_usual
 
 
-@step
+@bare_step
 def rarest_required(popularity, tested, kind, low, high, points, begin, stop, path, level):
     """Return 1 + the least popular attribute that a conjunction requires; 0 if it requires none.
 
@@ -77,7 +77,7 @@ def rarest_required(popularity, tested, kind, low, high, points, begin, stop, pa
     return rarest + 1
 
 
-@step
+@bare_step
 def extend_box(bucket, box, max_sums, b, level, lows, highs, sums):
     """Widen a bucket's box around a conjunction, in all dimensions of its path (Algorithm 3)."""
     at = b * BUCKET
@@ -92,7 +92,7 @@ def extend_box(bucket, box, max_sums, b, level, lows, highs, sums):
         box[start + 2 * j + 1] = max(box[start + 2 * j + 1], highs[j])
 
 
-@step
+@bare_step
 def write_path(bucket, pnode, b, path):
     """Write the attributes that the path to a bucket tests; return how many: its level."""
     node = bucket[b * BUCKET + NODE]
@@ -103,7 +103,7 @@ def write_path(bucket, pnode, b, path):
     return level
 
 
-@step
+@bare_step
 def write_intervals(tested, kind, low, high, points, begin, stop, path, level, lows, highs):
     """Write the intervals of a conjunction on the attributes of a path."""
     for j in range(level):

@@ -67,13 +67,20 @@ from tocsin.index.bestar.splitting import (
     split_at,
     split_exhaustively,
 )
-from tocsin.jit import step
+from tocsin.index.bestar.summaries import (
+    divide_summary,
+    room_for_summary,
+    summarise_leaf,
+    summarises,
+)
+from tocsin.jit import bare_step, prefetch, step
 from tocsin.model.encoding import NULL
 
 # Members of a leaf that an attribute must have for a p-node. Measured: with 2, events visit so many
 # small p-nodes that matching takes 1.6 times as long (100,000 rules of which an event matches 100);
 # so do insertions.
 _MIN_MEMBERS = 5
+_PREFETCHED = 32  # members of a leaf, at most; chosen
 
 
 @step
@@ -98,6 +105,7 @@ def divide_pending(t, c, path, lows, highs, group_of):
             if splits and rigid:
                 first, last = space_of(bucket, pnode, b)
                 splits = first < last
+        prefetch_members(t, c, at)
         level = write_path(bucket, pnode, b, path)
         if splits:
             room = split(t, c, b, level, path, lows, highs)
@@ -110,7 +118,29 @@ def divide_pending(t, c, path, lows, highs, group_of):
     return True
 
 
-@step
+@bare_step
+def prefetch_members(t, c, at):
+    """Prefetch the rows of a leaf's members, which are all over the place.
+
+    Measured: without this, a million insertions one after another take 1.1 times as long.
+    """
+    bucket, target, home, place = t.bucket, t.target, t.home, t.place
+    rows, tested, kind, low, high = c.offsets, c.attribute, c.kind, c.low, c.high
+    leaf = bucket[at + LEAF]
+    stop = leaf + min(bucket[at + SIZE], _PREFETCHED)
+    for i in range(leaf, stop):
+        prefetch(rows, np.int64(target[i]))
+        prefetch(home, np.int64(target[i]))
+        prefetch(place, np.int64(target[i]))
+    for i in range(leaf, stop):
+        first = rows[target[i]]
+        prefetch(tested, first)
+        prefetch(kind, first)
+        prefetch(low, first)
+        prefetch(high, first)
+
+
+@bare_step
 def space_of(bucket, pnode, b):
     """Return the part of the space that belongs to a bucket of a rigid tree."""
     node = bucket[b * BUCKET + NODE]
@@ -131,7 +161,8 @@ def split(t, c, b, level, path, lows, highs):
     bucket, target, required, options = t.bucket, t.target, t.required, t.options
     at = b * BUCKET
     size = bucket[at + SIZE]
-    if not has_room(t, 2, 0, 2 * size + 16, 2 << size_class(2 * level)):
+    summaries = 3 * room_for_summary(t) if summarises(t) else 0
+    if not has_room(t, 2, 0, 2 * size + 16, 2 << size_class(2 * level), summaries):
         return False
     rows, tested, kind = c.offsets, c.attribute, c.kind
     row_low, row_high, points, weights = c.low, c.high, c.points, c.weight
@@ -177,8 +208,12 @@ def split(t, c, b, level, path, lows, highs):
                 lows[level - 1], highs[level - 1] = low[i], high[i]
                 sums = score_sums(tested, kind, row_high, weights, usual_weight, begin, stop)
                 extend_box(bucket, box, max_sums, child, level, lows, highs, sums)
+        if summaries > 0:
+            summarise_leaf(t, c, child)
         mark_pending(bucket, t.state, child)
     compact_leaf(t, at, side)
+    if summaries > 0:
+        divide_summary(t, c, b)
     return True
 
 
@@ -202,7 +237,8 @@ def partition(t, c, b, level, path, lows, highs, group_of):
     left = starts[1:] - starts[:-1]  # members of each group that are still in the leaf
     at_most = min(groups, size // _MIN_MEMBERS)
     entries = 2 * size + 4 * at_most + 4 * (bucket[at + NODES] + at_most) + 16
-    room = has_room(t, at_most, at_most, entries, at_most << size_class(2 * level))
+    summaries = (at_most + 1) * room_for_summary(t) if summarises(t) else 0
+    room = has_room(t, at_most, at_most, entries, at_most << size_class(2 * level), summaries)
     gone = np.zeros(size, np.uint8)
     capacity = np.int64(t.options[LEAF_CAPACITY])
     while room and size > capacity:
@@ -243,6 +279,8 @@ def partition(t, c, b, level, path, lows, highs, group_of):
                     left[group_of[a] - 1] -= 1
                     before = a
         size -= moved
+        if summaries > 0:
+            summarise_leaf(t, c, into)
         mark_pending(bucket, t.state, into)
     for g in range(groups):
         group_of[attributes[g]] = 0
@@ -251,6 +289,8 @@ def partition(t, c, b, level, path, lows, highs, group_of):
     if not room:
         return False
     compact_leaf(t, at, gone)
+    if summaries > 0:
+        divide_summary(t, c, b)
     bucket[at + CAPACITY] = capacity if size <= capacity else 2 * size
     return True
 
@@ -303,7 +343,7 @@ def group_by_attribute(t, c, at, level, path, group_of):
     return attributes[:groups], starts, members
 
 
-@step
+@bare_step
 def new_pnode(t, b, attribute, level, count):
     """Put a p-node with an empty bucket into the directory of a bucket, and return it."""
     bucket, pnode, state, target, required = t.bucket, t.pnode, t.state, t.target, t.required

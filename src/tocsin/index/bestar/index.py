@@ -7,10 +7,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from tocsin.index.appending import AppendedConjunctions, lengthened
 from tocsin.index.array_index import ArrayIndex
 from tocsin.index.bestar.insertion import build_root, insert, update_statistics
 from tocsin.index.bestar.layout import (
     ALPHA,
+    ATTRIBUTE_SUMMARIES,
     BETA,
     BOXES,
     BUCKET,
@@ -28,8 +30,11 @@ from tocsin.index.bestar.layout import (
     PENDING,
     PNODE,
     PNODES,
+    RAISING,
     RIGID,
     STATE,
+    SUMMARIES,
+    SUMMARY,
     Tree,
 )
 from tocsin.index.bestar.matching import propose
@@ -42,17 +47,18 @@ from tocsin.index.finish import BestRules, EventWeights
 from tocsin.index.options import Option, check_options, choice, flag, integer, number
 from tocsin.index.protocol import Summary
 from tocsin.jit import freeze
-from tocsin.model.conjunctions import Conjunctions, concatenate
+from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.encoding import HIGHEST, NULL
 from tocsin.model.keys import EventBatch
 from tocsin.model.validation import typed_arrays
 
 # The arrays whose lengths are counted by a word of `state`, and how many elements a record has.
 _RECORDS = {
-    BUCKETS: (("bucket", BUCKET), ("max_sums", 2)),
+    BUCKETS: (("bucket", BUCKET), ("max_sums", 2), ("summary", SUMMARY)),
     PNODES: (("pnode", PNODE), ("loss", 1)),
     ENTRIES: (("target", 1), ("required", 1)),
     BOXES: (("box", 1),),
+    SUMMARIES: (("summary_attribute", 1), ("summary_weight", 1)),
 }
 _SPARSE = 4  # chosen: packed when there were so many times more members than are left
 
@@ -61,7 +67,7 @@ class BEStar(ArrayIndex):
     """Conjunctions in a tree of p-nodes and buckets that changes in place."""
 
     name: ClassVar[str] = "bestar"
-    version: ClassVar[int] = 2
+    version: ClassVar[int] = 3
 
     # Table II(a): leaves of 5 where events match less than 1 in 100 rules, of 20 up to 1 in 10, of
     # 160 above.
@@ -73,6 +79,7 @@ class BEStar(ArrayIndex):
         ),
         "splitting": choice("where buckets are split", "exhaustive", "approximate"),
         "rigid": flag("whether buckets are halved, as in the BE-tree", False),
+        "summary": choice("what bounds the scores below a node", "sums", "attributes"),
     }
     layout_class = Tree
     supports_ranges = True
@@ -85,6 +92,10 @@ class BEStar(ArrayIndex):
         suits="research; rules that change in place, used without `Rules`",
         slow_when="there are many rules: use `keyed`",
     )
+
+    def __init__(self, conjunctions: Conjunctions, layout: Tree):
+        super().__init__(conjunctions, layout)
+        self._appended: AppendedConjunctions | None = None  # from the first insertion on
 
     def proves_all(self) -> bool:
         """Return True: members of leaves are evaluated on the spot."""
@@ -100,14 +111,15 @@ class BEStar(ArrayIndex):
         words = np.zeros(OPTIONS)
         words[LEAF_CAPACITY], words[ALPHA] = chosen["leaf_capacity"], chosen["alpha"]
         words[BETA], words[RIGID] = chosen["beta"], chosen["rigid"]
+        words[ATTRIBUTE_SUMMARIES] = chosen["summary"] == "attributes"
         words[EXHAUSTIVE] = chosen["splitting"] == "exhaustive"
         index = cls(conjunctions, _empty_tree(conjunctions, words))
         numbers = np.arange(conjunctions.size, dtype=np.int32)
-        index._add_attributes()
+        index._add_attributes(conjunctions)
         update_statistics(index.layout, conjunctions, freeze(numbers, np.int32))
         build_root(index.layout, conjunctions)
         index._insert(numbers[:0])
-        index.layout = pack_tree(index.layout)
+        index.layout = pack_tree(index.layout, conjunctions.size)
         return index
 
     @classmethod
@@ -133,19 +145,22 @@ class BEStar(ArrayIndex):
     def insert(self, more: Conjunctions) -> None:
         """Insert further conjunctions, one after the other; they are numbered on.
 
-        The tree costs what each changes; the conjunctions are copied once for all.
+        This costs what each changes. (The first call also copies all conjunctions, once.)
         """
         before = self.conjunctions.size
-        self.conjunctions = concatenate([self.conjunctions, more])
-        fresh = np.full(more.size, -1, np.int32)
-        t = self.layout
-        self.layout = t._replace(
-            home=np.concatenate([t.home, fresh]),
-            place=np.concatenate([t.place, fresh]),
-            only_intervals=_lengthen(t.only_intervals, before + more.size),
-        )
-        self._add_attributes()
-        numbers = np.arange(before, before + more.size, dtype=np.int32)
+        if self._appended is None:
+            self._appended = AppendedConjunctions(self.conjunctions)
+        self.conjunctions = self._appended.append(more)
+        size, t = self.conjunctions.size, self.layout
+        if size > len(t.home):
+            self.layout = t = t._replace(
+                home=lengthened(t.home, size),
+                place=lengthened(t.place, size),
+                only_intervals=lengthened(t.only_intervals, size),
+            )
+            t.home[before:] = -1
+        self._add_attributes(more)
+        numbers = np.arange(before, size, dtype=np.int32)
         update_statistics(self.layout, self.conjunctions, freeze(numbers, np.int32))
         self._insert(numbers)
 
@@ -157,7 +172,7 @@ class BEStar(ArrayIndex):
         self._remove(np.asarray(numbers))
         state = self.layout.state
         if _SPARSE * state[MEMBERS] < state[MOST_MEMBERS]:
-            self.layout = pack_tree(self.layout)
+            self.layout = pack_tree(self.layout, self.conjunctions.size)
 
     def tune(self, batch: EventBatch) -> None:
         """Learn ranks from events, and reinsert what is below p-nodes of negative rank.
@@ -189,7 +204,7 @@ class BEStar(ArrayIndex):
         done = 0
         while True:
             done = insert(self.layout, self.conjunctions, numbers, done)
-            if done == len(numbers) and self.layout.state[PENDING] < 0:
+            if done == len(numbers) and (self.layout.state[[PENDING, RAISING]] < 0).all():
                 return
             self._grow()
 
@@ -201,18 +216,21 @@ class BEStar(ArrayIndex):
     def _grow(self) -> None:
         """Make arrays that are too short as long as needed, and at least half as long again."""
         t, longer = self.layout, {}
+        summarised = t.options[ATTRIBUTE_SUMMARIES] != 0
         for word, fields in _RECORDS.items():
             needed = int(t.state[NEEDED + word])
             for name, words in fields:
                 old = getattr(t, name)
+                if word in (BUCKETS, SUMMARIES) and name.startswith("summary") and not summarised:
+                    continue
                 if needed * words > len(old):
                     size = max(needed * words, 3 * len(old) // 2 // words * words)
                     longer[name] = _lengthen(old, size)
         self.layout = t._replace(**longer)
 
-    def _add_attributes(self) -> None:
-        """Make the arrays of attributes as long as the conjunctions need."""
-        attributes = int(self.conjunctions.attribute.max(initial=-1)) + 1
+    def _add_attributes(self, more: Conjunctions) -> None:
+        """Make the arrays of attributes as long as further conjunctions need."""
+        attributes = int(more.attribute.max(initial=-1)) + 1
         t = self.layout
         if attributes > len(t.loss_rate):
             space = np.tile([HIGHEST, NULL], attributes)
@@ -236,7 +254,9 @@ def _empty_tree(conjunctions: Conjunctions, options: np.ndarray) -> Tree:
     """Return a tree with room for a root, and for all conjunctions in its leaf."""
     n = conjunctions.size
     state = np.zeros(STATE, np.int64)
-    state[[FREE_BUCKET, FREE_PNODE, PENDING]] = -1
+    state[[FREE_BUCKET, FREE_PNODE, PENDING, RAISING]] = -1
+    summarised = options[ATTRIBUTE_SUMMARIES] != 0
+    attributes = int(conjunctions.attribute.max(initial=-1)) + 1 if summarised else 0
     nothing = np.empty(0)
     room = 2 * n + 8
     return Tree(
@@ -255,7 +275,10 @@ def _empty_tree(conjunctions: Conjunctions, options: np.ndarray) -> Tree:
         usual_weight=nothing,
         scored_when_null=np.zeros(0, np.uint8),
         space=np.zeros(0, np.int64),
-        free=np.full(2 * CLASSES, -1, np.int64),
+        summary=np.zeros(SUMMARY * int(summarised), np.int64),
+        summary_attribute=np.zeros(4 * attributes + 8, np.int32),
+        summary_weight=np.zeros(4 * attributes + 8),
+        free=np.full(3 * CLASSES, -1, np.int64),
         state=state,
         options=options,
     )

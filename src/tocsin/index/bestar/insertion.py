@@ -11,6 +11,7 @@ import numpy as np
 from tocsin.index.bestar.boxes import extend_box, key_interval, length, rarest_required, score_sums
 from tocsin.index.bestar.dividing import divide_pending, space_of
 from tocsin.index.bestar.layout import (
+    BELOW,
     BETA,
     BOX,
     BUCKET,
@@ -30,11 +31,15 @@ from tocsin.index.bestar.layout import (
     NODE,
     NODES,
     PARENT,
+    PENDING,
     PNODE,
+    RAISED,
+    RAISING,
     RIGHT,
     RIGID,
     ROOT,
     SIZE,
+    SUMMARY,
     Tree,
 )
 from tocsin.index.bestar.records import (
@@ -48,7 +53,15 @@ from tocsin.index.bestar.records import (
     size_class,
 )
 from tocsin.index.bestar.splitting import OVERLAPPING, TO_LEFT, TO_RIGHT, midpoint
-from tocsin.jit import Int32s, kernel, step
+from tocsin.index.bestar.summaries import (
+    raise_path,
+    raise_to_summary,
+    room_for_summary,
+    summarise_leaf,
+    summarises,
+    summary_below,
+)
+from tocsin.jit import Int32s, bare_step, kernel
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.encoding import NULL
 from tocsin.model.facts import bounds
@@ -106,6 +119,8 @@ def build_root(t: Tree, c: Conjunctions) -> None:
         max_sums[0], max_sums[1] = max(max_sums[0], sums[0]), max(max_sums[1], sums[1])
         rarest = rarest_required(popularity, tested, kind, low, high, points, begin, stop, path, 0)
         add_member(bucket, target, required, home, place, 0, number, rarest)
+    if summarises(t):
+        summarise_leaf(t, c, 0)
     t.state[LONGEST_LEAF] = t.state[MEMBERS] = t.state[MOST_MEMBERS] = c.rule.shape[0]
     mark_pending(t.bucket, t.state, 0)
 
@@ -127,12 +142,20 @@ def insert(t: Tree, c: Conjunctions, numbers: Int32s, first: int) -> int:
     attributes = t.loss_rate.shape[0]
     lows, highs = np.empty(attributes + 1, np.int64), np.empty(attributes + 1, np.int64)
     path, group_of = np.empty(attributes + 1, np.int64), np.zeros(attributes + 1, np.int64)
+    summarised = summarises(t)
     done = first
-    while divide_pending(t, c, path, lows, highs, group_of) and done < numbers.shape[0]:
+    while True:
+        if state[RAISING] >= 0 and not raise_path(t, c):
+            break
+        if state[PENDING] >= 0 and not divide_pending(t, c, path, lows, highs, group_of):
+            break
+        if done == numbers.shape[0]:
+            break
         number = np.int64(numbers[done])
         begin, stop = rows[number], rows[number + 1]
         entries = 1 << size_class(state[LONGEST_LEAF] + 1)
-        if not has_room(t, 1, 0, entries + 8, 2 << size_class(2 * (stop - begin))):
+        boxes, summaries = 2 << size_class(2 * (stop - begin)), room_for_summary(t)
+        if not has_room(t, 1, 0, entries + 8, boxes, summaries if summarised else 0):
             break
         done += 1
         sums = score_sums(tested, kind, high, weights, usual_weight, begin, stop)
@@ -175,10 +198,12 @@ def insert(t: Tree, c: Conjunctions, numbers: Int32s, first: int) -> int:
             bucket[at + CAPACITY] = np.int64(capacity)
         if bucket[at + SIZE] > bucket[at + CAPACITY]:
             mark_pending(bucket, state, b)
+        if summarised:
+            state[RAISED], state[RAISING] = number, b
     return done
 
 
-@step
+@bare_step
 def find_bucket(t, b, level, lows, highs, sums):
     """Return the bucket at or below `b` for a conjunction, and widen those above (Algorithm 2)."""
     bucket, box, max_sums = t.bucket, t.box, t.max_sums
@@ -213,7 +238,7 @@ def find_bucket(t, b, level, lows, highs, sums):
     return b
 
 
-@step
+@bare_step
 def choose_side(bucket, at, low, high, rigid):
     """Return the side of a split bucket to which an interval belongs.
 
@@ -251,7 +276,7 @@ def choose_side(bucket, at, low, high, rigid):
     return TO_LEFT if to_left < to_right else TO_RIGHT
 
 
-@step
+@bare_step
 def add_parent(t, b, level, rightward):
     """Put a new bucket above one, and return it: the bottom-up expansion (section V-A2)."""
     bucket, box = t.bucket, t.box
@@ -273,4 +298,6 @@ def add_parent(t, b, level, rightward):
         t.max_sums[2 * new + j] = t.max_sums[2 * b + j]
     for j in range(2 * (level - 1)):
         box[bucket[to + BOX] + j] = box[bucket[at + BOX] + j]
+    if summarises(t):
+        raise_to_summary(t, new * SUMMARY + BELOW, summary_below(t.summary, b))
     return new

@@ -45,22 +45,28 @@ NEXT_FREE = 7  # of a free p-node the next free one
 
 FREE, NOT_PENDING = -2, -2
 
+# The words of a bucket's summaries (`summaries`): where each starts (-1: it is empty), and its size.
+SUMMARY = 4
+BELOW, BELOW_SIZE = 0, 1  # of all that is below; empty if there is nothing but the leaf
+OWN, OWN_SIZE = 2, 3  # of its own leaf
+
 # The words of `state`.
-BUCKETS, PNODES, ENTRIES, BOXES = 0, 1, 2, 3  # how much of the arrays is in use, or was
-NEEDED = 4  # four words: how long the arrays must be to go on
-FREE_BUCKET, FREE_PNODE = 8, 9  # the first free record
-PENDING = 10  # the first pending bucket
-LONGEST_LEAF = 11  # the most members that a leaf has had
-MEMBERS = 12  # conjunctions in the tree
-MOST_MEMBERS = 13  # the most that there were since the tree was packed
-STATE = 14
+BUCKETS, PNODES, ENTRIES, BOXES, SUMMARIES = 0, 1, 2, 3, 4  # how much of arrays is in use, or was
+NEEDED = 5  # five words: how long the arrays must be to go on
+FREE_BUCKET, FREE_PNODE = 10, 11  # the first free record
+PENDING = 12  # the first pending bucket
+LONGEST_LEAF = 13  # the most members that a leaf has had
+MEMBERS = 14  # conjunctions in the tree
+MOST_MEMBERS = 15  # the most that there were since the tree was packed
+RAISED, RAISING = 16, 17  # a conjunction inserted, and the bucket whose summary it raises next
+STATE = 18
 
 CLASSES = 32  # lengths of runs: 2**0 to 2**31
 SMALLEST_CLASS = 2  # the shortest run of entries has 2**2, a quarter of a cache line; chosen
 
 # The options.
-LEAF_CAPACITY, ALPHA, BETA, EXHAUSTIVE, RIGID = 0, 1, 2, 3, 4
-OPTIONS = 5
+LEAF_CAPACITY, ALPHA, BETA, EXHAUSTIVE, RIGID, ATTRIBUTE_SUMMARIES = 0, 1, 2, 3, 4, 5
+OPTIONS = 6
 
 
 class Tree(NamedTuple):
@@ -81,6 +87,9 @@ class Tree(NamedTuple):
     usual_weight: Float64Out  # [a] see `update_statistics`; 0 if no rule has tested it
     scored_when_null: UInt8Out  # [a] whether some predicate on it that scores holds for null
     space: Int64Out  # [2 a] the lowest and the highest bound on each attribute
-    free: Int64Out  # [64] the first free run of each length, then the first free box
+    summary: Int64Out  # [4 b], or [0] if `summary` is not "attributes"; likewise the next two
+    summary_attribute: Int32Out  # the runs of all summaries
+    summary_weight: Float64Out
+    free: Int64Out  # [96] the first free run of each length; then boxes; then summaries
     state: Int64Out
     options: Float64Out

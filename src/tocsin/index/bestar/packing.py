@@ -32,15 +32,17 @@ from tocsin.index.bestar.layout import (
     ROOT,
     SIZE,
     SMALLEST_CLASS,
+    SUMMARIES,
+    SUMMARY,
     Tree,
 )
 from tocsin.model.conjunctions import expand_ranges
 
 
-def pack_tree(t: Tree) -> Tree:
-    """Return the tree with records renumbered, runs side by side, and nothing free.
+def pack_tree(t: Tree, size: int) -> Tree:
+    """Return the tree of `size` conjunctions with records renumbered, and nothing free.
 
-    Runs are as short as their entries allow.
+    Runs are side by side, and as short as their entries allow.
     """
     buckets = t.bucket[: t.state[BUCKETS] * BUCKET].reshape(-1, BUCKET).copy()
     pnodes = t.pnode[: t.state[PNODES] * PNODE].reshape(-1, PNODE).copy()
@@ -54,15 +56,18 @@ def pack_tree(t: Tree) -> Tree:
     for word in (ROOT, ABOVE):
         pnodes[:, word] = new_bucket[pnodes[:, word]]
 
-    conjunctions = np.arange(len(t.home))  # keep their numbers
+    home, conjunctions = t.home[:size], np.arange(size)  # which keep their numbers
     leaves = _pack_runs(t, buckets, (LEAF, SIZE, LEAF_CLASS), conjunctions, 0)
     words, end = (DIRECTORY, NODES, DIRECTORY_CLASS), len(leaves[0])
     directories = _pack_runs(t, buckets, words, new_pnode, end)
     target, required = (np.concatenate(both) for both in zip(leaves, directories, strict=True))
     box = _pack_boxes(t, buckets, level=np.append(pnodes[:, LEVEL], 0)[buckets[:, NODE]])
 
+    summary, attribute, weight = _pack_summaries(t, kept_buckets)
+
     state = t.state.copy()
     state[[BUCKETS, PNODES, ENTRIES, BOXES]] = len(buckets), len(pnodes), len(target), len(box)
+    state[SUMMARIES] = len(attribute)
     state[[FREE_BUCKET, FREE_PNODE]] = -1
     state[LONGEST_LEAF] = buckets[:, SIZE].max()
     state[MOST_MEMBERS] = state[MEMBERS]
@@ -75,7 +80,12 @@ def pack_tree(t: Tree) -> Tree:
         target=target,
         required=required,
         box=box,
-        home=np.where(t.home >= 0, new_bucket[t.home], -1).astype(np.int32),
+        home=np.where(home >= 0, new_bucket[home], -1).astype(np.int32),
+        place=t.place[:size].copy(),
+        only_intervals=t.only_intervals[:size].copy(),
+        summary=summary,
+        summary_attribute=attribute,
+        summary_weight=weight,
         free=np.full_like(t.free, -1),
         state=state,
     )
@@ -114,6 +124,20 @@ def _pack_boxes(t: Tree, buckets: np.ndarray, level: np.ndarray) -> np.ndarray:
     box[expand_ranges(starts, starts + words)] = t.box[old]
     buckets[:, BOX] = np.where(words > 0, starts, -1)
     return box
+
+
+def _pack_summaries(t: Tree, kept_buckets: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return where the summaries of the kept buckets are, and their attributes and weights."""
+    summary = t.summary[: SUMMARY * len(kept_buckets)].reshape(-1, SUMMARY)
+    runs = summary[kept_buckets[: len(summary)]].reshape(-1, 2)  # start and size of each
+    sizes = runs[:, 1]
+    lengths = np.where(sizes > 0, np.maximum(_next_power(sizes), 1 << SMALLEST_CLASS), 0)
+    starts = np.cumsum(lengths) - lengths
+    old, new = (expand_ranges(first, first + sizes) for first in (runs[:, 0], starts))
+    attribute, weight = np.zeros(int(lengths.sum()), np.int32), np.zeros(int(lengths.sum()))
+    attribute[new], weight[new] = t.summary_attribute[old], t.summary_weight[old]
+    starts = np.where(sizes > 0, starts, -1)
+    return np.stack([starts, sizes], axis=1).reshape(-1), attribute, weight
 
 
 def _next_power(sizes: np.ndarray) -> np.ndarray:

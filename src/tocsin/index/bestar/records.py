@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.index.bestar.layout import (
+    ATTRIBUTE_SUMMARIES,
+    BELOW,
+    BELOW_SIZE,
     BOX,
     BOXES,
     BUCKET,
@@ -29,6 +32,8 @@ from tocsin.index.bestar.layout import (
     NODE,
     NODES,
     NOT_PENDING,
+    OWN,
+    OWN_SIZE,
     PARENT,
     PENDING,
     PNODE,
@@ -36,12 +41,14 @@ from tocsin.index.bestar.layout import (
     RIGHT,
     SIZE,
     SMALLEST_CLASS,
+    SUMMARIES,
+    SUMMARY,
 )
-from tocsin.jit import step
+from tocsin.jit import bare_step
 from tocsin.model.encoding import HIGHEST, NULL
 
 
-@step
+@bare_step
 def size_class(size):
     """Return the least k for which 2**k is at least `size`."""
     k = 0
@@ -50,11 +57,11 @@ def size_class(size):
     return k
 
 
-@step
+@bare_step
 def allocate(free, kind, links, state, top, wanted):
     """Return the start of a run of 2**wanted: a free one, part of a longer one, or a new one.
 
-    `kind` is 0 for entries, CLASSES for boxes. The first place of a free run has the next one.
+    `kind` is 0 for entries, CLASSES for boxes, 2 * CLASSES for summaries. The first place of a free run has the next one.
     """
     for k in range(wanted, CLASSES):
         start = free[kind + k]
@@ -69,15 +76,25 @@ def allocate(free, kind, links, state, top, wanted):
     return start
 
 
-@step
+@bare_step
 def release(free, kind, links, start, k):
     """Put a run of 2**k into the list of free ones."""
     links[start] = free[kind + k]
     free[kind + k] = start
 
 
-@step
-def has_room(t, buckets, pnodes, entries, boxes):
+@bare_step
+def release_summary(t, word):
+    """Release the run of a summary; afterwards it is empty."""
+    summary = t.summary
+    if summary[word] >= 0:
+        k = max(SMALLEST_CLASS, size_class(summary[word + 1]))
+        release(t.free, 2 * CLASSES, t.summary_attribute, summary[word], k)
+    summary[word], summary[word + 1] = -1, 0
+
+
+@bare_step
+def has_room(t, buckets, pnodes, entries, boxes, summaries):
     """Tell whether the arrays have room for so many more, and write how long they must be.
 
     Every change checks this first, so that what is begun can be finished. Room for runs is counted
@@ -88,15 +105,17 @@ def has_room(t, buckets, pnodes, entries, boxes):
     state[NEEDED + PNODES] = state[PNODES] + pnodes
     state[NEEDED + ENTRIES] = state[ENTRIES] + entries
     state[NEEDED + BOXES] = state[BOXES] + boxes
+    state[NEEDED + SUMMARIES] = state[SUMMARIES] + summaries
     return (
         state[NEEDED + BUCKETS] * BUCKET <= t.bucket.shape[0]
         and state[NEEDED + PNODES] <= t.loss.shape[0]
         and state[NEEDED + ENTRIES] <= t.target.shape[0]
         and state[NEEDED + BOXES] <= t.box.shape[0]
+        and state[NEEDED + SUMMARIES] <= t.summary_weight.shape[0]
     )
 
 
-@step
+@bare_step
 def new_bucket(t, node, above):
     """Return an empty leaf bucket in the c-directory of a p-node, below another bucket."""
     bucket, state = t.bucket, t.state
@@ -118,6 +137,9 @@ def new_bucket(t, node, above):
     bucket[at + NEXT_PENDING] = NOT_PENDING
     bucket[at + BOX] = -1
     t.max_sums[2 * b] = t.max_sums[2 * b + 1] = -1.0
+    if t.options[ATTRIBUTE_SUMMARIES] != 0:
+        t.summary[b * SUMMARY + BELOW] = t.summary[b * SUMMARY + OWN] = -1
+        t.summary[b * SUMMARY + BELOW_SIZE] = t.summary[b * SUMMARY + OWN_SIZE] = 0
     if node >= 0:
         level = t.pnode[node * PNODE + LEVEL]
         if level > 1:
@@ -130,7 +152,7 @@ def new_bucket(t, node, above):
     return b
 
 
-@step
+@bare_step
 def free_bucket(t, b):
     """Release a bucket and its runs; it has no members, p-nodes or children any more."""
     bucket, state = t.bucket, t.state
@@ -142,18 +164,21 @@ def free_bucket(t, b):
     if bucket[at + BOX] >= 0:
         level = t.pnode[bucket[at + NODE] * PNODE + LEVEL]
         release(t.free, CLASSES, t.box, bucket[at + BOX], size_class(2 * (level - 1)))
+    if t.options[ATTRIBUTE_SUMMARIES] != 0:
+        release_summary(t, b * SUMMARY + BELOW)
+        release_summary(t, b * SUMMARY + OWN)
     bucket[at + NODE] = FREE
     bucket[at + PARENT] = state[FREE_BUCKET]
     state[FREE_BUCKET] = b
 
 
-@step
+@bare_step
 def is_leaf_full(bucket, at):
     """Tell whether a leaf's run has no room for one more."""
     return bucket[at + LEAF] < 0 or bucket[at + SIZE] == 1 << bucket[at + LEAF_CLASS]
 
 
-@step
+@bare_step
 def grow_run(t, at, run, k, size):
     """Make room in a bucket's run for one more than `size` entries.
 
@@ -172,7 +197,7 @@ def grow_run(t, at, run, k, size):
     bucket[at + run], bucket[at + k] = fresh, wanted
 
 
-@step
+@bare_step
 def shrink_run(t, at, run, k, size):
     """Release the halves of a bucket's run that are not needed, and all of it if it is empty."""
     bucket = t.bucket
@@ -189,7 +214,7 @@ def shrink_run(t, at, run, k, size):
     bucket[at + k] = old
 
 
-@step
+@bare_step
 def mark_pending(bucket, state, b):
     """Put a bucket into the list of those that may overflow, or may have shrunk."""
     if bucket[b * BUCKET + NEXT_PENDING] == NOT_PENDING:
@@ -197,7 +222,7 @@ def mark_pending(bucket, state, b):
         state[PENDING] = b
 
 
-@step
+@bare_step
 def take_pending(bucket, state):
     """Take the first bucket out of that list, and return it."""
     b = state[PENDING]
@@ -206,7 +231,7 @@ def take_pending(bucket, state):
     return b
 
 
-@step
+@bare_step
 def add_member(bucket, target, required, home, place, b, number, required_attribute):
     """Append a conjunction to a leaf that has room."""
     at = b * BUCKET
@@ -216,7 +241,7 @@ def add_member(bucket, target, required, home, place, b, number, required_attrib
     bucket[at + SIZE] += 1
 
 
-@step
+@bare_step
 def compact_leaf(t, at, gone):
     """Close the gaps that members marked as gone have left in a leaf."""
     bucket, target, required, place = t.bucket, t.target, t.required, t.place
@@ -230,7 +255,7 @@ def compact_leaf(t, at, gone):
     shrink_run(t, at, LEAF, LEAF_CLASS, kept)
 
 
-@step
+@bare_step
 def find_entry(required, start, size, wanted):
     """Return the entry of a directory that requires an attribute, -1 if there is none."""
     low, high = start, start + size

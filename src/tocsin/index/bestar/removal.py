@@ -52,7 +52,8 @@ from tocsin.index.bestar.records import (
     size_class,
     take_pending,
 )
-from tocsin.jit import Int32s, kernel, step
+from tocsin.index.bestar.summaries import refit_summaries, room_for_summary, summarises
+from tocsin.jit import Int32s, bare_step, kernel
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.encoding import HIGHEST, NULL
 
@@ -97,7 +98,7 @@ def shrink_pending(t: Tree, c: Conjunctions) -> bool:
     attributes = t.loss_rate.shape[0]
     lows, highs = np.empty(attributes + 1, np.int64), np.empty(attributes + 1, np.int64)
     path, before = np.empty(attributes + 1, np.int64), np.empty(2 * attributes + 4, np.int64)
-    capacity = np.int64(t.options[LEAF_CAPACITY])
+    capacity, summarised = np.int64(t.options[LEAF_CAPACITY]), summarises(t)
     while state[PENDING] >= 0:
         b = take_pending(bucket, state)
         at = b * BUCKET
@@ -105,10 +106,11 @@ def shrink_pending(t: Tree, c: Conjunctions) -> bool:
             free_bucket(t, b)
             continue
         together = merged_size(bucket, at, capacity)
+        entries = (2 << size_class(together)) + 8 if together > 0 else 0
+        if not has_room(t, 0, 0, entries, 0, 2 * room_for_summary(t) if summarised else 0):
+            mark_pending(bucket, state, b)
+            return False
         if together > 0:
-            if not has_room(t, 0, 0, (2 << size_class(together)) + 8, 0):
-                mark_pending(bucket, state, b)
-                return False
             merge(t, at)
         shrink_run(t, at, LEAF, LEAF_CLASS, bucket[at + SIZE])
         if bucket[at + SIZE] <= capacity:
@@ -123,14 +125,14 @@ def shrink_pending(t: Tree, c: Conjunctions) -> bool:
     return True
 
 
-@step
+@bare_step
 def is_empty(bucket, at):
     """Tell whether nothing is in a bucket or below it."""
     below = max(bucket[at + LEFT], bucket[at + RIGHT])
     return below < 0 and bucket[at + SIZE] == 0 and bucket[at + NODES] == 0
 
 
-@step
+@bare_step
 def merged_size(bucket, at, capacity):
     """Return how many members a split bucket has if it is merged with its children; 0: do not.
 
@@ -150,7 +152,7 @@ def merged_size(bucket, at, capacity):
     return together if 2 * together <= capacity else 0
 
 
-@step
+@bare_step
 def merge(t, at):
     """Make a split bucket a leaf bucket again, with the members of its children."""
     bucket, target, required, home, place = t.bucket, t.target, t.required, t.home, t.place
@@ -172,7 +174,7 @@ def merge(t, at):
     t.state[LONGEST_LEAF] = max(t.state[LONGEST_LEAF], bucket[at + SIZE])
 
 
-@step
+@bare_step
 def drop_bucket(t, b):
     """Free an empty bucket, and its p-node if it has no other; the bucket above is then pending."""
     bucket, pnode, target, required, state = t.bucket, t.pnode, t.target, t.required, t.state
@@ -197,7 +199,7 @@ def drop_bucket(t, b):
     mark_pending(bucket, state, above)
 
 
-@step
+@bare_step
 def refit_box(t, c, b, path, lows, highs, before):
     """Fit a bucket's box to its own members and the boxes below; tell whether it has changed.
 
@@ -241,10 +243,12 @@ def refit_box(t, c, b, path, lows, highs, before):
         changed |= before[0] != bucket[at + LOW] or before[1] != bucket[at + HIGH]
     for j in range(2 * (level - 1)):
         changed |= before[2 + j] != box[start + j]
+    if summarises(t):
+        changed |= refit_summaries(t, c, b)
     return changed
 
 
-@step
+@bare_step
 def extend_by_child(bucket, box, max_sums, b, child, level, low, high):
     """Widen a bucket's box around that of one below, from low to high on the active dimension."""
     at = b * BUCKET

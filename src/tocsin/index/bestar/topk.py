@@ -14,6 +14,7 @@ import numpy as np
 
 from tocsin.index.bestar.layout import (
     ATTRIBUTE,
+    BELOW,
     BUCKET,
     BUCKETS,
     DIRECTORY,
@@ -21,11 +22,13 @@ from tocsin.index.bestar.layout import (
     LEFT,
     LONGEST_LEAF,
     NODES,
+    OWN,
     PNODE,
     PNODES,
     RIGHT,
     ROOT,
     SIZE,
+    SUMMARY,
     Tree,
 )
 from tocsin.index.bestar.matching import (
@@ -37,8 +40,9 @@ from tocsin.index.bestar.matching import (
     meets_bucket,
     prefetch_rows,
 )
+from tocsin.index.bestar.summaries import summarises, summary_below, upper_score
 from tocsin.index.finish import BestRules, EventWeights, is_removed, keep, score
-from tocsin.jit import UInt8s, kernel, prefetch, step
+from tocsin.jit import UInt8s, bare_step, kernel, prefetch
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.encoding import NULL
 from tocsin.model.keys import EventBatch, load, unload
@@ -48,23 +52,29 @@ _TINY = 1e-300  # also where products underflow
 _LEAST_WEIGHT = 1e-200  # a smaller weight counts as this where it is divided
 
 
-@step
+@bare_step
 def upper_bound(max_sums, b, greatest, ratio):
     """Return what no conjunction below a bucket scores more than, rounding included."""
     by_one, by_usual = max_sums[2 * b] * greatest, max_sums[2 * b + 1] * ratio
     if by_one != by_one or by_usual < by_one:  # infinity times 0 says nothing
         by_one = by_usual
-    product = by_one * (1.0 + _SLACK) + _TINY
-    return product if product == product else np.inf
+    return round_up(by_one)
 
 
-@step
+@bare_step
+def round_up(bound):
+    """Return a bound that holds for sums in every order, however they are rounded."""
+    bound = bound * (1.0 + _SLACK) + _TINY
+    return bound if bound == bound else np.inf
+
+
+@bare_step
 def weight_ratio(usual_weight, weight):
     """Return how many times the usual weight an event's is, in full precision."""
     return max(weight, _LEAST_WEIGHT) / usual_weight
 
 
-@step
+@bare_step
 def push(bounds, nodes, size, value, node):
     """Put a p-node into the heap; the first has the greatest bound."""
     i = size
@@ -74,7 +84,7 @@ def push(bounds, nodes, size, value, node):
     bounds[i], nodes[i] = value, node
 
 
-@step
+@bare_step
 def pop(bounds, nodes, size):
     """Take the first p-node off a heap of `size`, and return it."""
     first = nodes[0]
@@ -135,9 +145,17 @@ def find_best(
     maybe = np.empty(t.state[LONGEST_LEAF] + 1, np.int64)  # members of a leaf that may hold
     bounds = np.empty(t.state[PNODES] + 1, np.float64)
     waiting = np.empty(t.state[PNODES] + 1, np.int64)  # a heap of p-nodes, by bounds
+    # For summaries: the weights of an event for the attributes that can count for it, else 0, and
+    # a list of these attributes.
+    summary, summary_attribute, summary_weight = t.summary, t.summary_attribute, t.summary_weight
+    summarised = summarises(t)
+    own_weights, scoring = np.zeros(width), np.empty(width, np.int64)
     null_greatest, null_ratio = 0.0, 0.0  # of attributes that score where an event is null
+    nulls, n_nulls = np.empty(scored_when_null.shape[0], np.int64), 0
     for a in range(scored_when_null.shape[0]):
         if scored_when_null[a] != 0:
+            nulls[n_nulls] = a
+            n_nulls += 1
             null_greatest = max(null_greatest, common[a])
             null_ratio = max(null_ratio, weight_ratio(usual_weight[a], common[a]))
     any_removed, has_own = removed.shape[0] > 0, own.shape[0] > 0
@@ -163,6 +181,14 @@ def find_best(
             if a < usual_weight.shape[0] and usual_weight[a] > 0:  # else no conjunction tests it
                 greatest = max(greatest, weights[a])
                 ratio = max(ratio, weight_ratio(usual_weight[a], weights[a]))
+        n_scoring = 0
+        if summarised:
+            for i in range(n_present + n_nulls):
+                a = present[i] - 1 if i < n_present else nulls[i - n_present]
+                if a < usual_weight.shape[0] and own_weights[a] != weights[a]:
+                    own_weights[a] = weights[a]
+                    scoring[n_scoring] = a
+                    n_scoring += 1
         base, size = e * k, sizes[e]
         n_waiting = 0
         active = np.int64(0)
@@ -178,13 +204,32 @@ def find_best(
                     bucket, at, shifted[active], shifted_high[active]
                 ):
                     continue
-                # Only what is strictly worse is skipped.
-                if size == k and (upper_bound(max_sums, b, greatest, ratio) < scores[base + k - 1]):
-                    continue
-                leaf = bucket[at + LEAF]
-                visited += bucket[at + SIZE]
+                # Only what is strictly worse is skipped: the bucket, or only its leaf.
+                leaf, members = bucket[at + LEAF], bucket[at + SIZE]
+                if size == k:
+                    if summarised:
+                        highest = round_up(
+                            upper_score(
+                                summary, summary_attribute, summary_weight,
+                                summary_below(summary, b), own_weights, scoring, n_scoring,
+                            )
+                        )  # fmt: skip
+                    else:
+                        highest = upper_bound(max_sums, b, greatest, ratio)
+                    if b > 0 and highest < scores[base + k - 1]:
+                        continue
+                    if summarised and members > 0 and (b == 0 or summary[b * SUMMARY + BELOW] >= 0):
+                        highest = round_up(
+                            upper_score(
+                                summary, summary_attribute, summary_weight, b * SUMMARY + OWN,
+                                own_weights, scoring, n_scoring,
+                            )
+                        )  # fmt: skip
+                        if highest < scores[base + k - 1]:
+                            members = 0
+                visited += members
                 n_maybe = 0
-                for i in range(leaf, leaf + bucket[at + SIZE]):
+                for i in range(leaf, leaf + members):
                     if shifted[required[i]] == NULL:
                         continue
                     if any_removed and is_removed(removed, target[i]):
@@ -226,7 +271,15 @@ def find_best(
                 ):
                     p = np.int64(target[entries[i]])
                     root = pnode[p * PNODE + ROOT]
-                    highest = upper_bound(max_sums, root, greatest, ratio)
+                    if summarised:
+                        highest = round_up(
+                            upper_score(
+                                summary, summary_attribute, summary_weight,
+                                summary_below(summary, root), own_weights, scoring, n_scoring,
+                            )
+                        )  # fmt: skip
+                    else:
+                        highest = upper_bound(max_sums, root, greatest, ratio)
                     if size < k or highest >= scores[base + k - 1]:
                         prefetch(bucket, root * BUCKET)
                         push(bounds, waiting, n_waiting, highest, p)
@@ -239,6 +292,8 @@ def find_best(
             stack[0] = pnode[p * PNODE + ROOT]
             height = 1
         sizes[e] = size
+        for i in range(n_scoring):
+            own_weights[scoring[i]] = 0.0
         if has_own:
             for i in range(own[e], own[e + 1]):
                 weights[own_attribute[i]] = common[own_attribute[i]]

@@ -11,6 +11,7 @@ import numpy as np
 
 from tocsin.index.bestar.layout import (
     ATTRIBUTE,
+    ATTRIBUTE_SUMMARIES,
     BOXES,
     BUCKET,
     BUCKETS,
@@ -28,6 +29,8 @@ from tocsin.index.bestar.layout import (
     ROOT,
     SIZE,
     STATE,
+    SUMMARIES,
+    SUMMARY,
     Tree,
 )
 from tocsin.model.conjunctions import expand_ranges
@@ -43,14 +46,18 @@ def check_tree(t: Tree, size: int, width: int) -> None:
     """
     check_lengths(t, STATE, "state")
     check_lengths(t, OPTIONS, "options")
-    check_lengths(t, 2 * CLASSES, "free")
+    check_lengths(t, 3 * CLASSES, "free")
     buckets, pnodes, entries, boxes = t.state[[BUCKETS, PNODES, ENTRIES, BOXES]].tolist()
+    summaries = int(t.state[SUMMARIES])
     check_lengths(t, BUCKET * buckets, "bucket")
     check_lengths(t, 2 * buckets, "max_sums")
     check_lengths(t, PNODE * pnodes, "pnode")
     check_lengths(t, pnodes, "loss")
     check_lengths(t, entries, "target", "required")
     check_lengths(t, boxes, "box")
+    check_lengths(t, summaries, "summary_attribute", "summary_weight")
+    has_summaries = t.options[ATTRIBUTE_SUMMARIES] != 0
+    check_lengths(t, SUMMARY * buckets if has_summaries else 0, "summary")
     check_lengths(t, size, "home", "place", "only_intervals")
     attributes = len(t.loss_rate)
     check_lengths(t, attributes, "popularity", "usual_weight", "scored_when_null")
@@ -69,6 +76,9 @@ def check_tree(t: Tree, size: int, width: int) -> None:
     check_within("target", t.target[below], 0, pnodes)
     check_within("required", t.required[below], 1, width + 1)
     check_within("attribute of a p-node", pnode[:, ATTRIBUTE], 0, width)
+    starts, sizes = t.summary[0::2], t.summary[1::2]
+    _run_places("summary", starts, sizes, summaries, summaries)
+    check_within("summary_attribute", t.summary_attribute, 0, attributes)
     ascends = np.diff(t.required[below]) > 0
     ends = np.cumsum(bucket[:, NODES])
     ascends[ends[(ends > 0) & (ends < len(below))] - 1] = True
