@@ -23,6 +23,7 @@ from benchmarks.boolean_workloads import Setting, World, family
 from experiments import drawing
 from experiments.bestar_sweeps import (
     BEGEN,
+    KEYED,
     KINDEX,
     RANKED,
     ROUNDS,
@@ -57,7 +58,7 @@ _SIZES: dict[str, dict[str, Any]] = {
             "uniform": [100_000, 400_000, 1_000_000], "Zipf": [100_000, 400_000, 1_000_000],
             "author": [100_000, 400_000, 760_000], "title": [50_000, 150_000, 250_000],
         },
-        matches=[0.0001, 0.001, 0.01, 0.09],
+        matches=[0.0001, 0.01, 0.09],
         match_rules={"uniform": 1_000_000, "Zipf": 1_000_000, "author": 400_000, "title": 150_000},
         events=1_000, few=20,
     ),
@@ -91,32 +92,32 @@ _WEIGHTS = "weights have the minimum where the formula has the maximum"
 
 
 def measure_top(
-    setting: Setting, n: int, s: dict[str, Any]
+    setting: Setting, n: int, s: dict[str, Any], ranked: tuple[tuple[str, int], ...]
 ) -> tuple[dict[str, np.ndarray], dict[str, float]]:
     """Return the times for all matches and for the k best, and the members that top-1 looks at."""
     world = World(setting)
-    names = tuple(dict.fromkeys([SCAN, *(name for name, _ in RANKED)]))
+    names = tuple(dict.fromkeys([SCAN, *(name for name, _ in ranked)]))
     events = count_events(n, setting.match, s)
     c = world.rules(n, weighted=True)
     structures = build_structures(names, world, c, events, "attributes")
     all_matches = {name: each for name, each in structures.items() if name != SUMS}  # as STAR
-    times = match_times(all_matches, s) | top_times(structures, s)
+    times = match_times(all_matches, s) | top_times(structures, ranked, s)
     del times[SCAN]  # only the judge of the results here
     members = {}
-    for name in (STAR, SUMS):
+    for name in {STAR, SUMS} & set(names):
         structures[name].find_best(1, events)
         members[name] = structures[name].looked_at / events
     return times, members
 
 
 def sweep_top(
-    points: list[tuple[Setting, int]], s: dict[str, Any]
+    points: list[tuple[Setting, int]], s: dict[str, Any], ranked: tuple[tuple[str, int], ...]
 ) -> tuple[Series, list[dict[str, float]]]:
     """Return the times and the members looked at, along settings with numbers of rules."""
     series: Series = {}
     members = []
     for setting, n in points:
-        times, looked_at = measure_top(setting, n, s)
+        times, looked_at = measure_top(setting, n, s, ranked)
         members.append(looked_at)
         for name, t in times.items():
             series.setdefault(name, []).append(t)
@@ -154,7 +155,10 @@ def top_size(size: str) -> Finding:
     s = _SIZES[size]
     counts = s["counts"]
     labels = {case: [f"{drawing.short(n)} rules" for n in ns] for case, ns in counts.items()}
-    swept = {case: sweep_top([(CASES[case], n) for n in ns], s) for case, ns in counts.items()}
+    ranked = (*RANKED, (SUMS, 1), (KEYED, 1))
+    swept = {
+        case: sweep_top([(CASES[case], n) for n in ns], s, ranked) for case, ns in counts.items()
+    }
     series = {case: lines for case, (lines, _) in swept.items()}
     members = {case: looked_at for case, (_, looked_at) in swept.items()}
     index = _top_over_all(series, KINDEX)
@@ -216,12 +220,10 @@ def top_match(size: str) -> Finding:
     xs, counts = s["matches"], s["match_rules"]
     ticks = [f"{100 * x:g}%" for x in xs]
     labels = [f"{tick} match" for tick in ticks]
-    swept = {
-        case: sweep_top([(replace(setting, match=x), counts[case]) for x in xs], s)
+    series = {
+        case: sweep_top([(replace(setting, match=x), counts[case]) for x in xs], s, RANKED)[0]
         for case, setting in _MATCH_CASES.items()
     }
-    series = {case: lines for case, (lines, _) in swept.items()}
-    members = {case: looked_at for case, (_, looked_at) in swept.items()}
     growth = {
         case: (lines[f"{STAR}, top-1"][-1] / lines[f"{STAR}, top-1"][0])
         / (lines[f"{KINDEX}, top-1"][-1] / lines[f"{KINDEX}, top-1"][0])
@@ -266,7 +268,6 @@ def top_match(size: str) -> Finding:
             ),
         ],
         picture,
-        _tabulate_members(members, dict.fromkeys(members, labels)),
         differs=f"{NO_DBLP}; {_WEIGHTS}",
     )
 
