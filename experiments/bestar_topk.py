@@ -4,11 +4,11 @@ Weights follow VII-C, with an error in the formula corrected (`World.add_weights
 
 The paper's DBLP data is not available. Generated texts replace it, with the numbers of Table III:
 677 attributes (two first letters), chosen by Zipf, 26^3 values (three further letters), and as many
-predicates and values on average. For Fig. 8 and construction, rules and events are texts of the
-same length. A word is an attribute and one of 26 stems there, which has three forms that are
-neighbours in the dictionary. In author-like rules a predicate accepts two or three forms of a word,
-in title-like ones three to five values. For Fig. 9, Table III has clusters and events that are
-longer than rules, as in the synthetic workloads.
+predicates and values on average. For Fig. 8 and construction, rules and events are equally long on
+average, and an event matches a rule if it has all of its words. A word is an attribute and one of
+26 stems there, which has three forms that are neighbours in the dictionary. In author-like rules a
+predicate accepts two or three forms of a word, in title-like ones three to five values. For Fig. 9,
+Table III has clusters and events that are longer than rules, as in the synthetic workloads.
 """
 
 from __future__ import annotations
@@ -71,10 +71,10 @@ CASES = {
     "uniform": family("A", False),
     "Zipf": family("A", True),
     "author": replace(
-        _WORDS, width=(2, 3), rule_size=(5, 11), event_size=(5, 11), whole_profiles=True
+        _WORDS, width=(2, 3), rule_size=(5, 11), event_size=(5, 11), partial_events=True
     ),
     "title": replace(
-        _WORDS, width=(3, 5), rule_size=(32, 38), event_size=(32, 38), whole_profiles=True
+        _WORDS, width=(3, 5), rule_size=(32, 38), event_size=(32, 38), partial_events=True
     ),
 }
 _MATCH_CASES = {  # Table III, the columns of matching probability
