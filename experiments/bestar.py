@@ -188,7 +188,7 @@ def clusters(size: str) -> Finding:
     best = greatest(dict(zip(labels, clustered)))
     index = series["Zipf"][KINDEX]
     shown = {
-        "k-index slower with 2 clusters": (index[0] / index[-1], 20.84),
+        "k-index: times slower": (index[0] / index[-1], 20.84),
         "over the BE-tree, clusters, most": (next(iter(best.values())), speed_up(77)),
         "over the BE-tree, no clusters": (scattered, speed_up(65)),
     }
@@ -228,7 +228,7 @@ def cluster_size(size: str) -> Finding:
     }
     index = series["Zipf"][KINDEX]
     found = averages(series)
-    shown = {"k-index slower with small clusters": (index[0] / index[-1], 17.44)} | found
+    shown = {"k-index: times slower": (index[0] / index[-1], 17.44)} | found
     title = "How large is a cluster? (BE*-tree, Fig. 7c, d)"
     return Finding(
         "bestar-cluster-size",
@@ -344,9 +344,10 @@ def construction(size: str) -> Finding:
         "BE*-tree, Table II b",
         "Insertion builds the tree in 2.30 s (uniform, 1M), 2.45 s (Zipf, 1M), 4.98 s (author, "
         "760k) and 2.83 s (title, 250k): below 5 s for the largest.",
-        f"Rules with weights: {sizes}, inserted one after another by one call. Two sums are "
-        f"built {s['rounds']} times, and all else, which takes longer, once. Algorithms 1 and 2 update the summaries for "
-        "top-k, so the BE*-tree has them here; Tocsin's default is two sums instead.",
+        f"Rules with weights: {sizes}, inserted one after another by one call. The tree with two "
+        f"sums is built {s['rounds']} times, and all else, which takes longer, once. Algorithms 1 "
+        "and 2 update the summaries for top-k, so the BE*-tree has them here; Tocsin's default is "
+        "two sums instead.",
         [
             main(at_most("inserted one after another in less than 5 s", inserted, 5, " s")),
             at_most("with two sums instead of summaries in less than 5 s", with_sums, 5, " s"),
