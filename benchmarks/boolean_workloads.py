@@ -14,7 +14,9 @@ drawn from their clusters. A planted rule also belongs to a profile. It tests 5 
 profile's attributes; each range is inside the home, or contains it if it is wider. All other rules
 are background: their attributes and ranges are drawn from the clusters. So no rule is made from an
 event: an event matches a rule of its profile if all ranges happen to contain its values. The number
-of profiles follows from the requested match probability.
+of profiles follows from the requested match probability. Where events are no larger than rules
+(`partial_events`), as where both are texts, an event has only some attributes of its profile and no
+others; it matches a rule of its profile only if it has all attributes that the rule tests.
 
 BEGen is not available, so we do not know how it plants matches; profiles are our own. The weights
 follow the paper, with an error in its formula corrected (see `add_weights`). Everything is seeded.
@@ -27,6 +29,7 @@ import time
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from math import comb
 
 import numpy as np
 import pyarrow as pa
@@ -54,10 +57,14 @@ class Setting:
     home: int = 3  # values in a home
     match: float = 0.001  # share of all rules that match an event, on average
     planted: float = 0.5  # share of rules that are planted, approximately
+    partial_events: bool = False  # an event has some of its profile's attributes, and no others
     seed: int = 1
 
     def __post_init__(self) -> None:
-        if self.event_size[0] < self.rule_size[1]:
+        if self.partial_events:
+            if self.event_size[1] > self.rule_size[1]:
+                raise ValueError("a partial event has at most the attributes of the largest rule")
+        elif self.event_size[0] < self.rule_size[1]:
             raise ValueError("an event must have at least as many attributes as the largest rule")
         if self.dimensions < self.event_size[1]:
             raise ValueError("an event has more attributes than there are dimensions")
@@ -67,7 +74,17 @@ class Setting:
         """The probability that an event matches a rule of its profile."""
         widths = np.arange(self.width[0], self.width[1] + 1)
         inside = (np.minimum(widths, self.home) / self.home).mean()
-        return float((inside ** np.arange(self.rule_size[0], self.rule_size[1] + 1)).mean())
+        rules = range(self.rule_size[0], self.rule_size[1] + 1)
+        # A partial event has all attributes of a rule in comb(event, rule) of the comb(all, rule)
+        # cases; any other event has all attributes of its profile.
+        most = self.rule_size[1]
+        events = (
+            range(self.event_size[0], self.event_size[1] + 1) if self.partial_events else [most]
+        )
+        tested = [
+            np.mean([comb(event, rule) / comb(most, rule) for event in events]) for rule in rules
+        ]
+        return float(np.mean([inside**rule * share for rule, share in zip(rules, tested)]))
 
     @property
     def profiles(self) -> int:
@@ -187,12 +204,16 @@ class World:
     def _draw_planted(self, rng: np.random.Generator, size: int, n: int) -> tuple[np.ndarray, ...]:
         s = self.setting
         profile = rng.integers(0, s.profiles, n)
-        core = _choice_table(s.rule_size[1], 0.0, np.arange(s.rule_size[1]))
-        position = np.sort(_draw_distinct(rng, core, size, n), axis=0)
+        position = np.sort(self._draw_positions(rng, size, n), axis=0)
         width = self._draw_widths(rng, position.shape)
         slack = _draw_below(rng, np.abs(s.home - width) + 1)
         low = self.home[position, profile] + np.where(width <= s.home, slack, -slack)
         return self.core[position, profile], low, low + width - 1
+
+    def _draw_positions(self, rng: np.random.Generator, size: int, n: int) -> np.ndarray:
+        """Return which attributes of a profile are chosen, [size, n]."""
+        most = self.setting.rule_size[1]
+        return _draw_distinct(rng, _choice_table(most, 0.0, np.arange(most)), size, n)
 
     def add_weights(self, c: Conjunctions, draw: int = 0) -> Conjunctions:
         """Return the rules with weights by inverse frequency (section VII-C, after Whang et al.).
@@ -226,11 +247,14 @@ class World:
             for size in range(s.event_size[0], s.event_size[1] + 1):
                 chosen = np.flatnonzero(batch == size)
                 profile = rng.integers(0, s.profiles, len(chosen))
-                core = self.core[:, profile]
+                core, home = self.core[:, profile], self.home[:, profile]
+                if s.partial_events:
+                    position = self._draw_positions(rng, size, len(chosen))
+                    core, home = self.core[position, profile], self.home[position, profile]
                 attributes = _draw_distinct(rng, self.popular, size, len(chosen), core)
                 others = attributes[len(core) :]
                 values = np.empty(attributes.shape, np.int64)
-                values[: len(core)] = self.home[:, profile] + rng.integers(0, s.home, core.shape)
+                values[: len(core)] = home + rng.integers(0, s.home, core.shape)
                 if s.clusters:
                     cluster = rng.integers(0, s.clusters, others.shape)
                     within = rng.integers(0, s.cluster_size, others.shape)

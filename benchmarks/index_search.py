@@ -28,6 +28,7 @@ class IndexSearch:
         self.index, self.keys, self.width = index, keys, width
         self.size, self.events = index.conjunctions.size, keys.size
         self.nbytes = index.nbytes
+        self.looked_at = 0  # members of leaves, or candidates, by the last call of `find_best`
         self.out = np.empty(0, np.int32)
         self.offsets = np.empty(keys.size + 1, np.int64)
         empty = np.empty(0)
@@ -65,11 +66,12 @@ class IndexSearch:
     def find_best(self, k: int, events: int) -> Best:
         """Return each event's k best rules with the index's own pruning."""
         lists = _allocate_lists(k, events)
+        self.looked_at = 0
         for first in range(0, events, _EVENTS):
             stop = min(first + _EVENTS, events)
             batch = EventBatch(self.keys, self.width, first, stop)
             best = BestRules(k, True, *lists).of_events(first, stop)
-            self.index.best(batch, self.weights, _NONE_REMOVED, best)
+            self.looked_at += self.index.best(batch, self.weights, _NONE_REMOVED, best)[0]
         return lists
 
     def scan_best(self, k: int, events: int) -> Best:

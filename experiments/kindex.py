@@ -43,6 +43,7 @@ from tocsin.model.predicates import INTERVAL
 
 _DONE = 2**31 - 1  # the current conjunction of a list that has ended
 _MULTIPLIER = 0x9E3779B97F4A7C15
+_SLOTS = 1 << 16  # of the hash table at first; chosen
 
 
 class Lists(NamedTuple):
@@ -67,30 +68,20 @@ class KIndex:
         self.weights = freeze(np.ones(width), np.float64)
         sizes = np.diff(c.offsets)
         self.least, self.parts = int(sizes.min()), int(sizes.max() - sizes.min() + 1)
-        # A row per value of each predicate; the rows of a conjunction are consecutive.
-        length = c.high - c.low + 1
-        ends = np.cumsum(length)
-        row = np.repeat(np.arange(len(length)), length)
-        value = np.arange(ends[-1]) - np.repeat(ends - length - c.low, length)
-        pair = (c.attribute[row].astype(np.int64) << 32) + value
-        owner = np.repeat(np.arange(c.size, dtype=np.int32), sizes)[row]
-        known, number = np.unique(pair, return_inverse=True)
-        list_of = number * self.parts + (sizes[owner] - self.least)
-        order = np.argsort(list_of, kind="stable")
-        lists = len(known) * self.parts
-        counts = np.bincount(list_of, minlength=lists)
-        bound = np.zeros(lists)
-        np.maximum.at(bound, list_of, c.weight[row] if len(c.weight) else 1.0)
-        slots = 1 << max(4, int(np.ceil(np.log2(2 * len(known)))))
-        slot_key, slot_pair = np.full(slots, -1, np.int64), np.zeros(slots, np.int32)
-        insert_pairs(freeze(known, np.int64), slot_key, slot_pair)
+        pair_of = np.empty(int((c.high - c.low + 1).sum()), np.int32)  # of each accepted value
+        known, slots = -1, _SLOTS
+        while known < 0:  # the number of pairs is not known before; all rounds cost two at most
+            slot_key, slot_pair = np.full(slots, -1, np.int64), np.zeros(slots, np.int32)
+            known = number_pairs(c, slot_key, slot_pair, pair_of)
+            slots *= 2
+        counts, bound = np.zeros(known * self.parts + 1, np.int64), np.zeros(known * self.parts)
+        pair_of = freeze(pair_of, np.int32)
+        size_lists(c, pair_of, self.parts, self.least, counts, bound)
+        start = np.cumsum(counts)
+        entry = np.empty(start[-1], np.int32)
+        fill_lists(c, pair_of, self.parts, self.least, start[:-1].copy(), entry)
         self.lists = freeze_fields(
-            Lists,
-            slot_key=slot_key,
-            slot_pair=slot_pair,
-            start=np.concatenate([[0], np.cumsum(counts)]),
-            entry=owner[order],
-            bound=bound,
+            Lists, slot_key=slot_key, slot_pair=slot_pair, start=start, entry=entry, bound=bound
         )
         self.nbytes = sum(array.nbytes for array in self.lists)
 
@@ -122,12 +113,59 @@ def find_slot(slot_key, key):
 
 
 @kernel
-def insert_pairs(known: Int64s, slot_key: Int64Out, slot_pair: Int32Out) -> None:
-    """Insert all pairs into the hash table."""
-    for i in range(known.shape[0]):
-        at = find_slot(slot_key, known[i])
-        slot_key[at] = known[i]
-        slot_pair[at] = np.int32(i)
+def number_pairs(
+    c: Conjunctions, slot_key: Int64Out, slot_pair: Int32Out, pair_of: Int32Out
+) -> int:
+    """Number all pairs in the hash table; return how many there are, -1 if it is too small.
+
+    `pair_of` gets the pairs of all values that a predicate accepts, predicate by predicate.
+    """
+    known, n = 0, 0
+    for row in range(c.attribute.shape[0]):
+        for value in range(c.low[row], c.high[row] + 1):
+            key = (np.int64(c.attribute[row]) << 32) + value
+            at = find_slot(slot_key, key)
+            if slot_key[at] == -1:
+                if 2 * known == slot_key.shape[0]:
+                    return -1
+                slot_key[at], slot_pair[at] = key, np.int32(known)
+                known += 1
+            pair_of[n] = slot_pair[at]
+            n += 1
+    return known
+
+
+@kernel
+def size_lists(
+    c: Conjunctions, pair_of: Int32s, parts: int, least: int, counts: Int64Out, bound: Float64Out
+) -> None:
+    """Count the entries of each list, one place further on, and find its greatest weight."""
+    n = 0
+    for i in range(c.offsets.shape[0] - 1):
+        part = c.offsets[i + 1] - c.offsets[i] - least
+        for row in range(c.offsets[i], c.offsets[i + 1]):
+            weight = c.weight[row] if c.weight.shape[0] else 1.0
+            for _ in range(c.low[row], c.high[row] + 1):
+                number = np.int64(pair_of[n]) * parts + part
+                counts[number + 1] += 1
+                bound[number] = max(bound[number], weight)
+                n += 1
+
+
+@kernel
+def fill_lists(
+    c: Conjunctions, pair_of: Int32s, parts: int, least: int, place: Int64Out, entry: Int32Out
+) -> None:
+    """Write each conjunction into its lists; `place` has the next entry of each."""
+    n = 0
+    for i in range(c.offsets.shape[0] - 1):
+        part = c.offsets[i + 1] - c.offsets[i] - least
+        for row in range(c.offsets[i], c.offsets[i + 1]):
+            for _ in range(c.low[row], c.high[row] + 1):
+                number = np.int64(pair_of[n]) * parts + part
+                entry[place[number]] = np.int32(i)
+                place[number] += 1
+                n += 1
 
 
 @step

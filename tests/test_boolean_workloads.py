@@ -12,6 +12,18 @@ SETTINGS = {
     "few dimensions": Setting(dimensions=20, zipf=1.0, match=0.02),
     "no clusters": Setting(clusters=0, match=0.01),
     "a small domain": Setting(cardinality=2_500, cluster_size=25, match=0.09),
+    "texts": Setting(
+        dimensions=60,
+        cardinality=26**3,
+        clusters=26,
+        cluster_size=3,
+        zipf=1.0,
+        width=(2, 3),
+        rule_size=(5, 11),
+        event_size=(5, 11),
+        match=0.01,
+        partial_events=True,
+    ),
     "large rules": Setting(rule_size=(20, 30), event_size=(40, 50), zipf=1.0, match=0.01),
 }
 
@@ -51,6 +63,16 @@ def test_fresh_events_meet_as_many_rules_as_was_asked_for(world):
     s, n = world.setting, 20_000
     counts = count_matches(world.rules(n), world.floats, world.events(1_500))
     assert counts.mean() / n == pytest.approx(s.match, rel=0.2)
+
+
+def test_partial_events_have_no_attributes_but_those_of_their_profile():
+    world = World(SETTINGS["texts"])
+    keys = world.events(300)
+    profiles = [set(column) for column in world.core.T]
+    for begin, end in zip(keys.offsets, keys.offsets[1:]):
+        assert any(set(keys.attribute[begin:end]) <= profile for profile in profiles)
+    with pytest.raises(ValueError, match="at most the attributes of the largest rule"):
+        Setting(partial_events=True)
 
 
 def test_the_seed_decides():
