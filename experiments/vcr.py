@@ -32,6 +32,7 @@ _LENGTHS = [1, 2, 4, 8, 16, 32]
 _SIDES = [16, 8]  # Lx and Ly (3.1)
 _MOST = (40, 20)  # Wx and Wy (3.1)
 _HASH_SIZE = 1_800_017  # of Fig. 9
+_MUCH_FASTER = 1.25  # what "much better" means in Fig. 9. Chosen: the paper has no number
 _TREES = ("R*-tree", "packed R-tree", "shapely")
 _PREDICATES = "number of predicates n"
 _STORAGE = (
@@ -431,7 +432,7 @@ def overlapping(size: str) -> Finding:
 
     gain = simple_over_overlapped(times)
     picture, axes = drawing.panels(
-        3,
+        4,
         "Overlapped against simple decomposition (VCR, Fig. 9)",
         parameters=f"Wx = {_MOST[0]}, Wy = {_MOST[1]}, Lx = {_SIDES[0]}, Ly = {_SIDES[1]}, Rx Ry = "
         f"{math.prod(side):,}, 90-10 skew, a hash table of {_HASH_SIZE:,} places.",
@@ -440,6 +441,9 @@ def overlapping(size: str) -> Finding:
     drawing.lines(axes[0], "time of a search", x, "microseconds", times, zero=True)
     drawing.lines(axes[1], "load factor", x, "constructs to a place", load, zero=True)
     drawing.lines(axes[2], "constructs compared", x, "per search", probes, zero=True)
+    drawing.limit(axes[3], _MUCH_FASTER, 'required, for "much better"')
+    gains = {"overlapped": gain}
+    drawing.lines(axes[3], "time, simple over overlapped", x, "times as fast", gains, zero=True)
     return Finding(
         "vcr-overlapped",
         "Overlapped decomposition",
@@ -457,7 +461,7 @@ def overlapping(size: str) -> Finding:
                     "a search is much faster with overlapped decomposition (the paper has no "
                     "number)",
                     at_counts(counts, gain),
-                    1.25,
+                    _MUCH_FASTER,
                 )
             ),
             at_least("the gain grows with the number of predicates", gain[-1] / gain[0], 1.05),
