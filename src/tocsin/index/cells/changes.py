@@ -98,10 +98,10 @@ class ChangingCells:
         """Remove the conjunctions marked in `gone`, in one pass through all lists."""
         delete_everywhere(self.rooms, gone)
 
-    def graft(self, cell: int, tree: Cells, numbers: np.ndarray) -> None:
-        """Put a tree in place of a cell's partial list; its boxes have these numbers.
+    def graft(self, leaves: np.ndarray, tree: Cells, numbers: np.ndarray) -> None:
+        """Put the roots of a tree in place of partial lists; its boxes have these numbers.
 
-        It must have all boxes of the list but those that cover the cell, which join the full list.
+        They are all boxes of these lists but those that cover the cell, which join its full list.
         """
         g, rooms = self.layout, self.rooms
         check_entries(int(rooms.used[0]) + len(tree.ids))
@@ -122,7 +122,8 @@ class ChangingCells:
             word_room=np.concatenate([rooms.word_room, word_room]),
             used=np.array([used_ids + len(tree.ids), used_words + len(tree.words)]),
         )
-        self._join_covering(cell, ~nodes)
+        for root, leaf in enumerate(leaves.tolist()):
+            self._join_covering(leaf, ~(nodes + root))
         below = tree.nodes._replace(first_cell=tree.first_cell + cells)
         fields = {
             name: freeze(np.concatenate([old, new]), old.dtype)

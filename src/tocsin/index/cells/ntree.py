@@ -26,19 +26,17 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tocsin.index.cells.building import MIN_BYTES, CellBuilder, Split, Tier
-from tocsin.index.cells.changes import ChangingCells, renumber
+from tocsin.index.cells.changes import ChangingCells
 from tocsin.index.cells.codes import Domains, place_boxes
-from tocsin.index.cells.crowding import measure_squares
+from tocsin.index.cells.crowding import Squares, measure_squares
 from tocsin.index.cells.index import CellIndex
 from tocsin.index.cells.layout import (
-    END,
     ENTRY_BYTES,
     HEAD,
     HEAD_BYTES,
     ID_BYTES,
     NODE_BYTES,
     PARTIAL,
-    WORDS,
     Cells,
     Nodes,
 )
@@ -46,13 +44,11 @@ from tocsin.index.cells.published_grid import estimate_entries, estimate_tested,
 from tocsin.index.options import Option, integer
 from tocsin.index.plane import Boxes, build_boxes, choose_axes, measure_sides
 from tocsin.index.protocol import Summary
-from tocsin.jit import freeze, freeze_fields
-from tocsin.model.conjunctions import Conjunctions, take
+from tocsin.jit import freeze_fields
+from tocsin.model.conjunctions import Conjunctions, expand_ranges, take
 
 # Times the bytes that insertion may take, since rooms to grow take some; chosen.
 _GROWN = 2
-# Boxes that are built again in the time in which one leaf is split. Measured: 16 and 1000 us.
-_BOXES_PER_LEAF = 64
 _WORTH = 0.5  # of a leaf: the most that an event tests once it is split; chosen, as in `grid`
 _BYTES_PER_BOX = 160  # chosen: what the grid may take for all of its tiers
 
@@ -84,38 +80,36 @@ class NTree(CellIndex):
         ).build(axes)
 
     def split_leaves(self, cells: ChangingCells, long: np.ndarray) -> None:
-        """Split leaves that have become too long, if that divides their boxes.
+        """Split leaves that have become too long, all of them at once, if that divides their boxes.
 
-        If they are many, as after a large batch, the tree is built again, which takes less time.
+        One takes about a millisecond, and a copy of all heads.
         """
-        capacity, n, bytes_per_box = self.layout.splitting.tolist()
-        if len(long) * _BOXES_PER_LEAF > self.conjunctions.size:
-            self._build_again(cells.compact(), n, capacity, bytes_per_box)
-            return
-        allowed = _GROWN * max(MIN_BYTES, bytes_per_box * self.conjunctions.size)
-        for cell in long.tolist():
-            g, rooms = cells.layout, cells.rooms
-            head = rooms.heads[HEAD * cell : HEAD * (cell + 1)]
-            ids = rooms.ids[head[PARTIAL] : head[END]]
-            words = rooms.words[head[WORDS] : head[WORDS] + len(ids)]
-            numbers = np.where(ids < 0, ~ids, ids)[words != 0]  # a word of 0 covers the cell
-            if len(numbers) <= capacity:
-                continue
-            boxes = build_boxes(take(self.conjunctions, numbers), g.attribute, g.floats)
-            node = int(np.searchsorted(g.first_cell, cell, side="right")) - 1
-            builder = LeafBuilder(boxes, n, capacity, bytes_per_box)
-            used = g.heads.nbytes + int(rooms.used @ [ID_BYTES, ENTRY_BYTES - ID_BYTES])
-            if builder.place(g.nodes, node, cell) and used + builder.needed <= allowed:
-                cells.graft(cell, builder.build(g.attribute), numbers)
-        self.layout = cells.layout
-
-    def _build_again(self, g: Cells, n: int, capacity: int, bytes_per_box: int) -> None:
-        """Replace the tree by one that is built of the conjunctions in its lists."""
-        numbers = np.unique(np.where(g.ids < 0, ~g.ids, g.ids))
+        g, rooms = cells.layout, cells.rooms
+        capacity, n, bytes_per_box = g.splitting.tolist()
+        partial, word, end = rooms.heads.reshape(-1, HEAD)[long, PARTIAL:].T
+        entry, entry_word = expand_ranges(partial, end), expand_ranges(word, word + end - partial)
+        inside = rooms.words[entry_word] != 0  # the others cover the cell
+        leaf = np.repeat(np.arange(len(long)), end - partial)[inside]
+        ids = rooms.ids[entry[inside]]
+        numbers = np.where(ids < 0, ~ids, ids)
         boxes = build_boxes(take(self.conjunctions, numbers), g.attribute, g.floats)
-        tree = NTreeBuilder(boxes, n, capacity, bytes_per_box).build(g.attribute)
-        self.layout = tree._replace(ids=freeze(renumber(tree.ids, numbers), np.int32))
-        self._cells = None
+        m, squares = measure_leaves(g.nodes, boxes, long, leaf, numbers)
+        needed, tested = estimate_split(m, squares, n)
+        allowed = _GROWN * max(MIN_BYTES, bytes_per_box * self.conjunctions.size)
+        allowed -= g.heads.nbytes + int(rooms.used @ [ID_BYTES, ENTRY_BYTES - ID_BYTES])
+        worth = (m > capacity) & squares.divides & (tested < _WORTH)
+        worth &= np.cumsum(np.where(worth, needed, 0)) <= allowed
+        if not worth.any():
+            return
+        kept = worth[leaf]
+        below = LeafBuilder(
+            build_boxes(take(self.conjunctions, numbers[kept]), g.attribute, g.floats),
+            Domains(squares.begin[worth], squares.end[worth], np.full((int(worth.sum()), 2), n)),
+            (np.cumsum(worth) - 1)[leaf[kept]],
+            capacity,
+        )
+        cells.graft(long[worth], below.build(g.attribute), numbers[kept])
+        self.layout = cells.layout
 
 
 class NTreeBuilder(CellBuilder):
@@ -152,46 +146,65 @@ class NTreeBuilder(CellBuilder):
         if not len(cells):
             return None
         n, m = self.n, partial[cells].astype(np.float64)
-        begin, end, extent, side, area, divides = measure_squares(self.boxes, tier, cells)
-        copies = n**2 * area + n * side.sum(axis=1) + 1
-        needed = ENTRY_BYTES * m * (copies - 1) + HEAD_BYTES * n**2 + NODE_BYTES
-        tested = estimate_tested(side[:, 0], side[:, 1], area, n, n)
+        squares = measure_squares(self.boxes, tier, cells)
+        needed, tested = estimate_split(m, squares, n)
+        divides = squares.divides
         saved = m * m * np.maximum(1 - tested, 0)  # tests, by as many events as there are boxes
         best = np.argsort(-saved / needed, kind="stable")
         spent = np.cumsum(np.where(divides, needed, 0)[best])
-        kept = self.bytes_left * m[divides & (extent < 1 / n)].sum() / partial.sum()
+        kept = self.bytes_left * m[divides & (squares.extent < 1 / n)].sum() / partial.sum()
         chosen = np.sort(best[divides[best] & (spent <= self.bytes_left - kept)])
         if not len(chosen):
             return None
         self.bytes_left += ENTRY_BYTES * int(m[chosen].sum())  # counted again below
         across = np.full((len(chosen), 2), n)
-        domains = Domains(begin=begin[chosen], end=end[chosen], across=across)
+        domains = Domains(squares.begin[chosen], squares.end[chosen], across)
         return Split(cells=cells[chosen], domains=domains)
 
 
 class LeafBuilder(NTreeBuilder):
-    """The tree below a leaf that is split when boxes are inserted."""
+    """The trees below leaves that are split when boxes are inserted: each is a root."""
 
-    def place(self, nodes: Nodes, node: int, cell: int) -> bool:
-        """Measure the leaf, a cell of a node; return whether it is worth splitting."""
-        fields = {name: field[2 * node : 2 * node + 2] for name, field in nodes._asdict().items()}
-        own = freeze_fields(Nodes, **(fields | {"first_cell": [0]}))
-        every = np.arange(self.boxes.size, dtype=np.int32)
-        placement = place_boxes(own, self.boxes, every, np.zeros_like(every))
-        partial = np.zeros(int(own.across.prod()), np.int32)
-        local = np.array([cell - nodes.first_cell[node]])
-        partial[local] = m = self.boxes.size
-        tier = Tier(nodes=own, placement=placement, full=np.zeros_like(partial), partial=partial)
-        begin, end, _, side, area, divides = measure_squares(self.boxes, tier, local)
-        n = self.n
-        self.root = Domains(begin=begin, end=end, across=np.full((1, 2), n))
-        copies = float(n**2 * area[0] + n * side.sum() + 1)
-        self.needed = ENTRY_BYTES * m * copies + HEAD_BYTES * n**2 + NODE_BYTES
-        self.bytes_left = int(2 * self.needed)
-        return bool(divides[0]) and bool(
-            estimate_tested(side[0, 0], side[0, 1], area[0], n, n) < _WORTH
-        )
+    def __init__(self, boxes: Boxes, leaves: Domains, leaf: np.ndarray, capacity: int):
+        super().__init__(boxes, int(leaves.across[0, 0]), capacity)
+        self.leaves, self.leaf = leaves, leaf.astype(np.int32)
+        self.bytes_left += HEAD_BYTES * int(leaves.across.prod(axis=1).sum())
 
     def choose_roots(self) -> tuple[Domains, np.ndarray]:
-        """Return the square of the leaf."""
-        return self.root, np.zeros(self.boxes.size, np.int32)
+        """Return the squares of the leaves, and which leaf each box is of."""
+        return self.leaves, self.leaf
+
+
+def measure_leaves(
+    nodes: Nodes, boxes: Boxes, cells: np.ndarray, leaf: np.ndarray, numbers: np.ndarray
+) -> tuple[np.ndarray, Squares]:
+    """Return how many boxes the partial lists of ascending cells have, and how they lie.
+
+    `leaf` is which of the cells each box is in, and `numbers` which boxes are the same.
+    """
+    node = np.searchsorted(nodes.first_cell, cells, side="right") - 1
+    own, place = np.unique(node, return_inverse=True)
+    axes = (2 * own[:, None] + np.arange(2)).reshape(-1)
+    fields = {name: getattr(nodes, name)[axes] for name in Nodes._fields if name != "first_cell"}
+    sizes = fields["across"].reshape(-1, 2).prod(axis=1)
+    first_cell = np.cumsum(sizes) - sizes
+    # A box goes into a node once, however many of its cells it is in.
+    box_node = place[leaf].astype(np.int64)
+    _, once = np.unique((box_node << 32) + numbers, return_index=True)
+    own_nodes = freeze_fields(Nodes, **fields, first_cell=first_cell)
+    placement = place_boxes(
+        own_nodes, boxes, once.astype(np.int32), box_node[once].astype(np.int32)
+    )
+    own_cells = first_cell[place] + cells - nodes.first_cell[node]
+    partial = np.zeros(int(sizes.sum()), np.int32)
+    partial[own_cells] = np.bincount(leaf, minlength=len(cells))
+    tier = Tier(nodes=own_nodes, placement=placement, full=partial * 0, partial=partial)
+    return partial[own_cells], measure_squares(boxes, tier, own_cells)
+
+
+def estimate_split(m: np.ndarray, squares: Squares, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return what splitting leaves of m boxes takes, in bytes, and which share is then tested."""
+    side, area = squares.side, squares.area
+    copies = n**2 * area + n * side.sum(axis=1) + 1
+    needed = ENTRY_BYTES * m * (copies - 1) + HEAD_BYTES * n**2 + NODE_BYTES
+    return needed, estimate_tested(side[:, 0], side[:, 1], area, n, n)
