@@ -64,7 +64,7 @@ class CellBuilder(ABC):
     """Builds cells of boxes, tier by tier."""
 
     tiers: int  # at most
-    splitting = (0, 0)  # as in `Cells`
+    splitting = (0, 0, 0)  # as in `Cells`
 
     def __init__(self, boxes: Boxes, min_full: int = JOINED):
         self.boxes = boxes

@@ -10,15 +10,16 @@ changes; see `rooms`.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tocsin.index.cells.codes import encode_end, join_lanes, pack_ends, to_cell
-from tocsin.index.cells.layout import END, FULL, HEAD, Cells
+from tocsin.index.cells.layout import END, FULL, HEAD, PARTIAL, WORDS, Cells
 from tocsin.index.cells.matching import find_cell
 from tocsin.index.cells.rooms import (
     Rooms,
+    append,
     copy_rooms,
     delete_entries,
     delete_everywhere,
@@ -45,6 +46,12 @@ class Entries(NamedTuple):
     list_number: Int64Out  # [n] as `rooms` numbers lists
     id: Int32Out  # [n] c of a conjunction, ~c if its box does not prove it
     word: UInt64Out  # [n] 0 if the box covers the cell
+
+    def select(self, which: Any) -> Entries:
+        """Return some entries, by a slice or by their numbers."""
+        return Entries(
+            list_number=self.list_number[which], id=self.id[which], word=self.word[which]
+        )
 
 
 class ChangingCells:
@@ -91,6 +98,48 @@ class ChangingCells:
         """Remove the conjunctions marked in `gone`, in one pass through all lists."""
         delete_everywhere(self.rooms, gone)
 
+    def graft(self, leaves: np.ndarray, tree: Cells, numbers: np.ndarray) -> None:
+        """Put the roots of a tree in place of partial lists; its boxes have these numbers.
+
+        They are all boxes of these lists but those that cover the cell, which join its full list.
+        """
+        g, rooms = self.layout, self.rooms
+        check_entries(int(rooms.used[0]) + len(tree.ids))
+        used_ids, used_words = rooms.used.tolist()
+        nodes, cells = len(g.first_cell), len(rooms.id_room)
+        heads = np.array(tree.heads).reshape(-1, HEAD)
+        is_leaf = heads[:, END] >= 0
+        id_room, word_room = tight_rooms(tree.heads)
+        heads[:, [FULL, PARTIAL]] += used_ids
+        heads[:, WORDS] += used_words
+        heads[:, END] += np.where(is_leaf, used_ids, -nodes)
+        ids = renumber(tree.ids, numbers)
+        self.rooms = Rooms(
+            heads=np.concatenate([rooms.heads, heads.reshape(-1)]),
+            ids=append(rooms.ids, used_ids, ids),
+            words=append(rooms.words, used_words, tree.words),
+            id_room=np.concatenate([rooms.id_room, id_room]),
+            word_room=np.concatenate([rooms.word_room, word_room]),
+            used=np.array([used_ids + len(tree.ids), used_words + len(tree.words)]),
+        )
+        for root, leaf in enumerate(leaves.tolist()):
+            self._join_covering(leaf, ~(nodes + root))
+        below = tree.nodes._replace(first_cell=tree.first_cell + cells)
+        fields = {
+            name: freeze(np.concatenate([old, new]), old.dtype)
+            for name, old, new in zip(below._fields, g.nodes, below, strict=True)
+        }
+        self.layout = _with_rooms(g, self.rooms)._replace(**fields)
+
+    def _join_covering(self, cell: int, end: int) -> None:
+        """Let the boxes that cover a cell join its full list; `end` stands for its partial list."""
+        ids, heads = self.rooms.ids, self.rooms.heads
+        _, partial, word, last = heads[HEAD * cell : HEAD * (cell + 1)].tolist()
+        covering = ids[partial:last][self.rooms.words[word : word + last - partial] == 0]
+        ids[partial : partial + len(covering)] = covering
+        heads[HEAD * cell + PARTIAL] = partial + len(covering)
+        heads[HEAD * cell + END] = end
+
     def compact(self) -> Cells:
         """Return a copy without room, to store."""
         sizes = tight_rooms(self.rooms.heads)
@@ -102,6 +151,12 @@ class ChangingCells:
 def are_many(numbers: np.ndarray, size: int) -> bool:
     """Return whether removing conjunctions, of `size`, is faster in one pass."""
     return len(numbers) > _MANY * size
+
+
+def renumber(ids: np.ndarray, numbers: np.ndarray) -> np.ndarray:
+    """Return ids, c or ~c, with the number of c for c."""
+    renumbered = numbers[np.where(ids < 0, ~ids, ids)]
+    return np.where(ids < 0, ~renumbered, renumbered).astype(np.int32)
 
 
 def _with_rooms(cells: Cells, rooms: Rooms) -> Cells:
@@ -116,25 +171,28 @@ def _with_rooms(cells: Cells, rooms: Rooms) -> Cells:
 def list_entries(g: Cells, boxes: Boxes, root: np.ndarray) -> Entries:
     """Return the entries of boxes, in their roots and in what is below, by list; -1: no root."""
     box = np.flatnonzero(root >= 0).astype(np.int32)
-    node, tiers = root[box], []
+    node, tiers = root[box], [_allocate(0)]
     while len(box):
         covered = count_covered(g, boxes, box, node)
-        entries = Entries(
-            list_number=np.empty(covered, np.int64),
-            id=np.empty(covered, np.int32),
-            word=np.empty(covered, np.uint64),
-        )
+        entries = _allocate(covered)
         next_box, next_node = np.empty(covered, np.int32), np.empty(covered, np.int32)
         n = write_entries(g, boxes, box, node, entries, next_box, next_node)
-        tiers.append(Entries(*(field[:n] for field in entries)))
+        tiers.append(entries.select(slice(n)))
         box, node = next_box[: covered - n], next_node[: covered - n]
-    if len(tiers) == 1 and len(root) == 1:
-        return tiers[0]  # cells ascend
-    fields = [np.concatenate(field) for field in zip(*tiers)] if tiers else []
-    if not fields:
-        return Entries(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.uint64))
-    order = np.argsort(fields[0], kind="stable")
-    return Entries(*(field[order] for field in fields))
+    if len(tiers) == 2 and len(root) == 1:
+        return tiers[1]  # one box in one tier: its cells ascend
+    entries = Entries(
+        list_number=np.concatenate([tier.list_number for tier in tiers]),
+        id=np.concatenate([tier.id for tier in tiers]),
+        word=np.concatenate([tier.word for tier in tiers]),
+    )
+    return entries.select(np.argsort(entries.list_number, kind="stable"))
+
+
+def _allocate(n: int) -> Entries:
+    return Entries(
+        list_number=np.empty(n, np.int64), id=np.empty(n, np.int32), word=np.empty(n, np.uint64)
+    )
 
 
 @step
@@ -190,7 +248,7 @@ def find_roots(g: Cells, boxes: Boxes, ids: Int32s, root: Int32Out) -> None:
                     low_key, high_key, origin, scale, gap, across, first_cell,
                 )  # fmt: skip
                 end = np.int64(heads[HEAD * cell + END])
-                last = end if end >= 0 else np.int64(heads[HEAD * cell + FULL + 1])
+                last = end if end >= 0 else np.int64(heads[HEAD * cell + PARTIAL])
                 for j in range(heads[HEAD * cell + FULL], last):
                     if all_ids[j] == ids[i]:
                         root[i] = candidate
@@ -240,7 +298,12 @@ def write_entries(
         low_x, high_x, low_y, high_y = box_codes(
             k, box[i], size, low, high, floats, low_key, high_key, origin, scale, gap, across
         )
-        gap_x, gap_y, across_x, across_y = gap[2 * k], gap[2 * k + 1], across[2 * k], across[2 * k + 1]
+        gap_x, gap_y, across_x, across_y = (
+            gap[2 * k],
+            gap[2 * k + 1],
+            across[2 * k],
+            across[2 * k + 1],
+        )
         id_ = box[i] if exact[box[i]] != 0 else ~box[i]
         for x in range(to_cell(low_x, across_x), to_cell(high_x, across_x) + 1):
             lanes_x = pack_ends(low_x, high_x, x, gap_x, across_x)

@@ -53,8 +53,9 @@ class CellIndex(ArrayIndex):
     def insert(self, more: Conjunctions) -> None:
         """Add conjunctions, numbered on, to the cells there are (thesis 3.3.6).
 
-        This costs about what the cells do that they cover. (The first change copies the index, once.)
-        A grid gets no further cells: after many insertions into what was empty, build again.
+        Each costs about what the cells do that it covers. (The first change copies all, once.) A
+        tree splits leaves that become too long; a grid gets no further cells: after many insertions
+        into what was empty, build again.
         """
         if more.size == 0:
             return
@@ -65,7 +66,13 @@ class CellIndex(ArrayIndex):
             self._appended = AppendedConjunctions(self.conjunctions)
         self.conjunctions = self._appended.append(more)
         self.layout = cells.layout
+        if len(long):
+            self.split_leaves(cells, long)
         self.proven = self.proves_all()
+
+    def split_leaves(self, cells: ChangingCells, long: np.ndarray) -> None:
+        """Split cells whose partial list has become too long; for the tree."""
+        raise NotImplementedError
 
     def remove(self, numbers: np.ndarray) -> None:
         """Take conjunctions out of all lists; their numbers stay theirs.

@@ -44,7 +44,7 @@ class Cells(NamedTuple):
     floats: UInt8s  # [2] whether an axis has the keys of floats
     proven: UInt8s  # [1] whether every box is all that its conjunction says
     roots: Int64s  # [1] the first so many nodes are roots, the others children
-    splitting: Int64s  # [2] an insertion splits longer partial lists into so many cells across; 0: no
+    splitting: Int64s  # [3] for insertion into the tree: the options of `ntree`; 0 for the grid
     low_key: Int64s  # from here on as in `Nodes`
     high_key: Int64s
     origin: Float64s

@@ -26,16 +26,30 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tocsin.index.cells.building import MIN_BYTES, CellBuilder, Split, Tier
-from tocsin.index.cells.codes import Domains
-from tocsin.index.cells.crowding import measure_squares
+from tocsin.index.cells.changes import ChangingCells
+from tocsin.index.cells.codes import Domains, place_boxes
+from tocsin.index.cells.crowding import Squares, measure_squares
 from tocsin.index.cells.index import CellIndex
-from tocsin.index.cells.layout import ENTRY_BYTES, HEAD_BYTES, ID_BYTES, NODE_BYTES, Cells
+from tocsin.index.cells.layout import (
+    ENTRY_BYTES,
+    HEAD,
+    HEAD_BYTES,
+    ID_BYTES,
+    NODE_BYTES,
+    PARTIAL,
+    Cells,
+    Nodes,
+)
 from tocsin.index.cells.published_grid import estimate_entries, estimate_tested, whole_domain
 from tocsin.index.options import Option, integer
 from tocsin.index.plane import Boxes, build_boxes, choose_axes, measure_sides
 from tocsin.index.protocol import Summary
-from tocsin.model.conjunctions import Conjunctions
+from tocsin.jit import freeze_fields
+from tocsin.model.conjunctions import Conjunctions, expand_ranges, take
 
+# Times the bytes that insertion may take, since rooms to grow take some; chosen.
+_GROWN = 2
+_WORTH = 0.5  # of a leaf: the most that an event tests once it is split; chosen, as in `grid`
 _BYTES_PER_BOX = 160  # chosen: what the grid may take for all of its tiers
 
 
@@ -65,6 +79,38 @@ class NTree(CellIndex):
             boxes, options["fan_out"], options["leaf_capacity"], options["bytes_per_box"]
         ).build(axes)
 
+    def split_leaves(self, cells: ChangingCells, long: np.ndarray) -> None:
+        """Split leaves that have become too long, all of them at once, if that divides their boxes.
+
+        One takes about a millisecond, and a copy of all heads.
+        """
+        g, rooms = cells.layout, cells.rooms
+        capacity, n, bytes_per_box = g.splitting.tolist()
+        partial, word, end = rooms.heads.reshape(-1, HEAD)[long, PARTIAL:].T
+        entry, entry_word = expand_ranges(partial, end), expand_ranges(word, word + end - partial)
+        inside = rooms.words[entry_word] != 0  # the others cover the cell
+        leaf = np.repeat(np.arange(len(long)), end - partial)[inside]
+        ids = rooms.ids[entry[inside]]
+        numbers = np.where(ids < 0, ~ids, ids)
+        boxes = build_boxes(take(self.conjunctions, numbers), g.attribute, g.floats)
+        m, squares = measure_leaves(g.nodes, boxes, long, leaf, numbers)
+        needed, tested = estimate_split(m, squares, n)
+        allowed = _GROWN * max(MIN_BYTES, bytes_per_box * self.conjunctions.size)
+        allowed -= g.heads.nbytes + int(rooms.used @ [ID_BYTES, ENTRY_BYTES - ID_BYTES])
+        worth = (m > capacity) & squares.divides & (tested < _WORTH)
+        worth &= np.cumsum(np.where(worth, needed, 0)) <= allowed
+        if not worth.any():
+            return
+        kept = worth[leaf]
+        below = LeafBuilder(
+            build_boxes(take(self.conjunctions, numbers[kept]), g.attribute, g.floats),
+            Domains(squares.begin[worth], squares.end[worth], np.full((int(worth.sum()), 2), n)),
+            (np.cumsum(worth) - 1)[leaf[kept]],
+            capacity,
+        )
+        cells.graft(long[worth], below.build(g.attribute), numbers[kept])
+        self.layout = cells.layout
+
 
 class NTreeBuilder(CellBuilder):
     """One root, and n x n cells for every long leaf."""
@@ -78,7 +124,7 @@ class NTreeBuilder(CellBuilder):
         self.n = n
         # Boxes in a leaf; chosen. A node of 32 x 32 has 16 KiB of heads, so it must divide more.
         self.capacity = capacity or (8 if n < 8 else 64)
-        self.splitting = (self.capacity, n)
+        self.splitting = (self.capacity, n, bytes_per_box)
         self.bytes_left = max(MIN_BYTES, bytes_per_box * boxes.size)
 
     def choose_roots(self) -> tuple[Domains, np.ndarray]:
@@ -100,18 +146,65 @@ class NTreeBuilder(CellBuilder):
         if not len(cells):
             return None
         n, m = self.n, partial[cells].astype(np.float64)
-        begin, end, extent, side, area, divides = measure_squares(self.boxes, tier, cells)
-        copies = n**2 * area + n * side.sum(axis=1) + 1
-        needed = ENTRY_BYTES * m * (copies - 1) + HEAD_BYTES * n**2 + NODE_BYTES
-        tested = estimate_tested(side[:, 0], side[:, 1], area, n, n)
+        squares = measure_squares(self.boxes, tier, cells)
+        needed, tested = estimate_split(m, squares, n)
+        divides = squares.divides
         saved = m * m * np.maximum(1 - tested, 0)  # tests, by as many events as there are boxes
         best = np.argsort(-saved / needed, kind="stable")
         spent = np.cumsum(np.where(divides, needed, 0)[best])
-        kept = self.bytes_left * m[divides & (extent < 1 / n)].sum() / partial.sum()
+        kept = self.bytes_left * m[divides & (squares.extent < 1 / n)].sum() / partial.sum()
         chosen = np.sort(best[divides[best] & (spent <= self.bytes_left - kept)])
         if not len(chosen):
             return None
         self.bytes_left += ENTRY_BYTES * int(m[chosen].sum())  # counted again below
         across = np.full((len(chosen), 2), n)
-        domains = Domains(begin=begin[chosen], end=end[chosen], across=across)
+        domains = Domains(squares.begin[chosen], squares.end[chosen], across)
         return Split(cells=cells[chosen], domains=domains)
+
+
+class LeafBuilder(NTreeBuilder):
+    """The trees below leaves that are split when boxes are inserted: each is a root."""
+
+    def __init__(self, boxes: Boxes, leaves: Domains, leaf: np.ndarray, capacity: int):
+        super().__init__(boxes, int(leaves.across[0, 0]), capacity)
+        self.leaves, self.leaf = leaves, leaf.astype(np.int32)
+        self.bytes_left += HEAD_BYTES * int(leaves.across.prod(axis=1).sum())
+
+    def choose_roots(self) -> tuple[Domains, np.ndarray]:
+        """Return the squares of the leaves, and which leaf each box is of."""
+        return self.leaves, self.leaf
+
+
+def measure_leaves(
+    nodes: Nodes, boxes: Boxes, cells: np.ndarray, leaf: np.ndarray, numbers: np.ndarray
+) -> tuple[np.ndarray, Squares]:
+    """Return how many boxes the partial lists of ascending cells have, and how they lie.
+
+    `leaf` is which of the cells each box is in, and `numbers` which boxes are the same.
+    """
+    node = np.searchsorted(nodes.first_cell, cells, side="right") - 1
+    own, place = np.unique(node, return_inverse=True)
+    axes = (2 * own[:, None] + np.arange(2)).reshape(-1)
+    fields = {name: getattr(nodes, name)[axes] for name in Nodes._fields if name != "first_cell"}
+    sizes = fields["across"].reshape(-1, 2).prod(axis=1)
+    first_cell = np.cumsum(sizes) - sizes
+    # A box goes into a node once, however many of its cells it is in.
+    box_node = place[leaf].astype(np.int64)
+    _, once = np.unique((box_node << 32) + numbers, return_index=True)
+    own_nodes = freeze_fields(Nodes, **fields, first_cell=first_cell)
+    placement = place_boxes(
+        own_nodes, boxes, once.astype(np.int32), box_node[once].astype(np.int32)
+    )
+    own_cells = first_cell[place] + cells - nodes.first_cell[node]
+    partial = np.zeros(int(sizes.sum()), np.int32)
+    partial[own_cells] = np.bincount(leaf, minlength=len(cells))
+    tier = Tier(nodes=own_nodes, placement=placement, full=partial * 0, partial=partial)
+    return partial[own_cells], measure_squares(boxes, tier, own_cells)
+
+
+def estimate_split(m: np.ndarray, squares: Squares, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return what splitting leaves of m boxes takes, in bytes, and which share is then tested."""
+    side, area = squares.side, squares.area
+    copies = n**2 * area + n * side.sum(axis=1) + 1
+    needed = ENTRY_BYTES * m * (copies - 1) + HEAD_BYTES * n**2 + NODE_BYTES
+    return needed, estimate_tested(side[:, 0], side[:, 1], area, n, n)

@@ -94,6 +94,17 @@ def reserve(rooms: Rooms, lists: np.ndarray) -> Rooms:
     return copy_rooms(rooms.heads, rooms.ids, rooms.words, (kept[0], kept[1]), (ids, words))
 
 
+def append(array: np.ndarray, used: int, values: np.ndarray) -> np.ndarray:
+    """Return an array with values after what is used of it: longer than it, if needed."""
+    needed = used + len(values)
+    if needed > len(array):
+        longer = np.zeros(needed + needed // 2, array.dtype)
+        longer[:used] = array[:used]
+        array = longer
+    array[used:needed] = values
+    return array
+
+
 # Lists are numbered: cell c has the full list 2 c and the partial list 2 c + 1.
 
 

@@ -23,7 +23,7 @@ def check_cells(g: Cells, size: int, attributes: int) -> None:
     check_lengths(g, 2, "attribute", "floats")
     check_lengths(g, 1, "proven", "roots")
     check_lengths(g, 2 * nodes, "low_key", "high_key", "origin", "scale", "across", "gap")
-    check_lengths(g, 2, "splitting")
+    check_lengths(g, 3, "splitting")
     check_lengths(g, HEAD * cells, "heads")
     check_within("attribute", g.attribute, -1, attributes)
     check_within("roots", g.roots, 1, nodes + 1)
