@@ -49,7 +49,6 @@ STYLES = {  # name: colour, marker, line
     "grid (Tocsin)": (_SKY, "o", "--"),
     "CR-tree": (_BLACK, "^", "-"),
     "skewed": (_BLUE, "o", "-"),
-    "uniform": (_ORANGE, "D", "-"),
     "32-tree": (_GREEN, "v", "-"),
     "quad-tree": (_PURPLE, "P", "-"),
     "n x n cells": (_BLUE, "o", "-"),
