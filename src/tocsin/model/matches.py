@@ -8,7 +8,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-
 # Rules per pair from which on pairs are sorted rather than counted by rule. Chosen.
 _SPARSE = 8
 
