@@ -8,6 +8,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
+# Rules per pair from which on pairs are sorted rather than counted by rule. Chosen.
+_SPARSE = 8
+
 
 class RuleDirectory(Protocol):
     """Looks up the ids and payloads of rules by position."""
@@ -103,10 +106,21 @@ class Matches:
 
     def by_rule(self) -> dict[Any, np.ndarray]:
         """Return the row numbers of its events for each rule that matched, in order of addition."""
-        order = np.argsort(self.rules, kind="stable")
-        positions, starts = np.unique(self.rules[order], return_index=True)
+        if not len(self):
+            return {}
+        if int(self.rules.max()) <= _SPARSE * len(self):
+            from tocsin.model.grouping import group_by_rule  # imports Numba
+
+            events, all_ends = group_by_rule(self.offsets - self.offsets[0], self.rules)
+            positions = np.flatnonzero(np.diff(all_ends, prepend=0))
+            events, ends = events + self.first, all_ends[positions]
+        else:
+            order = np.argsort(self.rules, kind="stable")
+            positions, starts = np.unique(self.rules[order], return_index=True)
+            events, ends = self.events[order], np.append(starts[1:], len(self))
         ids = self._directory.ids_at(positions).to_pylist()
-        groups = np.split(self.events[order], starts[1:]) if len(starts) else []
+        begins = [0, *ends[:-1].tolist()]
+        groups = [events[begin:end] for begin, end in zip(begins, ends.tolist(), strict=True)]
         return dict(zip(ids, groups, strict=True))
 
     def sorted(self) -> Matches:

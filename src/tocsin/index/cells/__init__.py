@@ -29,6 +29,9 @@ right side of that bound.
 In memory: a head of 16 bytes per cell; 4 bytes per box in each list; and 8 bytes for its word in a
 partial list.
 
+Lists are compact when built and when stored. Once boxes are inserted or removed one by one they
+have room to grow, and a change costs about what the cells do that its box covers (`rooms`).
+
 An event costs a cache miss for the head, one for the ids and one for the words, all of them
 prefetched (1.5 to 2.5 times faster than without), then about a nanosecond a box in the partial
 list. It grows with the boxes that meet the event's cell, and with the tiers above that cell.
@@ -48,5 +51,5 @@ The files: `layout` (what lies in memory), `codes` (from keys to codes, cells an
 `matching`, `building` (tier by tier), `crowding` (where the boxes of a crowded cell lie), `grid`
 and `ntree` (where nodes go; the public classes), `published_grid` (the paper's own grid, by options
 of `grid`), `index` (what the two have in common behind the protocol), `changes` (insert and remove
-in place), and `validation` (what is checked of a stored index).
+in place), `rooms` (lists that grow), and `validation` (what is checked of a stored index).
 """

@@ -14,6 +14,10 @@ they are divided. Otherwise leaves that are hardly too long, of which there are 
 in the upper tiers, and one that holds half of the boxes, in a corner of hyper-skewed data, is never
 split (70 times slower).
 
+Insertion splits a leaf as well: when it passes its capacity, and if not then, whenever it is twice
+as long again. It must leave an event less than half of the boxes to test, and take no more than
+twice the bytes above.
+
 Against `grid`: a tree adapts to any skew by itself, and pays for it with a step for
 every tier. With n = 32 there are few, and it comes near.
 """

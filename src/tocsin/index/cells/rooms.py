@@ -172,8 +172,8 @@ def insert_entries(
 ) -> int:
     """Insert entries into lists, which ascend; there must be room (`reserve`).
 
-    Write to `long` which cells have a partial list longer than `limit` since now, or a long one
-    that has moved; return how many.
+    Write to `long` which cells have a partial list that is now longer than `limit`, or than 2, 4,
+    8 ... times that, and was not before; return how many.
     """
     heads, ids, words, used = rooms.heads, rooms.ids, rooms.words, rooms.used
     id_room, word_room = rooms.id_room, rooms.word_room
@@ -194,8 +194,7 @@ def insert_entries(
             partial, end = partial + at - begin, end + at - begin
             id_room[cell] = 2 * size
             used[_IDS] += 2 * size
-        moved = word_size + partial_count > word_room[cell]
-        if moved:
+        if word_size + partial_count > word_room[cell]:
             at, room = used[_WORDS], 2 * (word_size + partial_count)
             for j in range(word_size):
                 words[at + j] = words[word + j]
@@ -214,7 +213,10 @@ def insert_entries(
             words[word + word_size + j] = new_words[i + full_count + j]
         if heads[head + END] >= 0:
             heads[head + END] = end + partial_count
-        if word_size + partial_count > limit and (moved or word_size <= limit):
+        passed = limit
+        while passed < word_size:
+            passed *= 2
+        if word_size + partial_count > passed:
             long[found] = cell
             found += 1
         i = stop

@@ -26,6 +26,7 @@ def check_cells(g: Cells, size: int, attributes: int) -> None:
     check_lengths(g, 3, "splitting")
     check_lengths(g, HEAD * cells, "heads")
     check_within("attribute", g.attribute, -1, attributes)
+    check_within("splitting", g.splitting, 0, 2**31)
     check_within("roots", g.roots, 1, nodes + 1)
     check_within("across", g.across, 1, cells + 1)
     across_x, across_y = g.across[0::2], g.across[1::2]
