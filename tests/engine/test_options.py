@@ -29,6 +29,7 @@ CHOICES = [
     ("rectangles", {"longest": [2, 4], "lattice": "published"}),
     ("bestar", {"leaf_capacity": 20, "alpha": 0.25, "beta": 2, "rigid": True}),
     ("bestar", {"splitting": "approximate", "summary": "attributes"}),
+    ("bestar", {"gain": "predicates", "loss": "histogram", "separation": 1}),
 ]
 
 
