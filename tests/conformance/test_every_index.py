@@ -136,7 +136,12 @@ def test_keyed_with_key_sets(workload, check, hashed, crowds, tmp_path, monkeypa
 
 
 # The paper's ways where the tree has ways of its own.
-AS_PUBLISHED = {"summary": "attributes"}
+AS_PUBLISHED = {
+    "summary": "attributes",
+    "gain": "predicates",
+    "loss": "histogram",
+    "separation": 1.0,
+}
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)

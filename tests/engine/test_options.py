@@ -20,6 +20,7 @@ CHOICES = [
     ("rectangles", {"longest": 4, "decomposition": "overlapped", "hashed": True}),
     ("bestar", {"leaf_capacity": 20, "alpha": 0.25, "beta": 2, "rigid": True}),
     ("bestar", {"splitting": "approximate", "summary": "attributes"}),
+    ("bestar", {"gain": "predicates", "loss": "histogram", "separation": 1}),
 ]
 
 

@@ -143,7 +143,11 @@ STORES = {
     "keyed sets": ("keyed", several_shapes, {}),
     "counting boxes": ("counting", boxes, {}),
     "bestar boxes": ("bestar", boxes, {}),
-    "bestar summaries": ("bestar", boxes, {"summary": "attributes"}),
+    "bestar as published": (
+        "bestar",
+        boxes,
+        {"summary": "attributes", "gain": "predicates", "loss": "histogram"},
+    ),
     "auto parts": ("auto", several_shapes, {}),
     "auto thresholds": ("auto", likely, {}),
     "keyed thresholds": ("keyed", likely, {}),

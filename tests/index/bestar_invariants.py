@@ -19,6 +19,7 @@ from tocsin.index.bestar.layout import (
     BUCKETS,
     CAPACITY,
     CLASSES,
+    COMMON_PREDICATES,
     COUNT,
     CUT,
     DIRECTORY,
@@ -50,6 +51,7 @@ from tocsin.index.bestar.layout import (
     RIGHT,
     RIGID,
     ROOT,
+    SEPARATION,
     SIZE,
     SPACE_HIGH,
     SPACE_LOW,
@@ -71,6 +73,7 @@ class _Below(NamedTuple):
     max_sums: tuple[float, float]  # the greatest sums of a conjunction, -1 if there is none
     weights: dict[int, float]  # the greatest weight for each attribute, without zeros
     spans: _Spans  # the interval around all of them, for each attribute of a path
+    gain: int = 0  # attributes that all members of a leaf test, times the members; of all leaves
 
     def joined(self, other: _Below) -> _Below:
         """Return both; of the other the attributes of this one's path count."""
@@ -84,7 +87,8 @@ class _Below(NamedTuple):
             a: max(self.weights.get(a, 0.0), other.weights.get(a, 0.0))
             for a in self.weights | other.weights
         }
-        return _Below(self.numbers + other.numbers, (first, second), weights, spans)
+        numbers, gain = self.numbers + other.numbers, self.gain + other.gain
+        return _Below(numbers, (first, second), weights, spans, gain)
 
 
 def check_invariants(index: BEStar) -> None:
@@ -210,6 +214,11 @@ class _Check:
         if len(children) == 2:
             left, right = self.buckets[children[LEFT]], self.buckets[children[RIGHT]]
             _must(left[HIGH] < right[LOW], f"the children of {name} do not repel each other")
+            apart = self.t.options[SEPARATION] * self.t.extension[path[-1]]
+            _must(
+                self.rigid or right[LOW] - left[HIGH] > int(min(apart, 2.0**62)),
+                f"the children of {name} are too close together",
+            )
         if self.rigid and children:
             for side, child in children.items():
                 low, high = self.buckets[child][LOW], self.buckets[child][HIGH]
@@ -282,7 +291,12 @@ class _Check:
             weights = self.weights(number)
             positive = {a: weight for a, weight in weights.items() if weight > 0}
             below = below.joined(_Below([], self.sums(weights), positive, [spans[a] for a in path]))
-        return below._replace(numbers=numbers)
+        tested = [
+            set(self.c.attribute[self.c.offsets[n] : self.c.offsets[n + 1]].tolist())
+            for n in numbers
+        ]
+        common = len(set.intersection(*tested)) if tested else 0
+        return below._replace(numbers=numbers, gain=common * size)
 
     def entries(self, b: int) -> tuple[list[int], list[int]]:
         start, nodes = self.buckets[b][DIRECTORY], self.buckets[b][NODES]
@@ -314,6 +328,8 @@ class _Check:
             below = self.bucket(root, [*path, need - 1], pnode[SPACE_LOW], pnode[SPACE_HIGH])
             _must(len(below.numbers) == pnode[COUNT], f"p-node {p} has a wrong count")
             _must(bool(below.numbers), f"p-node {p} is empty")
+            if self.t.options[COMMON_PREDICATES]:
+                _must(self.t.gain[p] == below.gain, f"p-node {p} has a wrong gain")
             yield below
 
     def box(self, b: int, path: list[int], below: _Below) -> None:

@@ -24,12 +24,12 @@ from tests.index.trees import (
     matching,
     random_event,
     random_rule,
+    range_keys_of,
     truly_best,
-    weights_of,
 )
 from tocsin.engine.rules import Rules
 from tocsin.errors import RuleError
-from tocsin.index.bestar import boxes, splitting, summaries
+from tocsin.index.bestar import boxes, splitting
 from tocsin.index.bestar.index import BEStar
 from tocsin.index.bestar.layout import (
     ATTRIBUTE,
@@ -43,14 +43,11 @@ from tocsin.index.bestar.layout import (
     LOW,
     NODE,
     NODES,
-    OWN,
     PNODE,
     RIGHT,
     ROOT,
     SIZE,
 )
-from tocsin.index.finish import BestRules
-from tocsin.jit import freeze
 from tocsin.model.categories import Categories
 from tocsin.model.condition import ConditionReader
 from tocsin.model.conjunctions import ConjunctionBuilder
@@ -90,9 +87,11 @@ def test_any_sequence_of_changes(options, seed):
             index.remove(np.array(gone + gone[:2], np.int32))
             alive -= set(gone)
         elif what == "tune":
-            index.tune(
-                EventBatch.whole(keys_of([random_event(rng, width) for _ in range(20)]), width)
-            )
+            some = [random_event(rng, width) for _ in range(20)]
+            keys = keys_of(some)
+            if rng.random() < 0.5:
+                keys = range_keys_of([{a: wide(rng, key) for a, key in e.items()} for e in some])
+            index.tune(EventBatch.whole(keys, width))
         else:
             index = BEStar.from_arrays(index.conjunctions, index.arrays())
         check_invariants(index)
@@ -111,6 +110,16 @@ def test_any_sequence_of_changes(options, seed):
             for event, own in zip(events, weights, strict=True)
         ]
         assert best_of(index, events, width, k, weights)[0] == expected
+        expected = [
+            truly_best(rules, alive, event, k, own, "max")
+            for event, own in zip(events, weights, strict=True)
+        ]
+        assert best_of(index, events, width, k, weights, score="max")[0] == expected
+
+
+def wide(rng, key):
+    """Return a range that starts at a key; null stays null."""
+    return (key, key if key == NULL else min(key + rng.choice((0, 2, 9, 10**6)), HIGHEST))
 
 
 def assert_smallest(index, number, rule):
@@ -254,7 +263,7 @@ def test_exhaustive_splits_are_the_best(seed):
     high = low + rng.integers(0, rng.choice([1, 8, 30]), m)
     least = int(rng.integers(1, max(2, m // 4)))
     side = np.zeros(m, np.uint8)
-    cut = splitting.split_exhaustively(low, high, least, side)
+    cut = splitting.split_exhaustively(low, high, least, 0, side)
     best = by_the_definition(low, high, least)
     if cut == NULL:
         assert best is None
@@ -273,7 +282,7 @@ def test_approximate_splits_repel(seed):
     low = rng.integers(0, 60, m)
     high = low + rng.integers(0, rng.choice([1, 8, 30]), m)
     side = np.full(m, 9, np.uint8)
-    if splitting.split_approximately(low, high, 1, side) == NULL:
+    if splitting.split_approximately(low, high, 1, 0, side) == NULL:
         return
     left, right = np.flatnonzero(side == 1), np.flatnonzero(side == 2)
     assert len(left)
@@ -288,7 +297,7 @@ def test_space_clustering_puts_left_to_the_left():
     side = np.zeros(4, np.uint8)
     low, high = np.array([0, 4, 6, 5]), np.array([4, 6, 10, 5])
     middle = splitting.midpoint(0, 10)
-    assert splitting.split_at(low, high, middle, side) == middle == 5
+    assert splitting.split_at(low, high, middle, 0, side) == middle == 5
     assert side.tolist() == [1, 0, 2, 0]
     assert splitting.midpoint(LOWEST, HIGHEST) == 0
     assert splitting.midpoint(HIGHEST - 1, HIGHEST) == HIGHEST - 1
@@ -394,146 +403,6 @@ def test_an_underflowing_bucket_is_merged_with_its_parent():
     index.remove(np.array([4]))
     assert index.layout.bucket.reshape(-1, BUCKET)[top, CUT] == NULL
     check_invariants(index)
-
-
-# ------------------------------------------------------------ the k best
-
-
-SUMMARIES = pytest.mark.parametrize("summary", ["sums", "attributes"])
-
-
-@SUMMARIES
-def test_what_promises_too_little_is_not_looked_at(summary):
-    rng = random.Random(4)
-    rules = [
-        [between(n % 5, 0, 9, (n % 5) / 4), between(5, 0, 9, rng.random())] for n in range(3000)
-    ]
-    index = BEStar.build(made(rules), np.zeros(6, np.uint8), summary=summary)
-    events = [dict.fromkeys(range(6), 3)] * 4
-    all_of_them, (looked, evaluated) = best_of(index, events, 6, 3000, [{}] * 4)
-    assert looked >= evaluated >= 3000 * 4
-    few, (looked, evaluated) = best_of(index, events, 6, 3, [{}] * 4)
-    assert few == [each[:3] for each in all_of_them]
-    assert looked < 3000 * 4 / 4
-
-
-@SUMMARIES
-def test_ties_go_to_the_rule_added_first(summary):
-    rules = [[between(n % 3, 0, 9, 0.1), between(3 + n % 2, 0, 9, 0.2)] for n in range(500)]
-    index = BEStar.build(made(rules), np.zeros(5, np.uint8), summary=summary)
-    (best,), _ = best_of(index, [dict.fromkeys(range(5), 3)], 5, 7, [{}])
-    assert [rule for rule, _ in best] == list(range(7))
-
-
-def test_a_summary_for_each_attribute_tells_more_than_two_sums():
-    """The event finds one attribute important: two sums promise the same wherever it is tested."""
-    rules = [
-        [between(0, 0, 9, 0.1), between(1 + n % 20, 0, 9, 0.1), between(21 + n % 7, 0, 9, 1.0)]
-        for n in range(2000)
-    ]
-    event, important = dict.fromkeys(range(28), 3), {23: 9.0}
-    looked = {}
-    for summary in ("sums", "attributes"):
-        index = BEStar.build(made(rules), np.zeros(28, np.uint8), summary=summary)
-        (best,), (looked[summary], _) = best_of(index, [event], 28, 1, [important])
-        assert best == truly_best(rules, range(2000), event, 1, important)
-    assert looked["sums"] == 2000
-    assert looked["attributes"] <= 300
-
-
-def test_the_bound_of_section_iii():
-    """uscore adds the event's weight times the greatest weight, for each attribute of the event."""
-    rules = [[between(0, 0, 9, 0.3), between(1, 0, 9, 0.5)], [between(0, 0, 9, 0.4)]]
-    t = BEStar.build(made(rules), np.zeros(3, np.uint8), summary="attributes").layout
-    own_weights = np.array([2.0, 3.0, 5.0])
-    arguments = t.summary, t.summary_attribute, t.summary_weight, OWN, own_weights
-    for scoring in ([0, 1, 2], [0, 1]):
-        bound = summaries.upper_score(*arguments, np.array(scoring), len(scoring))
-        assert bound == 0.4 * 2 + 0.5 * 3
-    many = [[between(a, 0, 9, 1 + a / 8)] for a in range(100)]
-    t = BEStar.build(made(many), np.zeros(100, np.uint8), summary="attributes").layout
-    own_weights = np.zeros(100)
-    own_weights[[7, 90]] = 2.0, 3.0
-    arguments = t.summary, t.summary_attribute, t.summary_weight, OWN, own_weights
-    bound = summaries.upper_score(*arguments, np.array([90, 7]), 2)
-    assert bound == 2 * (1 + 7 / 8) + 3 * (1 + 90 / 8)
-
-
-@SUMMARIES
-def test_weights_of_all_sizes(summary):
-    sizes = [0.0, 5e-324, 1e-310, 1e-300, 1e-16, 1.0, 1e16, 1e300, 1.7e308]
-    rng = random.Random(6)
-    rules = [
-        [
-            between(a, 0, rng.randint(3, 9), rng.choice(sizes))
-            for a in sorted(rng.sample(range(6), 3))
-        ]
-        for _ in range(400)
-    ]
-    index = BEStar.build(made(rules), np.zeros(6, np.uint8), summary=summary)
-    check_invariants(index)
-    for weights in ({}, dict.fromkeys(range(6), 0.0), dict(zip(range(6), sizes[1:], strict=False))):
-        event = dict.fromkeys(range(6), 3)
-        (best,), _ = best_of(index, [event], 6, 5, [weights])
-        assert best == truly_best(rules, range(400), event, 5, weights)
-
-
-def test_flags_earlier_lists_and_rules_of_several_conjunctions():
-    rules = [[between(0, n, n + 50, 1 + n % 7)] for n in range(100)]
-    c = made(rules)._replace(rule=freeze(np.arange(100) // 2, np.int32))
-    index = BEStar.build(c, np.zeros(1, np.uint8))
-    removed = np.packbits(np.arange(100) % 7 == 6, bitorder="little")
-    sizes, best, scores = np.array([0, 2]), np.zeros(8, np.int32), np.zeros(8)
-    best[4:6], scores[4:6] = [900, 20], [6.5, 1.0]
-    none = weights_of([{}, {}, {}], 1)
-    batch = EventBatch(keys_of([{0: 0}, {0: 40}, {0: 60}]), 1, 1, 3)
-    index.best(batch, none.of_events(1, 3), removed, BestRules(4, False, sizes, best, scores))
-    assert sizes.tolist() == [4, 4]
-    # The event at 40 has the rules 0 to 20, that at 60 the rules 5 to 50; weight 7 is removed.
-    assert best[:4].tolist() == [2, 6, 9, 13]
-    assert (scores[:4] == 6).all()
-    assert best[4:].tolist() == [900, 6, 9, 13]
-    assert scores[4:].tolist() == [6.5, 6, 6, 6]
-
-
-# ------------------------------------------------------------ ranks
-
-
-def test_a_key_that_tells_nothing_apart_is_given_up():
-    """Every rule asks the same of x; beside it each has an attribute that hardly another has."""
-    width = 201
-    rules = [[between(0, 0, 100), between(1 + n % 200, n, n + 300)] for n in range(600)]
-    index = BEStar.build(made(rules), np.zeros(width, np.uint8))
-    assert index.layout.bucket[NODES] == 1
-    assert index.layout.pnode[ATTRIBUTE] == 0
-    rng = random.Random(1)
-    events = [{0: 7, **{a: rng.randint(0, 900) for a in range(1, width)}} for _ in range(20)]
-    truth = [matching(rules, range(600), event) for event in events]
-    assert sum(map(len, truth)) > 100
-    assert list(map(sorted, found(index, events, width))) == truth
-    assert not index.layout.loss_rate.any(), "nothing is learnt while matching"
-
-    without = [{a: key for a, key in event.items() if a > 0} for event in events]
-    index.tune(EventBatch.whole(keys_of(without), width))
-    check_invariants(index)
-    assert index.layout.bucket[NODES] == 1, "it costs nothing where events lack the attribute"
-
-    # Now every member costs two predicates, and most fail.
-    index.tune(EventBatch.whole(keys_of(events), width))
-    check_invariants(index)
-    assert index.layout.loss_rate[0] > 1
-    assert index.layout.bucket[NODES] == 0, "the p-node is recycled"
-    assert list(map(sorted, found(index, events, width))) == truth
-
-    index.insert(made([[between(0, 0, 100)] for _ in range(50)], 600))
-    check_invariants(index)
-    assert index.layout.bucket[NODES] == 0, "it is remembered"
-
-
-def test_events_that_none_are_teach_nothing():
-    index = BEStar.build(made([[between(0, 1, 2)]]), np.zeros(1, np.uint8))
-    index.tune(EventBatch.whole(keys_of([]), 1))
-    assert index.layout.loss_rate.tolist() == [0]
 
 
 # ------------------------------------------------------------ memory

@@ -49,7 +49,7 @@ def built(work):
     for name in ("grid", "ntree", "intervals", "counting", "bestar"):
         made[f"{name} city"] = INDEXES[name].build(city.conjunctions, city.floats)
     made["summaries"] = INDEXES["bestar"].build(
-        work.conjunctions, work.schema.floats(), summary="attributes"
+        work.conjunctions, work.schema.floats(), summary="attributes", gain="predicates"
     )
     for name, options in (
         ("whole", {}), ("hashed", {"hashed": True}), ("overlapped", {"decomposition": "overlapped"})
@@ -348,6 +348,9 @@ WRONG = [
     ("bestar", put("required", slice(None), 1), "must ascend"),
     ("bestar", resized("usual_weight", -1), "'usual_weight' must have"),
     ("bestar", resized("only_intervals", -1), "'only_intervals' must have"),
+    ("bestar", resized("extension", -1), "'extension' must have"),
+    ("summaries", resized("gain", -1), "'gain' must have"),
+    ("summaries", resized("leaf_gain", -1), "'leaf_gain' must have"),
     ("summaries", resized("summary", -4), "'summary' must have"),
     ("summaries", resized("summary_weight", -1), "'summary_weight' must have"),
     ("summaries", put("summary", OWN, 10**6), "entries of a summary"),

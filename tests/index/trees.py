@@ -49,11 +49,12 @@ def matching(rules, alive, event):
     return [n for n in sorted(alive) if all(true(row, event) for row in rules[n])]
 
 
-def relevance(rule, weights):
+def relevance(rule, weights, score="sum"):
     total, last = 0.0, None
     for attribute, kind, _, high, _, weight in rule:
         if not (kind == INTERVAL and high == NULL) and attribute != last:
-            total += weight * weights.get(attribute, 1.0)
+            each = weight * weights.get(attribute, 1.0)
+            total = total + each if score == "sum" else max(total, each)
         last = attribute
     return total
 
@@ -65,6 +66,13 @@ def keys_of(events):
         np.array([a for a, _ in pairs], np.int32),
         np.array([k for _, k in pairs], np.int64),
     )
+
+
+def range_keys_of(events):
+    """Return the keys of events whose values are pairs: the ends of ranges."""
+    low, high = ([{a: ends[i] for a, ends in e.items()} for e in events] for i in (0, 1))
+    keys = keys_of(low)
+    return sparse_keys(keys.offsets, keys.attribute, keys.key, keys_of(high).key)
 
 
 def columns_of(events, width):
@@ -91,12 +99,12 @@ def weights_of(weights, width):
     )
 
 
-def best_of(index, events, width, k, weights, removed=NO_BITS):
+def best_of(index, events, width, k, weights, removed=NO_BITS, **options):
     n = len(events)
     sizes, rules, scores = np.zeros(n, np.int64), np.zeros(n * k, np.int32), np.zeros(n * k)
     batch = EventBatch.whole(keys_of(events), width)
     best = BestRules(k, True, sizes, rules, scores)
-    counted = index.best(batch, weights_of(weights, width), removed, best)
+    counted = index.best(batch, weights_of(weights, width), removed, best, **options)
     lists = [
         list(zip(rules[i * k :][: sizes[i]].tolist(), scores[i * k :][: sizes[i]], strict=True))
         for i in range(n)
@@ -104,8 +112,8 @@ def best_of(index, events, width, k, weights, removed=NO_BITS):
     return lists, counted
 
 
-def truly_best(rules, alive, event, k, weights):
-    scored = [(n, relevance(rules[n], weights)) for n in matching(rules, alive, event)]
+def truly_best(rules, alive, event, k, weights, score="sum"):
+    scored = [(n, relevance(rules[n], weights, score)) for n in matching(rules, alive, event)]
     return sorted(scored, key=lambda pair: (-pair[1], pair[0]))[:k]
 
 
@@ -153,4 +161,8 @@ OPTIONS = [
     {"summary": "attributes"},
     {"summary": "attributes", "leaf_capacity": 1},
     {"summary": "attributes", "leaf_capacity": 20, "rigid": True},
+    {"gain": "predicates"},
+    {"gain": "predicates", "loss": "histogram", "summary": "attributes"},
+    {"separation": 1.0},
+    {"separation": 0.5, "splitting": "approximate", "loss": "histogram"},
 ]

@@ -8,11 +8,11 @@ what spans both, so an event's key goes down at most one side. Where a bucket ca
 further, its leaf is partitioned by the next attribute.
 
 The files: `layout` (the arrays); `records` (how records and runs are allocated); `boxes` (the
-intervals and sums of a conjunction, and the boxes around many); `splitting` (where a bucket is
-cut); `insertion`; `dividing` (what happens to a leaf that overflows); `removal`; `packing` (memory
-is released); `matching`; `topk`; `tuning` (ranks from events); `validation` (what is checked in a
-store); and `index`, the class. `tests/index/bestar_invariants.py` checks what must hold after every
-change.
+intervals and sums of a conjunction, and the boxes around many); `summaries` (the greatest weights
+below a node); `ranks` (gain and loss); `splitting` (where a bucket is cut); `insertion`; `dividing`
+(what happens to a leaf that overflows); `removal`; `packing` (memory is released); `matching`;
+`topk`; `tuning` (what is learnt from events); `validation` (what is checked in a store); and
+`index`, the class. `tests/index/bestar_invariants.py` checks what must hold after every change.
 
 An event costs, for each of its attributes that has a p-node, a walk down the buckets that its key
 meets, with a cache miss each, and about a nanosecond for every member of their leaves: a member is
@@ -20,12 +20,27 @@ evaluated only if the event has the rarest attribute that it requires. Those lef
 the spot, with cache misses of their own; so candidates are proven. The cost grows with the
 attributes that an event has and with how many intervals its keys stab, hardly with the attributes
 in the schema. `docs/benchmarks-boolean.md` says how long an insertion takes. Bytes: 144 a bucket,
-72 a p-node, 8 to 16 a member and 8 a conjunction; about 100 a rule of 8 predicates.
+72 a p-node, 8 to 16 a member and 8 a conjunction; about 100 a rule of 8 predicates. With the option
+`summary` of "attributes" it is five times as much.
 
 The tree changes at the price of the change alone: an insertion goes down one path, a removal up
-one. (The conjunctions themselves are copied once for a batch of insertions.) The tree is for
-comparison with the paper, for research, and for adaptive use in one process; no other index is
-built on it, and `auto` never chooses it.
+one. (The first insertion also copies the conjunctions, which others may share; later ones are
+appended to that copy.) The tree is for comparison with the paper, for research, and for adaptive
+use in one process; no other index is built on it, and `auto` never chooses it.
+
+Steps here are bare (`jit.bare_step`) wherever they allocate nothing: to count references to the
+arrays of the tree at every call took a fourth to a third of a million insertions. The rows of a
+leaf that is divided are prefetched, which took a tenth of the rest.
+
+As published by option, and otherwise by default:
+
+* A node's bound for the k best is computed from two numbers, not from one for each attribute, which
+  prunes more, but takes longer; see `topk`. (`summary`)
+* The gain of a p-node is the number of conjunctions below it, not of predicates that the members of
+  leaves have in common; and a bucket that an event does not meet is no loss. See `ranks`. (`gain`)
+* The loss of an attribute that is new is 0, not taken from a histogram. The paper has both, and
+  finds 0 the better. (`loss`)
+* Siblings are separated by one key, not by the average length of events' ranges. (`separation`)
 
 Unlike the paper:
 
@@ -38,9 +53,10 @@ Unlike the paper:
   V-A2 and unlike Algorithm 2: one value that is partitioned stays one value.
 * An empty side has no bucket; `insertion.choose_side` says where it would begin.
 * A member carries the rarest attribute that it requires, so that most cost one comparison.
-* A node's bound for the k best is computed from two numbers, not from one for each attribute; see
-  `topk`. It is compared with `>=`: Algorithm 6 drops ties, and loops while the wrong heap is
-  filled. The k best are the sorted list of `finish`, not a heap: k is small.
+* Bounds are compared with `>=`: Algorithm 6 drops ties, and loops while the wrong heap is filled.
+  The k best are the sorted list of `finish`, not a heap: k is small. Buckets are skipped by their
+  bounds, too, not only p-nodes and leaves. Any monotonic score (footnote 3) means two of them here;
+  see `topk`.
 * What an attribute costs is remembered for attributes (`Tree.loss_rate`), so that a p-node which
   was recycled is not made again at once; and ranks are learnt in `tune`, never while matching.
 """

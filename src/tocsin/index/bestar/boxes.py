@@ -9,7 +9,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.index.bestar.layout import ABOVE, ATTRIBUTE, BOX, BUCKET, HIGH, LEVEL, LOW, NODE, PNODE
+from tocsin.index.bestar.layout import (
+    ABOVE,
+    ATTRIBUTE,
+    BOX,
+    BUCKET,
+    HIGH,
+    LEVEL,
+    LOW,
+    NODE,
+    PNODE,
+    RIGID,
+    SEPARATION,
+)
 from tocsin.jit import bare_step
 from tocsin.model.encoding import NULL
 from tocsin.model.facts import adds_to_score, bounds
@@ -55,6 +67,13 @@ def score_sums(tested, kind, high, weight, usual_weight, begin, stop):
             by_one += each
             by_usual += each * usual_weight[tested[row]]
     return by_one, by_usual
+
+
+@bare_step
+def distance_apart(t, attribute):
+    """Return how many keys siblings must be apart on an attribute (`splitting`)."""
+    apart = t.options[SEPARATION] * t.extension[attribute]
+    return np.int64(min(apart, 2.0**62)) if t.options[RIGID] == 0 else np.int64(0)
 
 
 @bare_step

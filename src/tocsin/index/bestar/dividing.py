@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.index.bestar.boxes import (
+    distance_apart,
     extend_box,
     interval_on,
     key_interval,
@@ -22,6 +23,7 @@ from tocsin.index.bestar.layout import (
     ATTRIBUTE,
     BUCKET,
     CAPACITY,
+    COMMON_PREDICATES,
     COUNT,
     CUT,
     DIRECTORY,
@@ -29,6 +31,7 @@ from tocsin.index.bestar.layout import (
     EXHAUSTIVE,
     FREE_PNODE,
     HIGH,
+    HISTOGRAM,
     LEAF,
     LEAF_CAPACITY,
     LEAF_CLASS,
@@ -49,6 +52,7 @@ from tocsin.index.bestar.layout import (
     SPACE_HIGH,
     SPACE_LOW,
 )
+from tocsin.index.bestar.ranks import histogram_loss, update_gain
 from tocsin.index.bestar.records import (
     add_member,
     compact_leaf,
@@ -174,18 +178,18 @@ def split(t, c, b, level, path, lows, highs):
         low[i], high[i] = interval_on(
             tested, kind, row_low, row_high, points, begin, stop, path[level - 1]
         )
-    cut = np.int64(NULL)
+    cut, apart = np.int64(NULL), distance_apart(t, path[level - 1])
     if options[RIGID] != 0:
         first, last = space_of(bucket, t.pnode, b)
-        cut = split_at(low, high, midpoint(first, last), side)
+        cut = split_at(low, high, midpoint(first, last), apart, side)
     else:
         least = max(1, np.int64(np.ceil(options[ALPHA] * size)))
         if options[EXHAUSTIVE] != 0:
-            cut = split_exhaustively(low, high, least, side)
+            cut = split_exhaustively(low, high, least, apart, side)
         else:
-            cut = split_approximately(low, high, least, side)
+            cut = split_approximately(low, high, least, apart, side)
         if cut == NULL:
-            cut = split_at(low, high, midpoint(bucket[at + LOW], bucket[at + HIGH]), side)
+            cut = split_at(low, high, midpoint(bucket[at + LOW], bucket[at + HIGH]), apart, side)
     bucket[at + CUT] = cut
     for to in (TO_LEFT, TO_RIGHT):
         count = 0
@@ -210,8 +214,10 @@ def split(t, c, b, level, path, lows, highs):
                 extend_box(bucket, box, max_sums, child, level, lows, highs, sums)
         if summaries > 0:
             summarise_leaf(t, c, child)
+        update_gain(t, c, child)
         mark_pending(bucket, t.state, child)
     compact_leaf(t, at, side)
+    update_gain(t, c, b)
     if summaries > 0:
         divide_summary(t, c, b)
     return True
@@ -222,8 +228,9 @@ def partition(t, c, b, level, path, lows, highs, group_of):
     """Move members to p-nodes while the leaf overflows (Algorithm 4); tell whether there was room.
 
     Attributes are taken by rank: the members that have it, less the loss that it has been seen to
-    cause. An attribute that only few members have would not pay for its nodes. Where no other is
-    left, the leaf may grow to twice its size before this is tried again.
+    cause; with the option `loss` of "histogram", one that has caused none yet has an estimate. An
+    attribute that only few members have would not pay for its nodes. Where no other is left, the
+    leaf may grow to twice its size before this is tried again.
     """
     bucket, pnode, target, required = t.bucket, t.pnode, t.target, t.required
     loss_rate, popularity, box, max_sums = t.loss_rate, t.popularity, t.box, t.max_sums
@@ -237,20 +244,36 @@ def partition(t, c, b, level, path, lows, highs, group_of):
     left = starts[1:] - starts[:-1]  # members of each group that are still in the leaf
     at_most = min(groups, size // _MIN_MEMBERS)
     entries = 2 * size + 4 * at_most + 4 * (bucket[at + NODES] + at_most) + 16
-    summaries = (at_most + 1) * room_for_summary(t) if summarises(t) else 0
+    summaries = 0
+    if summarises(t):
+        # A summary of n takes less than 4 n places while it grows, if none is used again.
+        tests = 0
+        for i in range(size):
+            tests += rows[target[leaf + i] + 1] - rows[target[leaf + i]]
+        summaries = room_for_summary(t) + min(
+            at_most * room_for_summary(t), 4 * tests + 8 * at_most
+        )
     room = has_room(t, at_most, at_most, entries, at_most << size_class(2 * level), summaries)
-    gone = np.zeros(size, np.uint8)
+    gone, estimated = np.zeros(size, np.uint8), np.zeros(groups)
+    if t.options[HISTOGRAM] != 0:
+        for g in range(groups):
+            if loss_rate[attributes[g]] == 0:
+                own = members[starts[g] : starts[g + 1]]
+                estimated[g] = histogram_loss(t, c, leaf, own, attributes[g])
     capacity = np.int64(t.options[LEAF_CAPACITY])
     while room and size > capacity:
         best, highest = -1, 0.0
         for g in range(groups):
-            rank = left[g] * (1.0 - loss_rate[attributes[g]])
-            if left[g] >= _MIN_MEMBERS and rank > highest:
+            if left[g] < _MIN_MEMBERS or loss_rate[attributes[g]] >= 1.0:
+                continue
+            rank = left[g] * (1.0 - loss_rate[attributes[g]]) - estimated[g]
+            if best < 0 or rank > highest:
                 best, highest = g, rank
         if best < 0:
             break
         moved = left[best]
         node = new_pnode(t, b, attributes[best], level + 1, moved)
+        t.loss[node] += estimated[best]
         into = pnode[node * PNODE + ROOT]
         grow_run(t, into * BUCKET, LEAF, LEAF_CLASS, moved - 1)
         path[level] = attributes[best]
@@ -281,6 +304,7 @@ def partition(t, c, b, level, path, lows, highs, group_of):
         size -= moved
         if summaries > 0:
             summarise_leaf(t, c, into)
+        update_gain(t, c, into)
         mark_pending(bucket, t.state, into)
     for g in range(groups):
         group_of[attributes[g]] = 0
@@ -289,6 +313,7 @@ def partition(t, c, b, level, path, lows, highs, group_of):
     if not room:
         return False
     compact_leaf(t, at, gone)
+    update_gain(t, c, b)
     if summaries > 0:
         divide_summary(t, c, b)
     bucket[at + CAPACITY] = capacity if size <= capacity else 2 * size
@@ -361,6 +386,8 @@ def new_pnode(t, b, attribute, level, count):
         t.space[2 * attribute + 1],
     )
     t.loss[p] = count * t.loss_rate[attribute]
+    if t.options[COMMON_PREDICATES] != 0:
+        t.gain[p] = 0.0
     pnode[at + ROOT] = new_bucket(t, p, b)
     to = b * BUCKET
     nodes = bucket[to + NODES]

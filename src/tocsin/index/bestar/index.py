@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from tocsin.errors import RuleError
 from tocsin.index.appending import AppendedConjunctions, lengthened
 from tocsin.index.array_index import ArrayIndex
 from tocsin.index.bestar.insertion import build_root, insert, update_statistics
@@ -18,10 +19,12 @@ from tocsin.index.bestar.layout import (
     BUCKET,
     BUCKETS,
     CLASSES,
+    COMMON_PREDICATES,
     ENTRIES,
     EXHAUSTIVE,
     FREE_BUCKET,
     FREE_PNODE,
+    HISTOGRAM,
     LEAF_CAPACITY,
     MEMBERS,
     MOST_MEMBERS,
@@ -32,6 +35,7 @@ from tocsin.index.bestar.layout import (
     PNODES,
     RAISING,
     RIGID,
+    SEPARATION,
     STATE,
     SUMMARIES,
     SUMMARY,
@@ -41,7 +45,12 @@ from tocsin.index.bestar.matching import propose
 from tocsin.index.bestar.packing import pack_tree
 from tocsin.index.bestar.removal import remove_members, shrink_pending
 from tocsin.index.bestar.topk import find_best
-from tocsin.index.bestar.tuning import count_in_vain, mark_negative_ranks, update_losses
+from tocsin.index.bestar.tuning import (
+    count_in_vain,
+    mark_misplaced,
+    update_extensions,
+    update_losses,
+)
 from tocsin.index.bestar.validation import check_tree
 from tocsin.index.finish import BestRules, EventWeights
 from tocsin.index.options import Option, check_options, choice, flag, integer, number
@@ -54,11 +63,18 @@ from tocsin.model.validation import typed_arrays
 
 # The arrays whose lengths are counted by a word of `state`, and how many elements a record has.
 _RECORDS = {
-    BUCKETS: (("bucket", BUCKET), ("max_sums", 2), ("summary", SUMMARY)),
-    PNODES: (("pnode", PNODE), ("loss", 1)),
+    BUCKETS: (("bucket", BUCKET), ("max_sums", 2), ("summary", SUMMARY), ("leaf_gain", 1)),
+    PNODES: (("pnode", PNODE), ("loss", 1), ("gain", 1)),
     ENTRIES: (("target", 1), ("required", 1)),
     BOXES: (("box", 1),),
     SUMMARIES: (("summary_attribute", 1), ("summary_weight", 1)),
+}
+_OPTIONAL = {  # and which of them are empty without an option
+    "summary": ATTRIBUTE_SUMMARIES,
+    "summary_attribute": ATTRIBUTE_SUMMARIES,
+    "summary_weight": ATTRIBUTE_SUMMARIES,
+    "leaf_gain": COMMON_PREDICATES,
+    "gain": COMMON_PREDICATES,
 }
 _SPARSE = 4  # chosen: packed when there were so many times more members than are left
 
@@ -79,6 +95,11 @@ class BEStar(ArrayIndex):
         ),
         "splitting": choice("where buckets are split", "exhaustive", "approximate"),
         "rigid": flag("whether buckets are halved, as in the BE-tree", False),
+        "gain": choice("what a p-node counts as its gain", "conjunctions", "predicates"),
+        "loss": choice("what an attribute loses before events tell", "popularity", "histogram"),
+        "separation": number(
+            "times the average range of events (see `tune`) that siblings are apart", 0.0, 0, 1000
+        ),
         "summary": choice("what bounds the scores below a node", "sums", "attributes"),
     }
     layout_class = Tree
@@ -111,6 +132,8 @@ class BEStar(ArrayIndex):
         words = np.zeros(OPTIONS)
         words[LEAF_CAPACITY], words[ALPHA] = chosen["leaf_capacity"], chosen["alpha"]
         words[BETA], words[RIGID] = chosen["beta"], chosen["rigid"]
+        words[COMMON_PREDICATES] = chosen["gain"] == "predicates"
+        words[HISTOGRAM], words[SEPARATION] = chosen["loss"] == "histogram", chosen["separation"]
         words[ATTRIBUTE_SUMMARIES] = chosen["summary"] == "attributes"
         words[EXHAUSTIVE] = chosen["splitting"] == "exhaustive"
         index = cls(conjunctions, _empty_tree(conjunctions, words))
@@ -137,10 +160,22 @@ class BEStar(ArrayIndex):
         return propose(self.layout, self.conjunctions, batch, offsets, out)
 
     def best(
-        self, batch: EventBatch, weights: EventWeights, removed: np.ndarray, best: BestRules
+        self,
+        batch: EventBatch,
+        weights: EventWeights,
+        removed: np.ndarray,
+        best: BestRules,
+        score: str = "sum",
     ) -> tuple[int, int]:
-        """Merge what holds into the lists of the k best; see `PruningIndex.best`."""
-        return find_best(self.layout, self.conjunctions, batch, weights, removed, best)
+        """Merge what holds into the lists of the k best; see `PruningIndex.best`.
+
+        The score of a rule is the "sum" of rule weight x event weight over its attributes, as
+        everywhere, or the greatest of these products: "max" (footnote 3; see `topk`).
+        """
+        if score not in ("sum", "max"):
+            raise RuleError(f"score must be sum or max; got {score!r}")
+        by_sum = score == "sum"
+        return find_best(self.layout, self.conjunctions, batch, weights, removed, best, by_sum)
 
     def insert(self, more: Conjunctions) -> None:
         """Insert further conjunctions, one after the other; they are numbered on.
@@ -177,8 +212,9 @@ class BEStar(ArrayIndex):
     def tune(self, batch: EventBatch) -> None:
         """Learn ranks from events, and reinsert what is below p-nodes of negative rank.
 
-        These are the p-nodes below which an event evaluates more predicates in vain than there
-        are conjunctions.
+        By default these are the p-nodes below which an event evaluates more predicates in vain than
+        there are conjunctions. With the option `separation`, siblings are also moved apart by the
+        average length of events' ranges (footnote 4).
         """
         if batch.size == 0:
             return
@@ -186,7 +222,9 @@ class BEStar(ArrayIndex):
         count_in_vain(self.layout, self.conjunctions, batch, in_vain)
         update_losses(self.layout, freeze(in_vain, np.int64), batch.size)
         marked = np.zeros(self.conjunctions.size, np.uint8)
-        mark_negative_ranks(self.layout, marked)
+        if self.layout.options[SEPARATION] > 0:
+            update_extensions(self.layout, batch)
+        mark_misplaced(self.layout, marked)
         moved = np.flatnonzero(marked).astype(np.int32)
         self._remove(moved)
         update_statistics(self.layout, self.conjunctions, freeze(moved, np.int32))
@@ -216,12 +254,11 @@ class BEStar(ArrayIndex):
     def _grow(self) -> None:
         """Make arrays that are too short as long as needed, and at least half as long again."""
         t, longer = self.layout, {}
-        summarised = t.options[ATTRIBUTE_SUMMARIES] != 0
         for word, fields in _RECORDS.items():
             needed = int(t.state[NEEDED + word])
             for name, words in fields:
                 old = getattr(t, name)
-                if word in (BUCKETS, SUMMARIES) and name.startswith("summary") and not summarised:
+                if name in _OPTIONAL and t.options[_OPTIONAL[name]] == 0:
                     continue
                 if needed * words > len(old):
                     size = max(needed * words, 3 * len(old) // 2 // words * words)
@@ -238,6 +275,7 @@ class BEStar(ArrayIndex):
             self.layout = t._replace(
                 popularity=_lengthen(t.popularity, attributes),
                 loss_rate=_lengthen(t.loss_rate, attributes),
+                extension=_lengthen(t.extension, attributes),
                 usual_weight=_lengthen(t.usual_weight, attributes),
                 scored_when_null=_lengthen(t.scored_when_null, attributes),
                 space=space,
@@ -256,7 +294,7 @@ def _empty_tree(conjunctions: Conjunctions, options: np.ndarray) -> Tree:
     state = np.zeros(STATE, np.int64)
     state[[FREE_BUCKET, FREE_PNODE, PENDING, RAISING]] = -1
     summarised = options[ATTRIBUTE_SUMMARIES] != 0
-    attributes = int(conjunctions.attribute.max(initial=-1)) + 1 if summarised else 0
+    attributes = int(conjunctions.attribute.max(initial=-1)) + 3 if summarised else 0
     nothing = np.empty(0)
     room = 2 * n + 8
     return Tree(
@@ -264,6 +302,8 @@ def _empty_tree(conjunctions: Conjunctions, options: np.ndarray) -> Tree:
         max_sums=np.zeros(2),
         pnode=np.zeros(0, np.int64),
         loss=nothing,
+        leaf_gain=np.zeros(int(options[COMMON_PREDICATES])),
+        gain=nothing,
         target=np.empty(room, np.int32),
         required=np.empty(room, np.int32),
         box=np.zeros(0, np.int64),
@@ -272,12 +312,13 @@ def _empty_tree(conjunctions: Conjunctions, options: np.ndarray) -> Tree:
         only_intervals=np.zeros(n, np.uint8),
         popularity=np.zeros(0, np.int64),
         loss_rate=nothing,
+        extension=nothing,
         usual_weight=nothing,
         scored_when_null=np.zeros(0, np.uint8),
         space=np.zeros(0, np.int64),
         summary=np.zeros(SUMMARY * int(summarised), np.int64),
-        summary_attribute=np.zeros(4 * attributes + 8, np.int32),
-        summary_weight=np.zeros(4 * attributes + 8),
+        summary_attribute=np.zeros(4 * attributes, np.int32),
+        summary_weight=np.zeros(4 * attributes),
         free=np.full(3 * CLASSES, -1, np.int64),
         state=state,
         options=options,

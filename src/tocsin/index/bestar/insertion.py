@@ -8,7 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.index.bestar.boxes import extend_box, key_interval, length, rarest_required, score_sums
+from tocsin.index.bestar.boxes import (
+    distance_apart,
+    extend_box,
+    key_interval,
+    length,
+    rarest_required,
+    score_sums,
+)
 from tocsin.index.bestar.dividing import divide_pending, space_of
 from tocsin.index.bestar.layout import (
     BELOW,
@@ -42,6 +49,7 @@ from tocsin.index.bestar.layout import (
     SUMMARY,
     Tree,
 )
+from tocsin.index.bestar.ranks import rank_of, update_gain
 from tocsin.index.bestar.records import (
     add_member,
     find_entry,
@@ -52,7 +60,7 @@ from tocsin.index.bestar.records import (
     new_bucket,
     size_class,
 )
-from tocsin.index.bestar.splitting import OVERLAPPING, TO_LEFT, TO_RIGHT, midpoint
+from tocsin.index.bestar.splitting import OVERLAPPING, TO_LEFT, TO_RIGHT, is_apart, midpoint
 from tocsin.index.bestar.summaries import (
     raise_path,
     raise_to_summary,
@@ -133,7 +141,7 @@ def insert(t: Tree, c: Conjunctions, numbers: Int32s, first: int) -> int:
     attributes, and there to a bucket. Then its leaf may overflow. Return how many of the
     numbers are done; buckets may still be pending.
     """
-    bucket, pnode, loss, box, max_sums = t.bucket, t.pnode, t.loss, t.box, t.max_sums
+    bucket, pnode, box, max_sums = t.bucket, t.pnode, t.box, t.max_sums
     target, required, home, place = t.target, t.required, t.home, t.place
     popularity, usual_weight, state = t.popularity, t.usual_weight, t.state
     rows, tested, kind, weights = c.offsets, c.attribute, c.kind, c.weight
@@ -172,7 +180,7 @@ def insert(t: Tree, c: Conjunctions, numbers: Int32s, first: int) -> int:
                 if entry < 0:
                     continue
                 p = np.int64(target[entry])
-                rank = pnode[p * PNODE + COUNT] - loss[p]
+                rank = rank_of(t, p)
                 if chosen < 0 or rank > highest:
                     chosen, highest = p, rank
                     path[level], lows[level], highs[level] = tested[row], least, greatest
@@ -181,7 +189,8 @@ def insert(t: Tree, c: Conjunctions, numbers: Int32s, first: int) -> int:
             pnode[chosen * PNODE + COUNT] += 1
             level += 1
             b = pnode[chosen * PNODE + ROOT]
-            b = find_bucket(t, b, level, lows, highs, sums)
+            apart = distance_apart(t, path[level - 1])
+            b = find_bucket(t, b, level, lows, highs, sums, apart)
         at = b * BUCKET
         if is_leaf_full(bucket, at):
             grow_run(t, at, LEAF, LEAF_CLASS, bucket[at + SIZE])
@@ -189,6 +198,7 @@ def insert(t: Tree, c: Conjunctions, numbers: Int32s, first: int) -> int:
             popularity, tested, kind, low, high, points, begin, stop, path, level
         )  # fmt: skip
         add_member(bucket, target, required, home, place, b, number, rarest)
+        update_gain(t, c, b)
         state[LONGEST_LEAF] = max(state[LONGEST_LEAF], bucket[at + SIZE])
         state[MEMBERS] += 1
         state[MOST_MEMBERS] = max(state[MOST_MEMBERS], state[MEMBERS])
@@ -204,7 +214,7 @@ def insert(t: Tree, c: Conjunctions, numbers: Int32s, first: int) -> int:
 
 
 @bare_step
-def find_bucket(t, b, level, lows, highs, sums):
+def find_bucket(t, b, level, lows, highs, sums, apart):
     """Return the bucket at or below `b` for a conjunction, and widen those above (Algorithm 2)."""
     bucket, box, max_sums = t.bucket, t.box, t.max_sums
     beta, rigid = t.options[BETA], t.options[RIGID] != 0
@@ -225,7 +235,7 @@ def find_bucket(t, b, level, lows, highs, sums):
                 bucket[at + CUT] = cut = midpoint(first, last)
         if cut == NULL:
             break
-        side = choose_side(bucket, at, low, high, rigid)
+        side = choose_side(bucket, at, low, high, rigid, apart)
         if side == OVERLAPPING:
             break
         extend_box(bucket, box, max_sums, b, level, lows, highs, sums)
@@ -239,12 +249,13 @@ def find_bucket(t, b, level, lows, highs, sums):
 
 
 @bare_step
-def choose_side(bucket, at, low, high, rigid):
+def choose_side(bucket, at, low, high, rigid, apart):
     """Return the side of a split bucket to which an interval belongs.
 
-    Left and right repel each other: what meets both overlaps; what meets one goes there; what
-    meets neither goes where it widens the bucket less. The paper does not say what happens if a
-    side is empty: here it begins at the cut, or where the other side ends if that is beyond.
+    Left and right repel each other: what meets both, or comes too near, overlaps; what meets one
+    goes there; what meets neither goes where it widens the bucket less. The paper does not say what
+    happens if a side is empty: here it begins at the cut, or where the other side ends if that is
+    beyond.
     """
     cut, left, right = bucket[at + CUT], bucket[at + LEFT], bucket[at + RIGHT]
     if rigid:
@@ -256,11 +267,11 @@ def choose_side(bucket, at, low, high, rigid):
     if right >= 0:
         right_low, right_high = bucket[right * BUCKET + LOW], bucket[right * BUCKET + HIGH]
     if left >= 0:
-        meets_left = low <= left_high and high >= left_low
+        meets_left = not is_apart(left_high, low, apart) and not is_apart(high, left_low, apart)
     else:
         meets_left = low < min(cut, right_low)
     if right >= 0:
-        meets_right = low <= right_high and high >= right_low
+        meets_right = not is_apart(right_high, low, apart) and not is_apart(high, right_low, apart)
     else:
         meets_right = high > max(cut, left_high)
     if meets_left and meets_right:

@@ -45,7 +45,7 @@ NEXT_FREE = 7  # of a free p-node the next free one
 
 FREE, NOT_PENDING = -2, -2
 
-# The words of a bucket's summaries (`summaries`): where each starts (-1: it is empty), and its size.
+# The words of a bucket's summaries (see `summaries`): the start (-1 if it is empty) and the size.
 SUMMARY = 4
 BELOW, BELOW_SIZE = 0, 1  # of all that is below; empty if there is nothing but the leaf
 OWN, OWN_SIZE = 2, 3  # of its own leaf
@@ -66,7 +66,8 @@ SMALLEST_CLASS = 2  # the shortest run of entries has 2**2, a quarter of a cache
 
 # The options.
 LEAF_CAPACITY, ALPHA, BETA, EXHAUSTIVE, RIGID, ATTRIBUTE_SUMMARIES = 0, 1, 2, 3, 4, 5
-OPTIONS = 6
+COMMON_PREDICATES, HISTOGRAM, SEPARATION = 6, 7, 8
+OPTIONS = 9
 
 
 class Tree(NamedTuple):
@@ -76,6 +77,8 @@ class Tree(NamedTuple):
     max_sums: Float64Out  # [2 b] the greatest `score_sums` of a conjunction below, -1 if none
     pnode: Int64Out  # [8 p]
     loss: Float64Out  # [p] predicates evaluated in vain below, per event
+    leaf_gain: Float64Out  # [b] the gain of its leaf (see `ranks`); [0] if conjunctions are counted
+    gain: Float64Out  # [p] the sum of all below; likewise
     target: Int32Out  # [e] a conjunction in a leaf, a p-node in a directory
     required: Int32Out  # [e] 1 + the attribute that an event must have, 0 if there is none
     box: Int64Out  # inactive dimensions: low and high of each attribute of the path but the last
@@ -84,6 +87,7 @@ class Tree(NamedTuple):
     only_intervals: UInt8Out  # [n] whether it has no other predicates
     popularity: Int64Out  # [a] conjunctions that could be below a p-node for the attribute
     loss_rate: Float64Out  # [a] loss of all its p-nodes, per conjunction below them
+    extension: Float64Out  # [a] the average length of events' ranges, as keys; see `tuning`
     usual_weight: Float64Out  # [a] see `update_statistics`; 0 if no rule has tested it
     scored_when_null: UInt8Out  # [a] whether some predicate on it that scores holds for null
     space: Int64Out  # [2 a] the lowest and the highest bound on each attribute

@@ -76,6 +76,8 @@ def pack_tree(t: Tree, size: int) -> Tree:
         bucket=buckets.reshape(-1),
         max_sums=max_sums[kept_buckets].reshape(-1),
         pnode=pnodes.reshape(-1),
+        leaf_gain=t.leaf_gain[kept_buckets[: len(t.leaf_gain)].nonzero()[0]],
+        gain=t.gain[kept_pnodes[: len(t.gain)].nonzero()[0]],
         loss=t.loss[: len(kept_pnodes)][kept_pnodes],
         target=target,
         required=required,

@@ -14,6 +14,7 @@ from tocsin.index.bestar.layout import (
     BUCKETS,
     CAPACITY,
     CLASSES,
+    COMMON_PREDICATES,
     CUT,
     DIRECTORY,
     DIRECTORY_CLASS,
@@ -61,7 +62,8 @@ def size_class(size):
 def allocate(free, kind, links, state, top, wanted):
     """Return the start of a run of 2**wanted: a free one, part of a longer one, or a new one.
 
-    `kind` is 0 for entries, CLASSES for boxes, 2 * CLASSES for summaries. The first place of a free run has the next one.
+    `kind` is 0 for entries, CLASSES for boxes, 2 * CLASSES for summaries. The first place of a free
+    run has the next one.
     """
     for k in range(wanted, CLASSES):
         start = free[kind + k]
@@ -84,12 +86,11 @@ def release(free, kind, links, start, k):
 
 
 @bare_step
-def release_summary(t, word):
+def release_summary(summary, attributes, free, word):
     """Release the run of a summary; afterwards it is empty."""
-    summary = t.summary
     if summary[word] >= 0:
         k = max(SMALLEST_CLASS, size_class(summary[word + 1]))
-        release(t.free, 2 * CLASSES, t.summary_attribute, summary[word], k)
+        release(free, 2 * CLASSES, attributes, summary[word], k)
     summary[word], summary[word + 1] = -1, 0
 
 
@@ -140,6 +141,8 @@ def new_bucket(t, node, above):
     if t.options[ATTRIBUTE_SUMMARIES] != 0:
         t.summary[b * SUMMARY + BELOW] = t.summary[b * SUMMARY + OWN] = -1
         t.summary[b * SUMMARY + BELOW_SIZE] = t.summary[b * SUMMARY + OWN_SIZE] = 0
+    if t.options[COMMON_PREDICATES] != 0:
+        t.leaf_gain[b] = 0.0
     if node >= 0:
         level = t.pnode[node * PNODE + LEVEL]
         if level > 1:
@@ -165,8 +168,8 @@ def free_bucket(t, b):
         level = t.pnode[bucket[at + NODE] * PNODE + LEVEL]
         release(t.free, CLASSES, t.box, bucket[at + BOX], size_class(2 * (level - 1)))
     if t.options[ATTRIBUTE_SUMMARIES] != 0:
-        release_summary(t, b * SUMMARY + BELOW)
-        release_summary(t, b * SUMMARY + OWN)
+        release_summary(t.summary, t.summary_attribute, t.free, b * SUMMARY + BELOW)
+        release_summary(t.summary, t.summary_attribute, t.free, b * SUMMARY + OWN)
     bucket[at + NODE] = FREE
     bucket[at + PARENT] = state[FREE_BUCKET]
     state[FREE_BUCKET] = b

@@ -41,6 +41,7 @@ from tocsin.index.bestar.layout import (
     SIZE,
     Tree,
 )
+from tocsin.index.bestar.ranks import update_gain
 from tocsin.index.bestar.records import (
     add_member,
     find_entry,
@@ -111,7 +112,8 @@ def shrink_pending(t: Tree, c: Conjunctions) -> bool:
             mark_pending(bucket, state, b)
             return False
         if together > 0:
-            merge(t, at)
+            merge(t, c, at)
+        update_gain(t, c, b)
         shrink_run(t, at, LEAF, LEAF_CLASS, bucket[at + SIZE])
         if bucket[at + SIZE] <= capacity:
             bucket[at + CAPACITY] = capacity
@@ -153,7 +155,7 @@ def merged_size(bucket, at, capacity):
 
 
 @bare_step
-def merge(t, at):
+def merge(t, c, at):
     """Make a split bucket a leaf bucket again, with the members of its children."""
     bucket, target, required, home, place = t.bucket, t.target, t.required, t.home, t.place
     b = at // BUCKET
@@ -168,6 +170,7 @@ def merge(t, at):
             add_member(bucket, target, required, home, place, b, number, required[leaf + i])
         bucket[at + side] = -1
         bucket[child * BUCKET + SIZE] = 0
+        update_gain(t, c, child)
         bucket[child * BUCKET + PARENT] = -1  # it may be pending already: it is freed in its turn
         mark_pending(bucket, t.state, child)
     bucket[at + CUT] = NULL

@@ -10,12 +10,21 @@ from __future__ import annotations
 import numpy as np
 
 from tocsin.index.bestar.boxes import length
-from tocsin.jit import step
+from tocsin.jit import bare_step, step
 from tocsin.model.encoding import NULL
 
 OVERLAPPING, TO_LEFT, TO_RIGHT = 0, 1, 2
 
+# Left and right are more than `apart` keys from each other: 0, unless the tree is tuned to events
+# with ranges. An event whose range is not longer meets one of them at most (footnote 4).
+
 _INSERTION_SORT = 32  # values; chosen: up to so many are sorted by insertion
+
+
+@bare_step
+def is_apart(high, low, apart):
+    """Tell whether what ends at `high` is more than `apart` keys before what begins at `low`."""
+    return high < low and length(high, low) > np.uint64(apart)
 
 
 @step
@@ -35,7 +44,7 @@ def sort_order(values):
 
 
 @step
-def split_exhaustively(low, high, least, side):
+def split_exhaustively(low, high, least, apart, side):
     """Split where the overlapping bucket is shortest, and of such cuts where least is covered.
 
     The paper's exhaustive algorithm: for every I the I leftmost go to the left, or the I rightmost
@@ -61,10 +70,15 @@ def split_exhaustively(low, high, least, side):
     for leftmost in range(2):
         left, begun = 0, 0  # members that end up to the cut, and that begin up to it
         for i in range(m):
-            cut = high[by_high[i]] if leftmost == 1 else low[by_low[i]] - 1
+            if leftmost == 1:
+                cut = high[by_high[i]]
+            elif is_apart(np.int64(NULL), low[by_low[i]], apart):
+                cut = low[by_low[i]] - 1 - apart
+            else:
+                continue
             while left < m and high[by_high[left]] <= cut:
                 left += 1
-            while begun < m and low[by_low[begun]] <= cut:
+            while begun < m and not is_apart(cut, low[by_low[begun]], apart):
                 begun += 1
             if left < least or m - begun < least:
                 continue
@@ -85,13 +99,13 @@ def split_exhaustively(low, high, least, side):
                 best, best_overlap, best_coverage = cut, overlap, coverage
     if found:
         for i in range(m):
-            to_right = TO_RIGHT if low[i] > best else OVERLAPPING
+            to_right = TO_RIGHT if is_apart(best, low[i], apart) else OVERLAPPING
             side[i] = TO_LEFT if high[i] <= best else to_right
     return best
 
 
 @step
-def split_approximately(low, high, least, side):
+def split_approximately(low, high, least, apart, side):
     """Split by taking turns: the leftmost to the left, the rightmost to the right.
 
     The paper's approximate algorithm. A member that meets the other side in its turn overlaps.
@@ -103,11 +117,11 @@ def split_approximately(low, high, least, side):
     left_end, right_start = np.int64(NULL), np.int64(NULL)
     for i in range(m):
         a, b = by_high[i], by_low[m - 1 - i]
-        if side[a] == OVERLAPPING and (rights == 0 or high[a] < right_start):
+        if side[a] == OVERLAPPING and (rights == 0 or is_apart(high[a], right_start, apart)):
             side[a] = TO_LEFT
             left_end = high[a]
             lefts += 1
-        if side[b] == OVERLAPPING and (lefts == 0 or low[b] > left_end):
+        if side[b] == OVERLAPPING and (lefts == 0 or is_apart(left_end, low[b], apart)):
             side[b] = TO_RIGHT
             right_start = low[b]
             rights += 1
@@ -115,18 +129,19 @@ def split_approximately(low, high, least, side):
 
 
 @step
-def split_at(low, high, middle, side):
+def split_at(low, high, middle, apart, side):
     """Split at a point: space clustering, which does not depend on the data.
 
     In the paper's formula left and right are swapped.
     """
+    half = apart >> 1
     for i in range(low.shape[0]):
-        to_right = TO_RIGHT if low[i] > middle else OVERLAPPING
-        side[i] = TO_LEFT if high[i] < middle else to_right
+        to_right = TO_RIGHT if is_apart(middle, low[i], apart - half) else OVERLAPPING
+        side[i] = TO_LEFT if is_apart(high[i], middle, half) else to_right
     return middle
 
 
-@step
+@bare_step
 def midpoint(low, high):
     """Return the middle of an interval, rounded down."""
     return low + np.int64(length(low, high) >> np.uint64(1))

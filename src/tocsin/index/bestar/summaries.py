@@ -71,10 +71,13 @@ def find_attribute(attributes, start, size, wanted):
     return low
 
 
+# These steps run for every row, and take the arrays that they need: a tuple of all arrays of a tree
+# is copied at every call that is not inlined.
+
+
 @bare_step
-def raise_weight(t, word, a, weight):
+def raise_weight(summary, attributes, weights, free, state, word, a, weight):
     """Raise a summary, whose start is in `word`, to a weight; tell whether it was less."""
-    summary, attributes, weights = t.summary, t.summary_attribute, t.summary_weight
     start, size = summary[word], summary[word + 1]
     i = find_attribute(attributes, start, size, a)
     if i < start + size and attributes[i] == a:
@@ -84,11 +87,11 @@ def raise_weight(t, word, a, weight):
         return True
     if size == 0 or (size >= 1 << SMALLEST_CLASS and size & (size - 1) == 0):
         k = SMALLEST_CLASS if size == 0 else size_class(size + 1)
-        fresh = allocate(t.free, 2 * CLASSES, attributes, t.state, SUMMARIES, k)
+        fresh = allocate(free, 2 * CLASSES, attributes, state, SUMMARIES, k)
         for j in range(size):
             attributes[fresh + j], weights[fresh + j] = attributes[start + j], weights[start + j]
         i += fresh - start
-        release_summary(t, word)
+        release_summary(summary, attributes, free, word)
         start = fresh
     for j in range(start + size, i, -1):
         attributes[j], weights[j] = attributes[j - 1], weights[j - 1]
@@ -98,23 +101,29 @@ def raise_weight(t, word, a, weight):
 
 
 @bare_step
-def raise_to_conjunction(t, word, tested, kind, high, weight, begin, stop):
+def raise_to_conjunction(
+    summary, attributes, weights, free, state, word, tested, kind, high, weight, begin, stop
+):
     """Raise a summary to the weights of a conjunction; tell whether one was less."""
     raised = False
     for row in range(begin, stop):
         if adds_to_score(tested, kind, high, begin, row):
             each = weight[row] if weight.shape[0] > 0 else 1.0
             if each > 0:
-                raised |= raise_weight(t, word, tested[row], each)
+                raised |= raise_weight(
+                    summary, attributes, weights, free, state, word, tested[row], each
+                )
     return raised
 
 
 @bare_step
 def raise_to_summary(t, word, other):
     """Raise a summary to another one."""
-    start = t.summary[other]
-    for i in range(start, start + t.summary[other + 1]):
-        raise_weight(t, word, t.summary_attribute[i], t.summary_weight[i])
+    summary, attributes, weights = t.summary, t.summary_attribute, t.summary_weight
+    start = summary[other]
+    for i in range(start, start + summary[other + 1]):
+        a, weight = attributes[i], weights[i]
+        raise_weight(summary, attributes, weights, t.free, t.state, word, a, weight)
 
 
 @bare_step
@@ -129,7 +138,9 @@ def raise_path(t, c):
 
     `state` has the conjunction, and the bucket to go on with.
     """
-    bucket, summary, state = t.bucket, t.summary, t.state
+    bucket, state, free = t.bucket, t.state, t.free
+    summary, attributes, weights = t.summary, t.summary_attribute, t.summary_weight
+    tested, kind, high, weight = c.attribute, c.kind, c.high, c.weight
     number, home = state[RAISED], t.home[state[RAISED]]
     begin, stop = c.offsets[number], c.offsets[number + 1]
     while state[RAISING] >= 0:
@@ -140,13 +151,15 @@ def raise_path(t, c):
         if b == home:
             word = b * SUMMARY + OWN
             raised = raise_to_conjunction(
-                t, word, c.attribute, c.kind, c.high, c.weight, begin, stop
-            )
+                summary, attributes, weights, free, state, word, tested, kind, high, weight, begin,
+                stop,
+            )  # fmt: skip
         if has_summary_below(bucket, b):
             word = b * SUMMARY + BELOW
             raised = raise_to_conjunction(
-                t, word, c.attribute, c.kind, c.high, c.weight, begin, stop
-            )
+                summary, attributes, weights, free, state, word, tested, kind, high, weight, begin,
+                stop,
+            )  # fmt: skip
         state[RAISING] = bucket[b * BUCKET + PARENT] if raised else -1
     return True
 
@@ -160,11 +173,15 @@ def has_summary_below(bucket, b):
 @bare_step
 def summarise_leaf(t, c, b):
     """Write the summary of a leaf, which must be empty."""
+    summary, attributes, weights = t.summary, t.summary_attribute, t.summary_weight
+    rows, tested, kind, high, weight = c.offsets, c.attribute, c.kind, c.high, c.weight
+    target, free, state, word = t.target, t.free, t.state, b * SUMMARY + OWN
     start = t.bucket[b * BUCKET + LEAF]
     for i in range(start, start + t.bucket[b * BUCKET + SIZE]):
-        begin, stop = c.offsets[t.target[i]], c.offsets[t.target[i] + 1]
-        word = b * SUMMARY + OWN
-        raise_to_conjunction(t, word, c.attribute, c.kind, c.high, c.weight, begin, stop)
+        begin, stop = rows[target[i]], rows[target[i] + 1]
+        raise_to_conjunction(
+            summary, attributes, weights, free, state, word, tested, kind, high, weight, begin, stop
+        )
 
 
 @bare_step
@@ -176,7 +193,7 @@ def divide_summary(t, c, b):
         summary[at + BELOW], summary[at + BELOW_SIZE] = summary[at + OWN], summary[at + OWN_SIZE]
         summary[at + OWN], summary[at + OWN_SIZE] = -1, 0
     else:
-        release_summary(t, at + OWN)
+        release_summary(summary, t.summary_attribute, t.free, at + OWN)
     summarise_leaf(t, c, b)
 
 
@@ -222,20 +239,22 @@ def replace_summary(t, word, start, size):
 
 
 @bare_step
-def upper_score(summary, attributes, weights, word, own_weights, scoring, n_scoring):
+def upper_score(summary, attributes, weights, word, own_weights, scoring, n_scoring, by_sum):
     """Return the paper's uscore: the score of a conjunction that has all greatest weights.
 
     `own_weights` are those of the event by attribute, 0 for attributes that cannot count; `scoring`
-    lists the others.
+    lists the others. Their products are added, or else the greatest counts (footnote 3).
     """
     start, size = summary[word], summary[word + 1]
     total = 0.0
     if size <= _LONG * n_scoring:
         for i in range(start, start + size):
-            total += weights[i] * own_weights[attributes[i]]
+            each = weights[i] * own_weights[attributes[i]]
+            total = total + each if by_sum else max(total, each)
         return total
     for j in range(n_scoring):
         i = find_attribute(attributes, start, size, scoring[j])
         if i < start + size and attributes[i] == scoring[j]:
-            total += weights[i] * own_weights[scoring[j]]
+            each = weights[i] * own_weights[scoring[j]]
+            total = total + each if by_sum else max(total, each)
     return total

@@ -1,23 +1,28 @@
-"""Ranks from events (section V-B): the gain of a p-node, less its loss.
+"""What a tree learns from events: the losses of p-nodes (section V-B), and the lengths of ranges.
 
-The gain is the number of conjunctions below it, which have a predicate on its attribute in common.
-The loss is the number of predicates that an event evaluates below it for conjunctions that it does
-not match, on average over the events given.
+The loss of a p-node is the number of predicates that an event evaluates below it for conjunctions
+that it does not match, on average over the events given, which are the paper's window. With the
+option `gain` of "predicates", a bucket that an event comes to and does not meet counts as
+well: a discarded search path.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from tocsin.index.bestar.boxes import distance_apart, length
 from tocsin.index.bestar.layout import (
     ABOVE,
     ATTRIBUTE,
     BUCKET,
     BUCKETS,
+    COMMON_PREDICATES,
     COUNT,
     DIRECTORY,
+    HIGH,
     LEAF,
     LEFT,
+    LOW,
     NODE,
     NODES,
     PNODE,
@@ -34,6 +39,8 @@ from tocsin.index.bestar.matching import (
     list_present,
     meets_bucket,
 )
+from tocsin.index.bestar.ranks import rank_of
+from tocsin.index.bestar.splitting import is_apart
 from tocsin.jit import Int64Out, Int64s, UInt8Out, kernel
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.encoding import NULL
@@ -61,6 +68,7 @@ def count_in_vain(t: Tree, c: Conjunctions, batch: EventBatch, in_vain: Int64Out
     values, values_high = shifted[1:], shifted_high[1:]
     marked, present = np.zeros(width + 1, np.uint8), np.empty(width + 1, np.int64)
     entries = np.empty(width + 1, np.int64)
+    paths = np.int64(t.options[COMMON_PREDICATES] != 0)
     stack = np.empty(2 * t.state[BUCKETS] + 2, np.int64)
     for event in range(batch.first, batch.stop):
         load(columns, column_attribute, sparse, attribute, key, event, values)
@@ -76,6 +84,7 @@ def count_in_vain(t: Tree, c: Conjunctions, batch: EventBatch, in_vain: Int64Out
             b, active = stack[height], stack[height + 1]
             at = b * BUCKET
             if active > 0 and not meets_bucket(bucket, at, shifted[active], shifted_high[active]):
+                in_vain[b] += paths
                 continue
             count = 0
             leaf = bucket[at + LEAF]
@@ -130,14 +139,49 @@ def update_losses(t: Tree, in_vain: Int64s, events: int) -> None:
 
 
 @kernel
-def mark_negative_ranks(t: Tree, marked: UInt8Out) -> None:
-    """Mark the conjunctions below p-nodes whose rank is negative."""
-    bucket, pnode, loss, home = t.bucket, t.pnode, t.loss, t.home
+def update_extensions(t: Tree, batch: EventBatch) -> None:
+    """Set the average length of the ranges that events have, for each attribute that one has."""
+    keys, attributes = batch.keys, t.extension.shape[0]
+    total, count = np.zeros(attributes), np.zeros(attributes)
+    ranged = keys.columns_high.shape[0] + keys.key_high.shape[0] > 0
+    for event in range(batch.first, batch.stop):
+        for i in range(keys.column_attribute.shape[0]):
+            a, low = keys.column_attribute[i], keys.columns[i, event]
+            if a < attributes and low != NULL:
+                count[a] += 1
+                if ranged:
+                    total[a] += np.float64(length(low, keys.columns_high[i, event]))
+        if keys.offsets.shape[0] > 0:
+            for i in range(keys.offsets[event], keys.offsets[event + 1]):
+                a, low = keys.attribute[i], keys.key[i]
+                if a < attributes and low != NULL:
+                    count[a] += 1
+                    if ranged:
+                        total[a] += np.float64(length(low, keys.key_high[i]))
+    for a in range(attributes):
+        if count[a] > 0:
+            t.extension[a] = total[a] / count[a]
+
+
+@kernel
+def mark_misplaced(t: Tree, marked: UInt8Out) -> None:
+    """Mark the conjunctions below p-nodes of negative rank, or with siblings too close together."""
+    bucket, pnode, home, state = t.bucket, t.pnode, t.home, t.state
+    misplaced = np.zeros(state[PNODES], np.uint8)
+    for p in range(state[PNODES]):
+        misplaced[p] = pnode[p * PNODE + ABOVE] >= 0 and rank_of(t, p) < 0
+    for b in range(state[BUCKETS]):
+        at = b * BUCKET
+        node, left, right = bucket[at + NODE], bucket[at + LEFT], bucket[at + RIGHT]
+        if node >= 0 and left >= 0 and right >= 0:
+            apart = distance_apart(t, pnode[node * PNODE + ATTRIBUTE])
+            if not is_apart(bucket[left * BUCKET + HIGH], bucket[right * BUCKET + LOW], apart):
+                misplaced[node] = 1
     for number in range(marked.shape[0]):
         if home[number] < 0:
             continue
         node = bucket[home[number] * BUCKET + NODE]
         while node >= 0:
-            if pnode[node * PNODE + COUNT] < loss[node]:
+            if misplaced[node] != 0:
                 marked[number] = 1
             node = bucket[pnode[node * PNODE + ABOVE] * BUCKET + NODE]

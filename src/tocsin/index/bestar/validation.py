@@ -16,6 +16,7 @@ from tocsin.index.bestar.layout import (
     BUCKET,
     BUCKETS,
     CLASSES,
+    COMMON_PREDICATES,
     DIRECTORY,
     ENTRIES,
     LEAF,
@@ -55,12 +56,15 @@ def check_tree(t: Tree, size: int, width: int) -> None:
     check_lengths(t, pnodes, "loss")
     check_lengths(t, entries, "target", "required")
     check_lengths(t, boxes, "box")
+    has_gains = t.options[COMMON_PREDICATES] != 0
+    check_lengths(t, buckets if has_gains else 0, "leaf_gain")
+    check_lengths(t, pnodes if has_gains else 0, "gain")
     check_lengths(t, summaries, "summary_attribute", "summary_weight")
     has_summaries = t.options[ATTRIBUTE_SUMMARIES] != 0
     check_lengths(t, SUMMARY * buckets if has_summaries else 0, "summary")
     check_lengths(t, size, "home", "place", "only_intervals")
     attributes = len(t.loss_rate)
-    check_lengths(t, attributes, "popularity", "usual_weight", "scored_when_null")
+    check_lengths(t, attributes, "popularity", "extension", "usual_weight", "scored_when_null")
     check_lengths(t, 2 * attributes, "space")
     require(attributes <= width, f"'loss_rate' must be of at most {width:,} attributes")
     require(buckets > 0, "there must be a root")

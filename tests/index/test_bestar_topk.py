@@ -1,0 +1,140 @@
+"""The BE*-tree and the k best: summaries, bounds and scores, against plain Python."""
+
+import random
+
+import numpy as np
+import pytest
+
+from tests.index.bestar_invariants import check_invariants
+from tests.index.trees import (
+    best_of,
+    between,
+    keys_of,
+    made,
+    truly_best,
+    weights_of,
+)
+from tocsin.errors import RuleError
+from tocsin.index.bestar import summaries
+from tocsin.index.bestar.index import BEStar
+from tocsin.index.bestar.layout import (
+    OWN,
+)
+from tocsin.index.finish import BestRules
+from tocsin.jit import freeze
+from tocsin.model.keys import EventBatch
+
+SUMMARIES = pytest.mark.parametrize("summary", ["sums", "attributes"])
+
+
+@SUMMARIES
+def test_what_promises_too_little_is_not_looked_at(summary):
+    rng = random.Random(4)
+    rules = [
+        [between(n % 5, 0, 9, (n % 5) / 4), between(5, 0, 9, rng.random())] for n in range(3000)
+    ]
+    index = BEStar.build(made(rules), np.zeros(6, np.uint8), summary=summary)
+    events = [dict.fromkeys(range(6), 3)] * 4
+    all_of_them, (looked, evaluated) = best_of(index, events, 6, 3000, [{}] * 4)
+    assert looked >= evaluated >= 3000 * 4
+    few, (looked, evaluated) = best_of(index, events, 6, 3, [{}] * 4)
+    assert few == [each[:3] for each in all_of_them]
+    assert looked < 3000 * 4 / 4
+
+
+@SUMMARIES
+def test_ties_go_to_the_rule_added_first(summary):
+    rules = [[between(n % 3, 0, 9, 0.1), between(3 + n % 2, 0, 9, 0.2)] for n in range(500)]
+    index = BEStar.build(made(rules), np.zeros(5, np.uint8), summary=summary)
+    (best,), _ = best_of(index, [dict.fromkeys(range(5), 3)], 5, 7, [{}])
+    assert [rule for rule, _ in best] == list(range(7))
+
+
+def test_a_summary_for_each_attribute_tells_more_than_two_sums():
+    """The event finds one attribute important: two sums promise the same wherever it is tested."""
+    rules = [
+        [between(0, 0, 9, 0.1), between(1 + n % 20, 0, 9, 0.1), between(21 + n % 7, 0, 9, 1.0)]
+        for n in range(2000)
+    ]
+    event, important = dict.fromkeys(range(28), 3), {23: 9.0}
+    looked = {}
+    for summary in ("sums", "attributes"):
+        index = BEStar.build(made(rules), np.zeros(28, np.uint8), summary=summary)
+        (best,), (looked[summary], _) = best_of(index, [event], 28, 1, [important])
+        assert best == truly_best(rules, range(2000), event, 1, important)
+    assert looked["sums"] == 2000
+    assert looked["attributes"] <= 300
+
+
+def test_the_bound_of_section_iii():
+    """uscore adds the event's weight times the greatest weight, for each attribute of the event."""
+    rules = [[between(0, 0, 9, 0.3), between(1, 0, 9, 0.5)], [between(0, 0, 9, 0.4)]]
+    t = BEStar.build(made(rules), np.zeros(3, np.uint8), summary="attributes").layout
+    own_weights = np.array([2.0, 3.0, 5.0])
+    arguments = t.summary, t.summary_attribute, t.summary_weight, OWN, own_weights
+    for scoring in ([0, 1, 2], [0, 1]):
+        bound = summaries.upper_score(*arguments, np.array(scoring), len(scoring), True)
+        assert bound == 0.4 * 2 + 0.5 * 3
+    many = [[between(a, 0, 9, 1 + a / 8)] for a in range(100)]
+    t = BEStar.build(made(many), np.zeros(100, np.uint8), summary="attributes").layout
+    own_weights = np.zeros(100)
+    own_weights[[7, 90]] = 2.0, 3.0
+    arguments = t.summary, t.summary_attribute, t.summary_weight, OWN, own_weights
+    bound = summaries.upper_score(*arguments, np.array([90, 7]), 2, True)
+    assert bound == 2 * (1 + 7 / 8) + 3 * (1 + 90 / 8)
+    greatest = summaries.upper_score(*arguments, np.array([90, 7]), 2, False)
+    assert greatest == 3 * (1 + 90 / 8)
+
+
+@SUMMARIES
+def test_another_monotonic_score(summary):
+    """By the greatest product the order differs from that by the sum, and nodes are pruned, too."""
+    rules = [[between(a, 0, 9, (1 + n % 50) / 10) for a in range(n % 6, 6)] for n in range(2000)]
+    index = BEStar.build(made(rules), np.zeros(6, np.uint8), summary=summary)
+    event, weights = dict.fromkeys(range(6), 3), {5: 2.0}
+    for k in (1, 30):
+        (best,), (looked, _) = best_of(index, [event], 6, k, [weights], score="max")
+        assert best == truly_best(rules, range(2000), event, k, weights, "max")
+        assert best != best_of(index, [event], 6, k, [weights])[0][0]
+        assert looked <= 2000
+    if summary == "attributes":
+        assert best_of(index, [event], 6, 1, [weights], score="max")[1][0] < 1500
+    with pytest.raises(RuleError, match="score must be sum or max; got 'min'"):
+        best_of(index, [event], 6, 1, [weights], score="min")
+
+
+@SUMMARIES
+def test_weights_of_all_sizes(summary):
+    sizes = [0.0, 5e-324, 1e-310, 1e-300, 1e-16, 1.0, 1e16, 1e300, 1.7e308]
+    rng = random.Random(6)
+    rules = [
+        [
+            between(a, 0, rng.randint(3, 9), rng.choice(sizes))
+            for a in sorted(rng.sample(range(6), 3))
+        ]
+        for _ in range(400)
+    ]
+    index = BEStar.build(made(rules), np.zeros(6, np.uint8), summary=summary)
+    check_invariants(index)
+    for weights in ({}, dict.fromkeys(range(6), 0.0), dict(zip(range(6), sizes[1:], strict=False))):
+        event = dict.fromkeys(range(6), 3)
+        (best,), _ = best_of(index, [event], 6, 5, [weights])
+        assert best == truly_best(rules, range(400), event, 5, weights)
+
+
+def test_flags_earlier_lists_and_rules_of_several_conjunctions():
+    rules = [[between(0, n, n + 50, 1 + n % 7)] for n in range(100)]
+    c = made(rules)._replace(rule=freeze(np.arange(100) // 2, np.int32))
+    index = BEStar.build(c, np.zeros(1, np.uint8))
+    removed = np.packbits(np.arange(100) % 7 == 6, bitorder="little")
+    sizes, best, scores = np.array([0, 2]), np.zeros(8, np.int32), np.zeros(8)
+    best[4:6], scores[4:6] = [900, 20], [6.5, 1.0]
+    none = weights_of([{}, {}, {}], 1)
+    batch = EventBatch(keys_of([{0: 0}, {0: 40}, {0: 60}]), 1, 1, 3)
+    index.best(batch, none.of_events(1, 3), removed, BestRules(4, False, sizes, best, scores))
+    assert sizes.tolist() == [4, 4]
+    # The event at 40 has the rules 0 to 20, that at 60 the rules 5 to 50; weight 7 is removed.
+    assert best[:4].tolist() == [2, 6, 9, 13]
+    assert (scores[:4] == 6).all()
+    assert best[4:].tolist() == [900, 6, 9, 13]
+    assert scores[4:].tolist() == [6.5, 6, 6, 6]
