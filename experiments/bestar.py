@@ -208,8 +208,8 @@ def clusters(size: str) -> Finding:
                 index[0] / index[-1],
                 20.84,
             ),
-            reaches("Zipf: as fast as the BE-tree, with clusters, at most", best, speed_up(77)),
-            reaches("Zipf: as fast as the BE-tree, without clusters", scattered, speed_up(65)),
+            reaches("Zipf: times as fast as the BE-tree, clustered, at most", best, speed_up(77)),
+            reaches("Zipf: times as fast as the BE-tree, no clusters", scattered, speed_up(65)),
         ],
         draw_series(
             title, ("clusters", [float(x) for x in [*counts, 2 * counts[-1]]]), series,
