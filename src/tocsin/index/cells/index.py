@@ -78,6 +78,7 @@ class CellIndex(ArrayIndex):
         """Take conjunctions out of all lists; their numbers stay theirs.
 
         One costs about as much as to insert it. Numbers that are removed already are ignored.
+        `proven` stays as it is, even if all that is left is proven.
         """
         numbers, size = np.asarray(numbers, np.int64), self.conjunctions.size
         if not len(numbers):
