@@ -21,16 +21,16 @@ the spot, with cache misses of their own; so candidates are proven. The cost gro
 attributes that an event has and with how many intervals its keys stab, hardly with the attributes
 in the schema. `docs/benchmarks-boolean.md` says how long an insertion takes. Bytes: 144 a bucket,
 72 a p-node, 8 to 16 a member and 8 a conjunction; about 100 a rule of 8 predicates. With the option
-`summary` of "attributes" it is five times as much.
+`summary` of "attributes" it is four to six times as much.
 
 The tree changes at the price of the change alone: an insertion goes down one path, a removal up
 one. (The first insertion also copies the conjunctions, which others may share; later ones are
 appended to that copy.) The tree is for comparison with the paper, for research, and for adaptive
 use in one process; no other index is built on it, and `auto` never chooses it.
 
-Steps here are bare (`jit.bare_step`) wherever they allocate nothing: to count references to the
-arrays of the tree at every call took a fourth to a third of a million insertions. The rows of a
-leaf that is divided are prefetched, which took a tenth of the rest.
+Steps here are bare (`jit.bare_step`) wherever they allocate nothing: counting references to the
+arrays of the tree at every call took a fourth to a third of the time of a million insertions. The
+rows of a leaf that is divided are prefetched, which saves another twentieth to tenth.
 
 As published by option, and otherwise by default:
 

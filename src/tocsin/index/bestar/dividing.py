@@ -126,7 +126,7 @@ def divide_pending(t, c, path, lows, highs, group_of):
 def prefetch_members(t, c, at):
     """Prefetch the rows of a leaf's members, which are all over the place.
 
-    Measured: without this, a million insertions one after another take 1.1 times as long.
+    Measured: without this, a million insertions take 1.05 (uniform) to 1.13 (Zipf) times as long.
     """
     bucket, target, home, place = t.bucket, t.target, t.home, t.place
     rows, tested, kind, low, high = c.offsets, c.attribute, c.kind, c.low, c.high
