@@ -72,10 +72,11 @@ def main(arguments: list[str] | None = None) -> None:
             finding.picture.savefig(folder / f"{name}.png")
             drawing.plt.close(finding.picture)
         records[name] = {**finding.record(), "size": options.size}
+        records = {each: records[each] for each in FIGURES if each in records}
+        # After each figure: all take an hour, and an interrupted run can be continued.
+        findings.write_text(json.dumps(records, indent=1) + "\n")
+        (out / "experiments.md").write_text(render_page(records))
         print(f"{time.perf_counter() - start:6.1f} s  {name}: {finding.line}", flush=True)
-    records = {name: records[name] for name in FIGURES if name in records}
-    findings.write_text(json.dumps(records, indent=1) + "\n")
-    (out / "experiments.md").write_text(render_page(records))
 
 
 def render_page(records: dict[str, dict[str, Any]]) -> str:
