@@ -47,7 +47,7 @@ tables: $(READY)
 	$(BIN)/python -m scripts.function_table
 	$(BIN)/python -m scripts.routing_table
 
-# The papers' own figures, measured again: PNGs and docs/experiments.md. About twenty minutes.
+# The papers' own figures, measured again: PNGs and docs/experiments.md. About an hour.
 experiments: $(READY)
 	$(BIN)/python -m experiments
 
