@@ -50,6 +50,7 @@ from tocsin.index.plane import Boxes, build_boxes, choose_axes, measure_sides
 from tocsin.index.protocol import Summary
 from tocsin.jit import freeze_fields
 from tocsin.model.conjunctions import Conjunctions, expand_ranges, take
+from tocsin.model.validation import require
 
 # Times the bytes that insertion may take, since rooms to grow take some; chosen.
 _GROWN = 2
@@ -82,6 +83,16 @@ class NTree(CellIndex):
         return NTreeBuilder(
             boxes, options["fan_out"], options["leaf_capacity"], options["bytes_per_box"]
         ).build(axes)
+
+    def validate(self, attributes: int) -> None:
+        """Raise unless the cells are valid, and the options by which insertion splits leaves."""
+        super().validate(attributes)
+        stored = zip(("leaf_capacity", "fan_out", "bytes_per_box"), self.layout.splitting.tolist())
+        for name, value in stored:
+            require(
+                self.options[name].is_allowed(value),
+                f"'splitting' must be options of the index, but {name} is {value:,}",
+            )
 
     def split_leaves(self, cells: ChangingCells, long: np.ndarray) -> None:
         """Split leaves that have become too long, all of them at once, if that divides their boxes.

@@ -25,10 +25,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.index.cells.layout import END, FULL, HEAD, PARTIAL, WORDS
-from tocsin.index.posting_lists import check_entries
+from tocsin.index.posting_lists import MAX_ENTRIES, check_entries
 from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, UInt8s, UInt64Out, UInt64s, kernel, step
 
-_MOST = 2**31 - 1  # entries: what heads of 32 bits can count
 _IDS, _WORDS = 0, 1  # of two numbers, for `ids` and for `words`
 
 
@@ -78,7 +77,8 @@ def reserve(rooms: Rooms, lists: np.ndarray) -> Rooms:
     needed = np.zeros(2, np.int64)
     measure_need(rooms.heads, rooms.id_room, rooms.word_room, lists, needed)
     total = rooms.used + needed
-    if total[_IDS] <= len(rooms.ids) and total[_WORDS] <= len(rooms.words):
+    # An array may be longer than heads can count.
+    if total[_IDS] <= min(len(rooms.ids), MAX_ENTRIES) and total[_WORDS] <= len(rooms.words):
         return rooms
     # A room keeps what it has beyond its list, up to as much again.
     sizes = tight_rooms(rooms.heads)
@@ -90,7 +90,7 @@ def reserve(rooms: Rooms, lists: np.ndarray) -> Rooms:
     measure_need(rooms.heads, *kept, lists, needed)
     lengths = [int(room.sum(dtype=np.int64)) + int(n) for room, n in zip(kept, needed)]
     check_entries(max(lengths))
-    ids, words = (min(2 * length, _MOST) for length in lengths)
+    ids, words = (min(2 * length, MAX_ENTRIES) for length in lengths)
     return copy_rooms(rooms.heads, rooms.ids, rooms.words, (kept[0], kept[1]), (ids, words))
 
 

@@ -37,7 +37,13 @@ from tocsin.index.constructs.decomposition import count_too_short, tabulate_diff
 from tocsin.index.constructs.intervals.building import bound_conjunctions
 from tocsin.index.constructs.intervals.validation import count_covering
 from tocsin.index.plane import choose_axes, to_values
-from tocsin.index.posting_lists import delete_entries, find_entries, insert_entries, shift_offsets
+from tocsin.index.posting_lists import (
+    check_entries,
+    delete_entries,
+    find_entries,
+    insert_entries,
+    shift_offsets,
+)
 from tocsin.jit import (
     Int32Out,
     Int32s,
@@ -178,6 +184,7 @@ def _decompose(
     x: np.ndarray, y: np.ndarray, ids: np.ndarray, longest: int, per_point: int, points: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return how many entries each construct has, and the entries, construct by construct."""
+    check_entries(int(((y - x) // longest).sum()))  # at least so many: before they are counted
     counts = np.zeros(points * per_point, np.int64)
     decompose(x, y, ids, longest, per_point, counts, np.empty(0, np.int32))
     entries = np.empty(int(counts.sum()), np.int32)

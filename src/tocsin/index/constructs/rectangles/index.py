@@ -119,5 +119,6 @@ class Rectangles(ArrayIndex):
 
     def remove(self, numbers: np.ndarray) -> None:
         """Take conjunctions out of all lists; their numbers stay theirs."""
-        changed = remove_conjunctions(self.layout, self.conjunctions.size, numbers)
+        size = self.conjunctions.size
+        changed = remove_conjunctions(self.layout, size, self.check_removed(numbers))
         self.become(self.conjunctions, changed)
