@@ -1,4 +1,4 @@
-"""Read from files of events the columns that rules test: for lint and for tuning."""
+"""Read the columns that rules test from files of events, for `lint` and `rules tune`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def read_tested_columns(path: Path, rules: Rules) -> pa.Table:
 
 
 def draw_sample(path: Path, rules: Rules) -> pa.Table:
-    """Return the columns of events that rules test, of as many random events as tuning needs."""
+    """Return the columns that rules test, of at most `TUNING_EVENTS` events drawn at random."""
     events = read_tested_columns(path, rules)
     if len(events) <= TUNING_EVENTS:
         return events

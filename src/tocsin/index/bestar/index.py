@@ -95,12 +95,19 @@ class BEStar(ArrayIndex):
         ),
         "splitting": choice("where buckets are split", "exhaustive", "approximate"),
         "rigid": flag("whether buckets are halved, as in the BE-tree", False),
-        "gain": choice("what a p-node counts as its gain", "conjunctions", "predicates"),
-        "loss": choice("what an attribute loses before events tell", "popularity", "histogram"),
-        "separation": number(
-            "times the average range of events (see `tune`) that siblings are apart", 0.0, 0, 1000
+        "gain": choice("what the gain of a p-node counts", "conjunctions", "predicates"),
+        "loss": choice(
+            "how the loss of an attribute is estimated before any event", "popularity", "histogram"
         ),
-        "summary": choice("what bounds the scores below a node", "sums", "attributes"),
+        "separation": number(
+            "distance between siblings, in average lengths of events' ranges (see `tune`)",
+            0.0,
+            0,
+            1000,
+        ),
+        "summary": choice(
+            "what the bound on the scores below a node is computed from", "sums", "attributes"
+        ),
     }
     layout_class = Tree
     supports_ranges = True

@@ -72,9 +72,16 @@ class Grid(CellIndex):
         slow_when="boxes all overlap, or no two attributes restrict the rules much",
     )
     options: ClassVar[Mapping[str, Option]] = {
-        "tiers": choice("grids within cells, ours or as in the paper", "fitted", "one", "two"),
-        "cells": integer("cells across the domain, along each axis", None, 1, MOST_ACROSS),
-        "full_lists": choice("full lists that are kept apart from partial ones", "long", "all"),
+        "tiers": choice(
+            "how crowded cells are divided: to fit the rules, or in tiers as in the paper",
+            "fitted",
+            "one",
+            "two",
+        ),
+        "cells": integer("number of cells along each axis", None, 1, MOST_ACROSS),
+        "full_lists": choice(
+            "which full lists are kept separate from partial lists", "long", "all"
+        ),
     }
 
     @classmethod

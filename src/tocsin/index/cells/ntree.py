@@ -72,7 +72,9 @@ class NTree(CellIndex):
     options: ClassVar[Mapping[str, Option]] = {
         "fan_out": integer("children across a node", 32, 2, 1024),
         "leaf_capacity": integer("boxes of a partial list before it is split", None, 1, 2**31 - 1),
-        "bytes_per_box": integer("bytes of lists and heads", _BYTES_PER_BOX, 12, 1_000_000),
+        "bytes_per_box": integer(
+            "memory budget for lists and cells", _BYTES_PER_BOX, 12, 1_000_000
+        ),
     }
 
     @classmethod

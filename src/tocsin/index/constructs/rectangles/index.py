@@ -31,8 +31,8 @@ class Rectangles(ArrayIndex):
     # `longest` and `hashed` are chosen by memory if they are not set.
     options: ClassVar[Mapping[str, Option]] = {
         "longest": powers_of_two(
-            "cells along the longest sides of a construct: L for both, or [Lx, Ly], where x is the "
-            "attribute that comes first in the schema",
+            "cells along the longest side of a construct: L for both axes, or [Lx, Ly], where x is "
+            "the attribute that comes first in the schema",
             256,
         ),
         "decomposition": choice(
