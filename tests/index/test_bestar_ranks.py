@@ -34,7 +34,7 @@ from tocsin.index.bestar.layout import (
 from tocsin.model.keys import EventBatch
 
 
-def test_a_key_that_tells_nothing_apart_is_given_up():
+def test_an_attribute_that_separates_nothing_is_given_up():
     """Every rule asks the same of x; beside it each has an attribute that hardly another has."""
     width = 201
     rules = [[between(0, 0, 100), between(1 + n % 200, n, n + 300)] for n in range(600)]
@@ -165,7 +165,7 @@ def closest_siblings(index):
     return (buckets[both[:, RIGHT], LOW] - buckets[both[:, LEFT], HIGH]).min()
 
 
-def test_events_that_none_are_teach_nothing():
+def test_no_events_teach_nothing():
     index = BEStar.build(made([[between(0, 1, 2)]]), np.zeros(1, np.uint8))
     index.tune(EventBatch.whole(keys_of([]), 1))
     assert index.layout.loss_rate.tolist() == [0]

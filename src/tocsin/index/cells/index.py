@@ -53,9 +53,9 @@ class CellIndex(ArrayIndex):
     def insert(self, more: Conjunctions) -> None:
         """Add conjunctions, numbered on, to the cells there are (thesis 3.3.6).
 
-        Each costs about what the cells do that it covers. (The first change copies all, once.) A
-        tree splits leaves that become too long; a grid gets no further cells: after many insertions
-        into what was empty, build again.
+        The cost of each grows with the number of cells that it covers. (The first change copies all
+        lists, once.) A tree splits leaves that become too long. A grid gets no further cells: after
+        many insertions into empty regions, build it again.
         """
         if more.size == 0:
             return

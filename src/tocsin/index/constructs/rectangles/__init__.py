@@ -2,7 +2,7 @@
 
 Wu, Chen, Yu: VCR indexing for fast event matching for highly-overlapping range predicates, and
 section 3 of their paper on stream processing, for points between lattice points. The package above
-tells the idea of constructs.
+explains constructs.
 
 A lattice of Rx x Ry cells lies over the domain. From each cell constructs start, rectangles whose
 sides are powers of two up to Lx and Ly. Each has a number (eq. 1, a horizontal scan) and a list of
