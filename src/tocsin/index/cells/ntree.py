@@ -35,12 +35,14 @@ from tocsin.index.cells.codes import Domains, place_boxes
 from tocsin.index.cells.crowding import MAX_TESTED, Squares, estimate_tested, measure_squares
 from tocsin.index.cells.index import CellIndex
 from tocsin.index.cells.layout import (
+    END,
     ENTRY_BYTES,
     HEAD,
     HEAD_BYTES,
     ID_BYTES,
     NODE_BYTES,
     PARTIAL,
+    WORDS,
     Cells,
     Nodes,
 )
@@ -101,7 +103,8 @@ class NTree(CellIndex):
         """
         g, rooms = cells.layout, cells.rooms
         capacity, n, bytes_per_box = g.splitting.tolist()
-        partial, word, end = rooms.heads.reshape(-1, HEAD)[long, PARTIAL:].T
+        heads = rooms.heads.reshape(-1, HEAD)[long]
+        partial, word, end = heads[:, PARTIAL], heads[:, WORDS], heads[:, END]
         entry, entry_word = expand_ranges(partial, end), expand_ranges(word, word + end - partial)
         inside = rooms.words[entry_word] != 0  # the others cover the cell
         leaf = np.repeat(np.arange(len(long)), end - partial)[inside]
