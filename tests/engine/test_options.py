@@ -140,6 +140,8 @@ def test_the_command_line(tmp_path):
     assert "must be an integer from 1" in wrong.output
     wrong = CliRunner().invoke(command, [*create, "--index-option", "rigid"])
     assert "must be NAME=VALUE" in wrong.output
+    wrong = CliRunner().invoke(command, [*create, *["--index-option", "rigid=true"] * 2])
+    assert "'rigid' is given twice" in wrong.output
     assert CliRunner().invoke(command, [*create, *options]).exit_code == 0
     expected = {"leaf_capacity": 20, "alpha": 0.2, "rigid": True, "splitting": "approximate"}
     assert tocsin.open(store).snapshot().options == expected

@@ -161,9 +161,12 @@ def tune(store: Path, events: Path) -> None:
     """
     from tocsin.cli.events.tested import draw_sample
     from tocsin.engine.store import RuleStore
+    from tocsin.errors import EventError
 
     opened = RuleStore(store)
     sample = draw_sample(events, opened.rules())
+    if not len(sample):
+        raise EventError(f"{events} has no events to tune to")
     number = opened.tune(sample)
     click.echo(f"version {number}: tuned to {len(sample):,} event{'s' * (len(sample) != 1)}")
     click.echo(str(opened.rules().plan()))

@@ -51,4 +51,7 @@ def _draw_sample(rules: Rules, events: Any) -> pa.Table:
     numbered = [f"{quote_column(name)} AS c{i}" for i, name in enumerate(needed)]
     # Spark keeps the first rows of each partition in this order, and does not sort all.
     drawn = events.selectExpr(*numbered, "rand(0) AS drawn").orderBy("drawn").limit(TUNING_EVENTS)
-    return drawn.drop("drawn").toArrow().rename_columns(needed)
+    sample = drawn.drop("drawn").toArrow().rename_columns(needed)
+    if not len(sample):
+        raise EventError("the DataFrame has no events to tune to")
+    return sample

@@ -32,7 +32,7 @@ from tocsin.index.cells.crowding import MAX_TESTED, estimate_tested, measure_squ
 from tocsin.index.plane import Boxes, Sides, measure_sides
 from tocsin.index.posting_lists import check_entries
 
-MOST_ACROSS = 10_000  # cells; chosen: they take 1.6 GB
+MOST_ACROSS = 10_000  # cells; chosen: their heads alone take 1.6 GB
 # Entries of a partial list in the directory of a grid with two tiers. The paper does not say how
 # many. Chosen: far more than in all of its experiments but that for which it has two tiers.
 THRESHOLD = 1000
@@ -67,7 +67,8 @@ class PublishedGridBuilder(CellBuilder):
         mean_side = np.sqrt(squares.side.prod(axis=1))
         n = choose_across(m, mean_side) if self.cells is None else np.full(len(cells), self.cells)
         tested = estimate_tested(squares.side[:, 0], squares.side[:, 1], squares.area, n, n)
-        worth = (tested < MAX_TESTED) & (np.cumsum(n * n) <= _MAX_SECONDARY_CELLS)
+        worth = tested < MAX_TESTED
+        worth &= np.cumsum(np.where(worth, n * n, 0)) <= _MAX_SECONDARY_CELLS
         if not worth.any():
             return None
         order = np.flatnonzero(worth)[np.argsort(cells[worth])]
