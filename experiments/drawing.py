@@ -236,11 +236,13 @@ def paper(axes: Any, xs: Sequence[float], ys: Sequence[float], name: str) -> Non
         f"paper: {name}", (xs[0], ys[0]), xytext=(6, 7), textcoords="offset points", fontsize=8.5,
         color=_BLACK, style="italic", zorder=6,
     )  # fmt: skip
+    _include(axes, ys)
 
 
 def limit(axes: Any, y: float, name: str) -> None:
     """Draw the limit of a check as a horizontal line."""
     axes.axhline(y, color=_BLACK, linestyle=":", linewidth=1.2)
+    _include(axes, [y])
     axes.annotate(
         name, (0.01, y), xycoords=("axes fraction", "data"), xytext=(0, 3), fontsize=8.5,
         textcoords="offset points", color=_BLACK, style="italic", zorder=6,
@@ -347,6 +349,16 @@ def short(value: float) -> str:
         if abs(value) >= unit:
             return f"{value / unit:.3g}{suffix}"
     return f"{value:.2g}" if abs(value) < 10 else f"{value:.3g}"
+
+
+def _include(axes: Any, ys: Sequence[float]) -> None:
+    """Extend the y axis to what is drawn after the lines, with room for a name above it."""
+    low, high = axes.get_ylim()
+    if axes.get_yscale() == "log":
+        axes.set_ylim(min(low, min(ys) / 1.1), max(high, 1.25 * max(ys)))
+        _log_ticks(axes)
+    else:
+        axes.set_ylim(min(low, min(ys)), max(high, 1.12 * max(ys)))
 
 
 def _log_ticks(axes: Any) -> None:

@@ -64,12 +64,6 @@ def speed_up(saved: float) -> float:
     return 100 / (100 - saved)
 
 
-def near_power(says: str, value: int, expected: int) -> Check:
-    """Check that a power of two is the expected one or its neighbour."""
-    is_near = expected / 2 <= value <= 2 * expected
-    return Check(says, f"{value} (required: {expected}, half or double of it)", is_near)
-
-
 def main(check: Check) -> Check:
     """Return a check as the main one."""
     return replace(check, is_main=True)

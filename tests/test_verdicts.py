@@ -3,7 +3,7 @@
 import pytest
 
 from experiments.measuring import time_rounds
-from experiments.verdicts import Check, Finding, at_least, at_most, near_power, reaches, speed_up
+from experiments.verdicts import Check, Finding, at_least, at_most, reaches, speed_up
 from experiments.verdicts import main as main_check
 
 YES, NO = Check("a", "1", True), Check("b", "2", False)
@@ -48,13 +48,6 @@ def test_limits():
     assert not at_least("faster", 1.99, 2).true
     assert at_most("smaller", 3.0, 3).true
     assert not at_most("smaller", 3.01, 3).true
-    assert [near_power("L", v, 8).true for v in (2, 4, 8, 16, 32)] == [
-        False,
-        True,
-        True,
-        True,
-        False,
-    ]
     assert at_least("faster", 1234.5, 2).measured == "1,234x; required: at least 2x"
 
 

@@ -245,7 +245,7 @@ def test_a_file_of_rules_may_have_any_index_with_options(tmp_path):
     run_ok("rules", "create", tmp_path / "store", "--schema", "x=number")
     files = ("--rules", tmp_path / "store", "--events", events, "--out", out)
     message = run_failing("match", *files, "--index", "grid", code=2)
-    assert "a store has its index" in message
+    assert "a store has its own index" in message
 
 
 # ------------------------------------------------------------ reading and writing

@@ -55,6 +55,9 @@ def test_tune(store, tmp_path):
     assert len(tocsin.open(store)) == 2
     events.write_text("x,n,tier,ok,at\n1,2,gold,true,2024-01-01\n")
     assert "version 5: tuned to 1 event\n" in run_ok("rules", "tune", store, "--events", events)
+    empty = tmp_path / "empty.csv"
+    empty.write_text("x,n,tier,ok,at\n")
+    assert "has no events" in run_failing("rules", "tune", store, "--events", empty)
     grid = tmp_path / "grid"
     run_ok("rules", "create", grid, "--schema", "x=number", "--index", "grid")
     run_ok("rules", "add", grid, "a", "x > 5")

@@ -112,7 +112,7 @@ def test_lists_that_overflow(monkeypatch):
     """A real failure in the middle of a merge: the values that were mentioned are forgotten."""
 
     rules = tocsin.Rules({"c": "category", "x": "number"}, index="keyed")
-    monkeypatch.setattr(posting_lists, "_MAX_ENTRIES", 2)
+    monkeypatch.setattr(posting_lists, "MAX_ENTRIES", 2)
     table = [{"id": f"a{i}", "where": f"c = 'red{i}' AND x > {i}"} for i in range(4)]
     with pytest.raises(tocsin.RuleError):
         rules.add_many(table)

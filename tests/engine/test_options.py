@@ -102,14 +102,14 @@ def test_options_that_an_index_has_no_more_are_forgotten(tmp_path, monkeypatch):
         ("rectangles", {"longest": [16, 8, 4]}, r"such as \[16, 8\], or none; got \[16, 8, 4\]"),
         ("rectangles", {"longest": [16, None]}, r"got \[16, None\]"),
         ("rectangles", {"lattice": "papers"}, "must be fitted or published; got 'papers'"),
-        ("rectangles", {"hashed": 1}, "must be true or false or none; got 1"),
+        ("rectangles", {"hashed": 1}, "must be true, false or none; got 1"),
         ("intervals", {"decomposition": "overlapped"}, "must be logarithmic or simple"),
         ("intervals", {"lattice": "whole"}, "must be fitted or published; got 'whole'"),
         ("bestar", {"alpha": 0.6}, "a number from 0 to 0.5; got 0.6"),
         ("bestar", {"beta": float("nan")}, "a number of at least 1; got nan"),
-        ("grid", {"longest": 3}, "'grid' has no option 'longest'.*cells: cells across"),
+        ("grid", {"longest": 3}, "'grid' has no option 'longest'.*cells: number of cells"),
         ("grid", {"cells": 0}, "an integer from 1 to 10,000, or none; got 0"),
-        ("grid", {"tiers": 2}, "must be fitted or one or two; got 2"),
+        ("grid", {"tiers": 2}, "must be fitted, one or two; got 2"),
         ("exhaustive", {"longest": 3}, r"has no option 'longest' \(it has none\)"),
         ("auto", {"longest": 4}, "options need an index by name.*got longest"),
         ("ntree", [("fan_out", 8)], "must be a dict of names and values"),
@@ -140,6 +140,8 @@ def test_the_command_line(tmp_path):
     assert "must be an integer from 1" in wrong.output
     wrong = CliRunner().invoke(command, [*create, "--index-option", "rigid"])
     assert "must be NAME=VALUE" in wrong.output
+    wrong = CliRunner().invoke(command, [*create, *["--index-option", "rigid=true"] * 2])
+    assert "'rigid' is given twice" in wrong.output
     assert CliRunner().invoke(command, [*create, *options]).exit_code == 0
     expected = {"leaf_capacity": 20, "alpha": 0.2, "rigid": True, "splitting": "approximate"}
     assert tocsin.open(store).snapshot().options == expected

@@ -34,7 +34,7 @@ def test_appended_is_concatenated(seed):
         assert [array.dtype for array in c] == [array.dtype for array in expected]
 
 
-def test_two_that_share_do_not_disturb_each_other():
+def test_indexes_that_share_conjunctions_do_not_affect_each_other():
     rng = random.Random(8)
     base = made([random_rule(rng, 5) for _ in range(20)])
     copy = [array.copy() for array in base]

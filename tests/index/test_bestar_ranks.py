@@ -17,6 +17,7 @@ from tests.index.trees import (
 from tocsin.index.bestar import ranks
 from tocsin.index.bestar.index import BEStar
 from tocsin.index.bestar.layout import (
+    ABOVE,
     ATTRIBUTE,
     BUCKET,
     BUCKETS,
@@ -24,14 +25,16 @@ from tocsin.index.bestar.layout import (
     LEAF,
     LEFT,
     LOW,
+    NODE,
     NODES,
+    PARENT,
     PNODE,
     RIGHT,
 )
 from tocsin.model.keys import EventBatch
 
 
-def test_a_key_that_tells_nothing_apart_is_given_up():
+def test_an_attribute_that_separates_nothing_is_given_up():
     """Every rule asks the same of x; beside it each has an attribute that hardly another has."""
     width = 201
     rules = [[between(0, 0, 100), between(1 + n % 200, n, n + 300)] for n in range(600)]
@@ -60,6 +63,32 @@ def test_a_key_that_tells_nothing_apart_is_given_up():
     index.insert(made([[between(0, 0, 100)] for _ in range(50)], 600))
     check_invariants(index)
     assert index.layout.bucket[NODES] == 0, "it is remembered"
+
+
+def test_a_tree_that_was_tuned_can_be_stored_and_a_stored_one_is_not_trusted():
+    """`validate` does not check what changes rely on, so `tuned` must not rely on it either."""
+    width = 201
+    rules = [[between(0, 0, 100), between(1 + n % 200, n, n + 300)] for n in range(600)]
+    index = BEStar.build(made(rules), np.zeros(width, np.uint8))
+    rng = random.Random(1)
+    events = [{0: 7, **{a: rng.randint(0, 900) for a in range(1, width)}} for _ in range(20)]
+    arrays = index.arrays()
+    arrays["bucket"].reshape(-1, BUCKET)[:, [NODE, PARENT]] = 10**9
+    arrays["pnode"].reshape(-1, PNODE)[:, ABOVE] = 10**9
+    arrays["home"][:] = arrays["place"][:] = 10**9
+    opened = BEStar.from_arrays(index.conjunctions, arrays)
+    opened.validate(width)
+    tuned = opened.tuned(EventBatch.whole(keys_of(events), width))
+    check_invariants(tuned)
+    assert tuned.layout.bucket[NODES] == 0, "members were moved"
+    again = BEStar.from_arrays(tuned.conjunctions, tuned.arrays())
+    again.validate(width)
+    check_invariants(again)
+    truth = [matching(rules, range(600), event) for event in events]
+    assert sum(map(len, truth)) > 100
+    assert list(map(sorted, found(again, events, width))) == truth
+    twice = again.tuned(EventBatch.whole(keys_of(events[:1]), width))
+    assert twice.layout.bucket[NODES] == 0, "what was learnt is kept"
 
 
 def test_the_gain_of_a_leaf_is_what_its_members_have_in_common():
@@ -136,7 +165,7 @@ def closest_siblings(index):
     return (buckets[both[:, RIGHT], LOW] - buckets[both[:, LEFT], HIGH]).min()
 
 
-def test_events_that_none_are_teach_nothing():
+def test_no_events_teach_nothing():
     index = BEStar.build(made([[between(0, 1, 2)]]), np.zeros(1, np.uint8))
     index.tune(EventBatch.whole(keys_of([]), 1))
     assert index.layout.loss_rate.tolist() == [0]

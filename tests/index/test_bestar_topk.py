@@ -17,9 +17,7 @@ from tests.index.trees import (
 from tocsin.errors import RuleError
 from tocsin.index.bestar import summaries
 from tocsin.index.bestar.index import BEStar
-from tocsin.index.bestar.layout import (
-    OWN,
-)
+from tocsin.index.bestar.layout import OWN
 from tocsin.index.finish import BestRules
 from tocsin.jit import freeze
 from tocsin.model.keys import EventBatch

@@ -360,7 +360,7 @@ def test_integers_that_no_float_tells_apart():
 
 
 def test_more_entries_than_offsets_can_count(monkeypatch):
-    monkeypatch.setattr(posting_lists, "_MAX_ENTRIES", 50)
+    monkeypatch.setattr(posting_lists, "MAX_ENTRIES", 50)
     rules = tocsin.Rules({"x": "integer", "y": "integer"}, index="rectangles")
     bands = [f"x BETWEEN {i} AND {i + 20} AND y BETWEEN {i} AND {i + 9}" for i in range(99)]
     with pytest.raises(tocsin.TocsinError, match="split them over several Rules"):

@@ -350,7 +350,7 @@ def test_a_range_that_finds_several_points_of_a_set():
 
 
 def test_more_than_offsets_can_count(monkeypatch):
-    monkeypatch.setattr(posting_lists, "_MAX_ENTRIES", 1000)
+    monkeypatch.setattr(posting_lists, "MAX_ENTRIES", 1000)
     c = intervals(np.random.default_rng(6), 400, 4, 3, 100, 10)
     with pytest.raises(tocsin.TocsinError, match="split them over several Rules"):
         Keyed.build(c, np.zeros(4, np.uint8))

@@ -1,4 +1,4 @@
-"""Matches by rule, however many rules there are beside pairs."""
+"""Matches by rule, with few and with many rules for the number of pairs."""
 
 import numpy as np
 import pyarrow as pa

@@ -37,6 +37,8 @@ def test_wrong_arguments(spark, tmp_path):
         tocsin.spark.tune({}, spark.range(3))
     with pytest.raises(tocsin.RuleError, match="there is nothing to tune"):
         tocsin.spark.tune(tocsin.Rules({"x": "number"}), spark.range(3))
+    with pytest.raises(tocsin.EventError, match="no events to tune to"):
+        tocsin.spark.tune(rules, spark.createDataFrame([], "x double, y double, z double"))
     grid = tocsin.Rules({"id": "integer"}, index="grid")
     grid.add("a", "id > 5")
     with pytest.raises(tocsin.RuleError, match="does not learn from events"):

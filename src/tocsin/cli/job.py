@@ -25,7 +25,7 @@ class Job(NamedTuple):
     keep: list[str] | None
     output: str
     payload: list[str]
-    index_name: str  # of the rules of a file
+    index_name: str  # for a file of rules; a store has its own
     index_options: dict[str, Any]
     threads: int | None  # None: the default; not on Spark
 

@@ -109,7 +109,9 @@ def match(
     if spark and threads is not None:
         raise click.UsageError("--threads is for one process; --spark uses all cores.")
     if source.is_dir() and (index != "auto" or options):
-        raise click.UsageError("--index and --index-option are for a file; a store has its index.")
+        raise click.UsageError(
+            "--index and --index-option are for a file of rules; a store has its own index."
+        )
     _check_out(out, overwrite)
     events_format = detect_format(events)
     _check_rules(source)

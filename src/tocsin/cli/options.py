@@ -62,7 +62,9 @@ def _parse_index_options(ctx: Any, param: Any, values: Sequence[str]) -> dict[st
     for each in values:
         name, equals, text = each.partition("=")
         if not equals:
-            raise click.BadParameter(f"{each!r} must be NAME=VALUE, as in fan_out=8")
+            raise click.BadParameter(f"{each!r} must be NAME=VALUE, as in fan_out=8", ctx, param)
+        if name in options:
+            raise click.BadParameter(f"{name!r} is given twice.", ctx, param)
         try:
             options[name] = None if text == "none" else json.loads(text)
         except ValueError:

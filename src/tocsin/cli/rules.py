@@ -154,15 +154,19 @@ def merge(store: Path) -> None:
     "--events", type=LocalPath(), required=True, help="A file or a folder of files of events."
 )
 def tune(store: Path, events: Path) -> None:
-    """Choose the index again, or adapt it, by events like those expected.
+    """Tune the index to events like those expected.
 
-    Of many events, a random sample of 20,000 is used. Tuning lasts until the rules are merged.
+    An index that was chosen automatically is chosen again. Of more than 20,000 events, a random
+    sample is used. Tuning lasts until the next merge.
     """
     from tocsin.cli.events.tested import draw_sample
     from tocsin.engine.store import RuleStore
+    from tocsin.errors import EventError
 
     opened = RuleStore(store)
     sample = draw_sample(events, opened.rules())
+    if not len(sample):
+        raise EventError(f"{events} has no events to tune to")
     number = opened.tune(sample)
     click.echo(f"version {number}: tuned to {len(sample):,} event{'s' * (len(sample) != 1)}")
     click.echo(str(opened.rules().plan()))

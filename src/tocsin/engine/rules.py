@@ -37,8 +37,8 @@ from tocsin.model.weights import check_weights
 
 _MOST_SHOWN = 5  # ids in a warning
 
-# How many events tuning needs; of more, the command line and Spark draw a sample. Chosen: a share
-# of one in a thousand is then known to within a quarter of it.
+# How many events tuning needs; the command line and Spark draw a sample if there are more. Chosen:
+# a share of one in a thousand is then known to within a quarter of its value.
 TUNING_EVENTS = 20_000
 
 

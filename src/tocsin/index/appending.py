@@ -70,13 +70,13 @@ class AppendedConjunctions:
         if needed == length:
             return
         if not self._is_own[name] or needed > len(self._buffers[name]):
-            self._buffers[name] = lengthened(self._buffers[name][:length], needed)
+            self._buffers[name] = copy_with_room(self._buffers[name][:length], needed)
             self._is_own[name] = True
         self._buffers[name][length:needed] = values
         self._lengths[name] = needed
 
 
-def lengthened(array: np.ndarray, needed: int) -> np.ndarray:
+def copy_with_room(array: np.ndarray, needed: int) -> np.ndarray:
     """Return a copy of an array with `needed` elements and half as many again, not initialised."""
     longer = np.empty(needed + needed // 2 + 8, array.dtype)
     longer[: len(array)] = array

@@ -84,6 +84,13 @@ class ArrayIndex(ABC):
     def validate(self, attributes: int) -> None:
         """Raise unless the layout is safe for kernels; see `Index.validate`."""
 
+    def check_removed(self, numbers: np.ndarray) -> np.ndarray:
+        """Return the numbers of conjunctions to remove; raise unless the index has them all."""
+        numbers, size = np.asarray(numbers, np.int64), self.conjunctions.size
+        if len(numbers) and (numbers.min() < 0 or numbers.max() >= size):
+            raise IndexError(f"numbers of conjunctions must be from 0 to {size - 1:,}")
+        return numbers
+
     def become(self, conjunctions: Conjunctions, arrays: dict[str, np.ndarray]) -> None:
         """Replace the conjunctions, and the arrays of the layout named in `arrays`."""
         layout = freeze_fields(self.layout_class, **(self.arrays() | arrays))

@@ -7,7 +7,7 @@ store keeps them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,8 +48,9 @@ def power_of_two(meaning: str, most: int) -> Option:
 
 
 def powers_of_two(meaning: str, most: int) -> Option:
-    """Declare an option that is a power of two up to `most`, or a pair of them, [16, 8], for the x
-    axis and the y axis; None means chosen by the index.
+    """Declare an option that is a power of two up to `most`, or a pair of them for two axes.
+
+    A pair is a list such as [16, 8]; None means chosen by the index.
     """
 
     def is_allowed(value: Any) -> bool:
@@ -76,7 +77,7 @@ def number(meaning: str, default: float, least: float, most: float) -> Option:
 
 def choice(meaning: str, *names: str) -> Option:
     """Declare an option that is one of several names, the first by default."""
-    return Option(meaning, names[0], " or ".join(names), lambda v: type(v) is str and v in names)
+    return Option(meaning, names[0], _join_names(names), lambda v: type(v) is str and v in names)
 
 
 def flag(meaning: str, default: bool | None) -> Option:
@@ -85,7 +86,7 @@ def flag(meaning: str, default: bool | None) -> Option:
     return Option(
         meaning,
         default,
-        " or ".join(map(_format_value, allowed)),
+        _join_names([_format_value(each) for each in allowed]),
         lambda v: any(v is each for each in allowed),
     )
 
@@ -108,6 +109,10 @@ def check_options(
                 f"got {value!r}"
             )
     return {name: given.get(name, option.default) for name, option in declared.items()}
+
+
+def _join_names(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def _format_value(value: Any) -> str:

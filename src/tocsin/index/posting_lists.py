@@ -13,14 +13,14 @@ import numpy as np
 from tocsin.errors import RuleError
 from tocsin.jit import Int32s, Int64Out, Int64s, UInt8Out, UInt8s, kernel, step
 
-_MAX_ENTRIES = 2**31 - 1  # what offsets of 32 bits can count
+MAX_ENTRIES = 2**31 - 1  # what offsets of 32 bits can count
 
 
 def check_entries(count: int) -> None:
     """Raise if lists have more entries than their offsets can count."""
-    if count > _MAX_ENTRIES:
+    if count > MAX_ENTRIES:
         raise RuleError(
-            f"lists of more than {_MAX_ENTRIES:,} entries; the rules are too many, or overlap too "
+            f"lists of more than {MAX_ENTRIES:,} entries; the rules are too many, or overlap too "
             "much, for one index: split them over several Rules"
         )
 

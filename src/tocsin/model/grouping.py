@@ -8,7 +8,7 @@ from tocsin.jit import Int32s, Int64Out, Int64s, kernel
 
 
 def group_by_rule(offsets: np.ndarray, rules: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the events of pairs by rule, and where those of each position up to the last end."""
+    """Return the events of pairs, grouped by rule, and where the group of each position ends."""
     counts = np.bincount(rules)
     ends = counts.cumsum()
     events = np.empty(len(rules), np.int64)

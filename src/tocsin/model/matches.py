@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-# Rules per pair from which on pairs are sorted rather than counted by rule. Chosen.
+# With more rules per pair than this, pairs are sorted by rule rather than counted; chosen.
 _SPARSE = 8
 
 

@@ -95,8 +95,8 @@ def match(
     rules_version
         Whether to add a column `rules_version`, the version of the store that was used.
     index, options
-        For a DataFrame of rules: which index holds them, and its options, as in `Rules`. The others
-        have their index already.
+        Which index holds the rules of a DataFrame, and its options, as in `Rules`. A `Rules` or a
+        store already has its index.
     """
     if how not in HOW:
         raise RuleError(f"how must be one of {', '.join(HOW)}; got {how!r}{suggest(how, HOW)}")
@@ -182,8 +182,8 @@ def _prepare_rules(
     """Return where workers find the rules, and the current version of the rules."""
     if not hasattr(rules, "mapInArrow") and (index != "auto" or options):
         raise RuleError(
-            "index and options are for a DataFrame of rules; other rules have their index already: "
-            "choose it in tocsin.Rules(schema, index, options) before they are saved"
+            "index and options are for a DataFrame of rules; a Rules or a store already has its "
+            "index: choose it in tocsin.Rules(schema, index, options)"
         )
     if isinstance(rules, str | os.PathLike):
         folder = StoreFolder(rules)

@@ -1,4 +1,4 @@
-"""Tune rules to a sample of a DataFrame of events, drawn by Spark."""
+"""Tune rules to a sample that Spark draws from a DataFrame of events."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ def tune(rules: Any, events: Any) -> int | None:
     ----------
     rules
         A `Rules`, or the path of a rule store. A store gets a new version, whose number is
-        returned; streams that use it take it up in their next micro-batch.
+        returned; streams that use the store switch to it in their next micro-batch.
     events
-        A DataFrame, not a stream. 20,000 of its rows, drawn at random in one pass over it, are
+        A DataFrame, not a stream. At most 20,000 of its rows, drawn at random in one pass, are
         collected in this process.
     """
     check_is_frame(events, "events", "Rules.tune")
     if events.isStreaming:
         raise EventError(
-            "events must not be a stream; tune with a DataFrame of some of its events, such as a "
-            "file that it has read"
+            "events must not be a stream; tune with a batch DataFrame of such events, for example "
+            "from a file that the stream has read"
         )
     if isinstance(rules, Rules):
         rules.tune(_draw_sample(rules, events))
@@ -44,11 +44,14 @@ def tune(rules: Any, events: Any) -> int | None:
 
 
 def _draw_sample(rules: Rules, events: Any) -> pa.Table:
-    """Return the columns of random events that rules test."""
+    """Return the columns that rules test, of at most `TUNING_EVENTS` random events."""
     needed = find_needed_columns(rules.snapshot(), EventColumns(events.schema), live=False)
     if not needed:
         raise RuleError("the rules test no column of these events; there is nothing to tune")
     numbered = [f"{quote_column(name)} AS c{i}" for i, name in enumerate(needed)]
     # Spark keeps the first rows of each partition in this order, and does not sort all.
     drawn = events.selectExpr(*numbered, "rand(0) AS drawn").orderBy("drawn").limit(TUNING_EVENTS)
-    return drawn.drop("drawn").toArrow().rename_columns(needed)
+    sample = drawn.drop("drawn").toArrow().rename_columns(needed)
+    if not len(sample):
+        raise EventError("the DataFrame has no events to tune to")
+    return sample

@@ -1,7 +1,9 @@
-"""Read from files of events the columns that rules test: for lint and for tuning."""
+"""Read the columns that rules test from files of events, for `lint` and `rules tune`."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,38 @@ from tocsin.model.event_tables import is_sparse
 
 def read_tested_columns(path: Path, rules: Rules) -> pa.Table:
     """Return the columns of events that rules test."""
+    with _open_tested(path, rules) as (schema, batches):
+        return pa.Table.from_batches(batches, schema)
+
+
+def draw_sample(path: Path, rules: Rules) -> pa.Table:
+    """Return the columns that rules test, of at most `TUNING_EVENTS` events drawn at random.
+
+    Each event gets a random number, and those with the least numbers are kept, so that no more
+    events than twice the sample are in memory besides a batch.
+    """
+    rng = np.random.default_rng(0)
+    with _open_tested(path, rules) as (schema, batches):
+        kept, drawn = schema.empty_table(), np.empty(0)
+        for batch in batches:
+            kept = pa.concat_tables([kept, pa.Table.from_batches([batch], schema)])
+            drawn = np.concatenate([drawn, rng.random(len(batch))])
+            if len(drawn) > 2 * TUNING_EVENTS:
+                kept, drawn = _keep_least(kept, drawn)
+    return _keep_least(kept, drawn)[0]
+
+
+def _keep_least(events: pa.Table, drawn: np.ndarray) -> tuple[pa.Table, np.ndarray]:
+    """Return as many events as tuning needs, those with the least numbers, in their order."""
+    if len(drawn) <= TUNING_EVENTS:
+        return events, drawn
+    rows = np.sort(np.argpartition(drawn, TUNING_EVENTS)[:TUNING_EVENTS])
+    return events.take(rows), drawn[rows]
+
+
+@contextlib.contextmanager
+def _open_tested(path: Path, rules: Rules) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+    """Yield the columns of events that rules test, batch by batch."""
     format = detect_format(path)  # first: it raises if there is no such file
     files = list_data_files(path)
     tested = {name.lower() for name in rules.tested()}
@@ -25,14 +59,4 @@ def read_tested_columns(path: Path, rules: Rules) -> pa.Table:
         events = open_events(files, format, rules.schema, bar.advance)
         needed = {f.name for f in events.schema if f.name.lower() in tested or is_sparse(f.type)}
         schema = pa.schema([field for field in events.schema if field.name in needed])
-        batches = [batch for file in files for batch in events.batches(file, needed)]
-        return pa.Table.from_batches(batches, schema)
-
-
-def draw_sample(path: Path, rules: Rules) -> pa.Table:
-    """Return the columns of events that rules test, of as many random events as tuning needs."""
-    events = read_tested_columns(path, rules)
-    if len(events) <= TUNING_EVENTS:
-        return events
-    rows = np.random.default_rng(0).choice(len(events), TUNING_EVENTS, replace=False)
-    return events.take(np.sort(rows))
+        yield schema, (batch for file in files for batch in events.batches(file, needed))

@@ -29,8 +29,8 @@ appended to that copy.) The tree is for comparison with the paper, for research,
 use in one process; no other index is built on it, and `auto` never chooses it.
 
 Steps here are bare (`jit.bare_step`) wherever they allocate nothing: counting references to the
-arrays of the tree at every call took a fourth to a third of the time of a million insertions. The
-rows of a leaf that is divided are prefetched, which saves another twentieth to tenth.
+arrays of the tree at every call took a quarter to a third of the time of a million insertions. The
+rows of a leaf that is divided are prefetched, which saves another 5 to 10%.
 
 As published by option, and otherwise by default:
 

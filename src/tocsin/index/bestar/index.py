@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from tocsin.errors import RuleError
-from tocsin.index.appending import AppendedConjunctions, lengthened
+from tocsin.index.appending import AppendedConjunctions, copy_with_room
 from tocsin.index.array_index import ArrayIndex
 from tocsin.index.bestar.insertion import build_root, insert, update_statistics
 from tocsin.index.bestar.layout import (
@@ -95,12 +95,19 @@ class BEStar(ArrayIndex):
         ),
         "splitting": choice("where buckets are split", "exhaustive", "approximate"),
         "rigid": flag("whether buckets are halved, as in the BE-tree", False),
-        "gain": choice("what a p-node counts as its gain", "conjunctions", "predicates"),
-        "loss": choice("what an attribute loses before events tell", "popularity", "histogram"),
-        "separation": number(
-            "times the average range of events (see `tune`) that siblings are apart", 0.0, 0, 1000
+        "gain": choice("what the gain of a p-node counts", "conjunctions", "predicates"),
+        "loss": choice(
+            "how the loss of an attribute is estimated before any event", "popularity", "histogram"
         ),
-        "summary": choice("what bounds the scores below a node", "sums", "attributes"),
+        "separation": number(
+            "distance between siblings, in average lengths of events' ranges (see `tune`)",
+            0.0,
+            0,
+            1000,
+        ),
+        "summary": choice(
+            "what the bound on the scores below a node is computed from", "sums", "attributes"
+        ),
     }
     layout_class = Tree
     supports_ranges = True
@@ -136,9 +143,21 @@ class BEStar(ArrayIndex):
         words[HISTOGRAM], words[SEPARATION] = chosen["loss"] == "histogram", chosen["separation"]
         words[ATTRIBUTE_SUMMARIES] = chosen["summary"] == "attributes"
         words[EXHAUSTIVE] = chosen["splitting"] == "exhaustive"
-        index = cls(conjunctions, _empty_tree(conjunctions, words))
+        return cls._build(conjunctions, words)
+
+    @classmethod
+    def _build(
+        cls, conjunctions: Conjunctions, options: np.ndarray, learnt: Tree | None = None
+    ) -> Self:
+        """Build the tree; `learnt` is one from which what it has learnt is taken."""
+        index = cls(conjunctions, _empty_tree(conjunctions, options))
         numbers = np.arange(conjunctions.size, dtype=np.int32)
         index._add_attributes(conjunctions)
+        if learnt is not None:
+            for name in ("loss_rate", "extension"):
+                old, new = getattr(learnt, name), getattr(index.layout, name)
+                known = min(len(old), len(new))
+                new[:known] = old[:known]
         update_statistics(index.layout, conjunctions, freeze(numbers, np.int32))
         build_root(index.layout, conjunctions)
         index._insert(numbers[:0])
@@ -189,9 +208,9 @@ class BEStar(ArrayIndex):
         size, t = self.conjunctions.size, self.layout
         if size > len(t.home):
             self.layout = t = t._replace(
-                home=lengthened(t.home, size),
-                place=lengthened(t.place, size),
-                only_intervals=lengthened(t.only_intervals, size),
+                home=copy_with_room(t.home, size),
+                place=copy_with_room(t.place, size),
+                only_intervals=copy_with_room(t.only_intervals, size),
             )
             t.home[before:] = -1
         self._add_attributes(more)
@@ -204,7 +223,7 @@ class BEStar(ArrayIndex):
 
         Once three quarters of the members are gone, memory is released.
         """
-        self._remove(np.asarray(numbers))
+        self._remove(self.check_removed(numbers))
         state = self.layout.state
         if _SPARSE * state[MEMBERS] < state[MOST_MEMBERS]:
             self.layout = pack_tree(self.layout, self.conjunctions.size)
@@ -231,10 +250,22 @@ class BEStar(ArrayIndex):
         self._insert(moved)
 
     def tuned(self, batch: EventBatch) -> Self:
-        """Return a copy that has learnt from events; see `tune`."""
-        copy = type(self).from_arrays(self.conjunctions, self.arrays())
-        copy.tune(batch)
-        return copy
+        """Return another tree of these conjunctions that has learnt from events; see `tune`.
+
+        It is built anew, with what this one has learnt: this one may come from a store, and changes
+        rely on more than `validate` checks.
+        """
+        t = self.layout
+        other = self._build(self.conjunctions, t.options.copy(), t)
+        removed = np.flatnonzero(t.home[: self.conjunctions.size] < 0)
+        if len(removed):
+            other.remove(removed)
+        other.tune(batch)
+        return other
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Return the arrays of the layout by name: packed, as `validate` requires it."""
+        return pack_tree(self.layout, self.conjunctions.size)._asdict()
 
     def _insert(self, numbers: np.ndarray) -> None:
         """Insert numbered conjunctions, with longer arrays whenever the kernel stops for room."""
@@ -302,7 +333,7 @@ def _empty_tree(conjunctions: Conjunctions, options: np.ndarray) -> Tree:
         max_sums=np.zeros(2),
         pnode=np.zeros(0, np.int64),
         loss=nothing,
-        leaf_gain=np.zeros(int(options[COMMON_PREDICATES])),
+        leaf_gain=np.zeros(int(options[COMMON_PREDICATES] != 0)),
         gain=nothing,
         target=np.empty(room, np.int32),
         required=np.empty(room, np.int32),

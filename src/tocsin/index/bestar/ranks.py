@@ -41,8 +41,8 @@ def rank_of(t, p):
 def gain_of_leaf(t, c, b):
     """Return the number of predicates that the members of a leaf have in common, over all members.
 
-    Predicates are in common if all members test the attribute: an estimate of the paper counts the
-    conjunctions that have a predicate on one attribute, and so does this for each.
+    They have a predicate in common if all of them test its attribute. The paper's estimate counts
+    the conjunctions that have a predicate on one attribute; this does so for each attribute.
     """
     rows, tested, target = c.offsets, c.attribute, t.target
     leaf, size = t.bucket[b * BUCKET + LEAF], t.bucket[b * BUCKET + SIZE]

@@ -9,8 +9,8 @@ The lesser of the two is the bound; that of a bucket is computed from the greate
 are as the rules' are. Summaries for each attribute prune more: at 50,000 rules, an event looks at
 265 members instead of 429 for the best rule (Zipf), at 303 instead of 501 (author), and at 35
 instead of 52 (title, 40,000 rules). But a leaf has a handful of members and some 40 attributes, so
-to compute a bound costs more than to look: the best rule takes 3 to 4 times as long. Hence two
-numbers are the default.
+computing a bound costs more than it saves: finding the best rule takes 3 to 4 times as long. Hence
+two numbers are the default.
 
 Any monotonic score can be pruned in this way (footnote 3): one that does not fall if a weight
 rises, or if another attribute counts. Its bound is the same function of the greatest weights. Here

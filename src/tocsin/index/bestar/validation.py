@@ -2,7 +2,7 @@
 
 This is less than all invariants of a tree (`tests/index/bestar_invariants.py`): not whether each
 bucket is where it should be, only whether it can be visited. Changes in place rely on all
-invariants, but the engine, which alone writes stores, makes none.
+invariants. The engine makes none to a stored tree: `BEStar.tuned` builds another one.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def check_tree(t: Tree, size: int, width: int) -> None:
     """
     check_lengths(t, STATE, "state")
     check_lengths(t, OPTIONS, "options")
+    require(bool((t.options >= 0).all()), "no option may be negative or NaN")
     check_lengths(t, 3 * CLASSES, "free")
     buckets, pnodes, entries, boxes = t.state[[BUCKETS, PNODES, ENTRIES, BOXES]].tolist()
     summaries = int(t.state[SUMMARIES])

@@ -29,8 +29,8 @@ right side of that bound.
 In memory: a head of 16 bytes per cell; 4 bytes per box in each list; and 8 bytes for its word in a
 partial list.
 
-Lists are compact when built and when stored. Once boxes are inserted or removed one by one they
-have room to grow, and a change costs about what the cells do that its box covers (`rooms`).
+Lists are compact when built and when stored. From the first change in place on they have room to
+grow, and the cost of a change grows with the number of cells that its box covers (`rooms`).
 
 An event costs a cache miss for the head, one for the ids and one for the words, all of them
 prefetched (1.5 to 2.5 times faster than without), then about a nanosecond a box in the partial

@@ -72,7 +72,6 @@ class ChangingCells:
         root = np.empty(boxes.size, np.int32)
         choose_roots(g, boxes, root)
         entries = list_entries(g, boxes, root)
-        check_entries(int(self.rooms.used[0]) + len(entries.id))
         ids = np.where(entries.id < 0, entries.id - number, entries.id + number).astype(np.int32)
         rooms = reserve(self.rooms, entries.list_number)
         if rooms is not self.rooms:
@@ -269,7 +268,9 @@ def count_covered(g: Cells, boxes: Boxes, box: Int32s, node: Int32s) -> int:
         )
         across_x, across_y = across[2 * k], across[2 * k + 1]
         rows = to_cell(high_x, across_x) - to_cell(low_x, across_x) + 1
-        total += rows * (to_cell(high_y, across_y) - to_cell(low_y, across_y) + 1)
+        columns = to_cell(high_y, across_y) - to_cell(low_y, across_y) + 1
+        # In a stored node whose scale was changed, an end may come before the beginning.
+        total += max(rows, 0) * max(columns, 0)
     return total
 
 

@@ -6,7 +6,7 @@ this is about choosing well; what is right does not depend on it.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,10 @@ _EXTENT, _DEVIATION, _SIDES = 0, 1, 2  # what `measure_bounds` measures
 # distribution 1 bound in 700 is further away.
 _NEAR = 4.0
 _WHOLE = 0.999  # a mean side that is as good as all of the cell; chosen
+
+
+# A child is worth having if an event then tests less than this share of the boxes; chosen.
+MAX_TESTED = 0.5
 
 
 class Crowds(NamedTuple):
@@ -106,6 +110,16 @@ def find_squares(
     begin = np.where(cell > 0, origin + (cell << BITS) / scale, begin)
     end = np.where(cell + 1 < across, origin + ((cell + 1) << BITS) / scale, end)
     return begin, np.maximum(begin, end)
+
+
+def estimate_tested(qx: Any, qy: Any, area: Any, nx: Any, ny: Any) -> Any:
+    """Return the share of boxes of sides qx, qy in the partial list of one of nx x ny cells.
+
+    `area` is the mean product of the sides. All are shares of the domain.
+    """
+    cx, cy = 1 / nx, 1 / ny
+    met = area + qx * cy + qy * cx + cx * cy
+    return met - np.maximum(qx - cx, 0) * np.maximum(qy - cy, 0)
 
 
 @step

@@ -32,7 +32,7 @@ import numpy as np
 from tocsin.index import unit_costs
 from tocsin.index.cells.building import JOINED, MIN_BYTES, CellBuilder, Split, Tier
 from tocsin.index.cells.codes import Domains
-from tocsin.index.cells.crowding import measure_crowds
+from tocsin.index.cells.crowding import MAX_TESTED, estimate_tested, measure_crowds
 from tocsin.index.cells.index import CellIndex
 from tocsin.index.cells.layout import ENTRY_BYTES, Cells
 from tocsin.index.cells.published_grid import (
@@ -40,7 +40,6 @@ from tocsin.index.cells.published_grid import (
     PublishedGridBuilder,
     compute_cell_side,
     estimate_entries,
-    estimate_tested,
     whole_domain,
 )
 from tocsin.index.costs import Cost, Sample
@@ -72,9 +71,16 @@ class Grid(CellIndex):
         slow_when="boxes all overlap, or no two attributes restrict the rules much",
     )
     options: ClassVar[Mapping[str, Option]] = {
-        "tiers": choice("grids within cells, ours or as in the paper", "fitted", "one", "two"),
-        "cells": integer("cells across the domain, along each axis", None, 1, MOST_ACROSS),
-        "full_lists": choice("full lists that are kept apart from partial ones", "long", "all"),
+        "tiers": choice(
+            "how crowded cells are divided: to fit the rules, or in tiers as in the paper",
+            "fitted",
+            "one",
+            "two",
+        ),
+        "cells": integer("number of cells along each axis", None, 1, MOST_ACROSS),
+        "full_lists": choice(
+            "which full lists are kept separate from partial lists", "long", "all"
+        ),
     }
 
     @classmethod
@@ -140,8 +146,7 @@ class GridBuilder(CellBuilder):
         left = max(2 * self.budget - self.id_count - int(full.sum()) - int(partial.sum()), 0)
         allowed = m * np.clip(left / m.sum(), 1, 8)
         nx, ny = choose_resolution(m, qx, qy, allowed, area, _VAIN)
-        # Worth it if an event has less than half of the boxes left to test.
-        worth = estimate_tested(qx, qy, area, nx, ny) < 0.5
+        worth = estimate_tested(qx, qy, area, nx, ny) < MAX_TESTED
         if not worth.any():
             return None
         domains = Domains(

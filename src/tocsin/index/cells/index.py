@@ -53,9 +53,9 @@ class CellIndex(ArrayIndex):
     def insert(self, more: Conjunctions) -> None:
         """Add conjunctions, numbered on, to the cells there are (thesis 3.3.6).
 
-        Each costs about what the cells do that it covers. (The first change copies all, once.) A
-        tree splits leaves that become too long; a grid gets no further cells: after many insertions
-        into what was empty, build again.
+        The cost of each grows with the number of cells that it covers. (The first change copies all
+        lists, once.) A tree splits leaves that become too long. A grid gets no further cells: after
+        many insertions into empty regions, build it again.
         """
         if more.size == 0:
             return
@@ -66,13 +66,12 @@ class CellIndex(ArrayIndex):
             self._appended = AppendedConjunctions(self.conjunctions)
         self.conjunctions = self._appended.append(more)
         self.layout = cells.layout
+        self.proven = self.proves_all()
         if len(long):
             self.split_leaves(cells, long)
-        self.proven = self.proves_all()
 
     def split_leaves(self, cells: ChangingCells, long: np.ndarray) -> None:
-        """Split cells whose partial list has become too long; for the tree."""
-        raise NotImplementedError
+        """Split cells whose partial list has become too long; a grid leaves them as they are."""
 
     def remove(self, numbers: np.ndarray) -> None:
         """Take conjunctions out of all lists; their numbers stay theirs.
@@ -80,11 +79,9 @@ class CellIndex(ArrayIndex):
         One costs about as much as to insert it. Numbers that are removed already are ignored.
         `proven` stays as it is, even if all that is left is proven.
         """
-        numbers, size = np.asarray(numbers, np.int64), self.conjunctions.size
+        numbers, size = self.check_removed(numbers), self.conjunctions.size
         if not len(numbers):
             return
-        if numbers.min() < 0 or numbers.max() >= size:
-            raise IndexError(f"numbers of conjunctions must be from 0 to {size - 1:,}")
         cells = self._changing()
         if are_many(numbers, size):
             gone = np.zeros(size, np.uint8)

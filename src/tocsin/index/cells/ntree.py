@@ -7,16 +7,16 @@ cell is a leaf, or has a child.
 
 Unlike the paper a leaf is not split if its boxes would all be in every child (they would be
 copied, not divided), nor below the 32nd tier, nor once lists and heads take 160 bytes per box
-(option `bytes_per_box`; the paper has no such limit, but elongated boxes that overlap have no end
-of it). The bytes go first to the leaves that save the most tests per byte, if events are where
-boxes are. A leaf whose boxes lie in a small part of it keeps their share for the tiers below, where
-they are divided. Otherwise leaves that are hardly too long, of which there are many, use all of it
+(option `bytes_per_box`; the paper has no such limit, but elongated boxes that overlap can be split
+almost without end). The bytes go first to the leaves that save the most tests per byte, if events
+are where boxes are. A leaf whose boxes lie in a small part of it reserves their share for the tiers
+below, where they are divided. Otherwise the many leaves that are barely too long use up the budget
 in the upper tiers, and one that holds half of the boxes, in a corner of hyper-skewed data, is never
 split (70 times slower).
 
-Insertion splits a leaf as well: when it passes its capacity, and if not then, whenever it is twice
-as long again. It must leave an event less than half of the boxes to test, and take no more than
-twice the bytes above.
+Insertion splits a leaf as well: when it exceeds its capacity, and if not then, whenever its length
+has doubled again. The split must leave an event less than half of the boxes to test, and the tree
+may take up to twice the bytes above.
 
 Against `grid`: a tree adapts to any skew by itself, and pays for it with a step for
 every tier. With n = 32 there are few, and it comes near.
@@ -32,28 +32,29 @@ import numpy as np
 from tocsin.index.cells.building import MIN_BYTES, CellBuilder, Split, Tier
 from tocsin.index.cells.changes import ChangingCells
 from tocsin.index.cells.codes import Domains, place_boxes
-from tocsin.index.cells.crowding import Squares, measure_squares
+from tocsin.index.cells.crowding import MAX_TESTED, Squares, estimate_tested, measure_squares
 from tocsin.index.cells.index import CellIndex
 from tocsin.index.cells.layout import (
+    END,
     ENTRY_BYTES,
     HEAD,
     HEAD_BYTES,
     ID_BYTES,
     NODE_BYTES,
     PARTIAL,
+    WORDS,
     Cells,
     Nodes,
 )
-from tocsin.index.cells.published_grid import estimate_entries, estimate_tested, whole_domain
+from tocsin.index.cells.published_grid import estimate_entries, whole_domain
 from tocsin.index.options import Option, integer
 from tocsin.index.plane import Boxes, build_boxes, choose_axes, measure_sides
 from tocsin.index.protocol import Summary
 from tocsin.jit import freeze_fields
 from tocsin.model.conjunctions import Conjunctions, expand_ranges, take
+from tocsin.model.validation import require
 
-# Times the bytes that insertion may take, since rooms to grow take some; chosen.
-_GROWN = 2
-_WORTH = 0.5  # of a leaf: the most that an event tests once it is split; chosen, as in `grid`
+_GROWTH = 2  # times the bytes that insertion may take, as lists then have room to grow; chosen
 _BYTES_PER_BOX = 160  # chosen: what the grid may take for all of its tiers
 
 
@@ -71,7 +72,9 @@ class NTree(CellIndex):
     options: ClassVar[Mapping[str, Option]] = {
         "fan_out": integer("children across a node", 32, 2, 1024),
         "leaf_capacity": integer("boxes of a partial list before it is split", None, 1, 2**31 - 1),
-        "bytes_per_box": integer("bytes of lists and heads", _BYTES_PER_BOX, 12, 1_000_000),
+        "bytes_per_box": integer(
+            "memory budget for lists and cells", _BYTES_PER_BOX, 12, 1_000_000
+        ),
     }
 
     @classmethod
@@ -83,6 +86,16 @@ class NTree(CellIndex):
             boxes, options["fan_out"], options["leaf_capacity"], options["bytes_per_box"]
         ).build(axes)
 
+    def validate(self, attributes: int) -> None:
+        """Raise unless the cells are valid, and the options by which insertion splits leaves."""
+        super().validate(attributes)
+        stored = zip(("leaf_capacity", "fan_out", "bytes_per_box"), self.layout.splitting.tolist())
+        for name, value in stored:
+            require(
+                self.options[name].is_allowed(value),
+                f"'splitting' must be options of the index, but {name} is {value:,}",
+            )
+
     def split_leaves(self, cells: ChangingCells, long: np.ndarray) -> None:
         """Split leaves that have become too long, all of them at once, if that divides their boxes.
 
@@ -90,7 +103,8 @@ class NTree(CellIndex):
         """
         g, rooms = cells.layout, cells.rooms
         capacity, n, bytes_per_box = g.splitting.tolist()
-        partial, word, end = rooms.heads.reshape(-1, HEAD)[long, PARTIAL:].T
+        heads = rooms.heads.reshape(-1, HEAD)[long]
+        partial, word, end = heads[:, PARTIAL], heads[:, WORDS], heads[:, END]
         entry, entry_word = expand_ranges(partial, end), expand_ranges(word, word + end - partial)
         inside = rooms.words[entry_word] != 0  # the others cover the cell
         leaf = np.repeat(np.arange(len(long)), end - partial)[inside]
@@ -99,9 +113,9 @@ class NTree(CellIndex):
         boxes = build_boxes(take(self.conjunctions, numbers), g.attribute, g.floats)
         m, squares = measure_leaves(g.nodes, boxes, long, leaf, numbers)
         needed, tested = estimate_split(m, squares, n)
-        allowed = _GROWN * max(MIN_BYTES, bytes_per_box * self.conjunctions.size)
+        allowed = _GROWTH * max(MIN_BYTES, bytes_per_box * self.conjunctions.size)
         allowed -= g.heads.nbytes + int(rooms.used @ [ID_BYTES, ENTRY_BYTES - ID_BYTES])
-        worth = (m > capacity) & squares.divides & (tested < _WORTH)
+        worth = (m > capacity) & squares.divides & (tested < MAX_TESTED)
         worth &= np.cumsum(np.where(worth, needed, 0)) <= allowed
         if not worth.any():
             return

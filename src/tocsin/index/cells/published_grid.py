@@ -28,16 +28,15 @@ import numpy as np
 
 from tocsin.index.cells.building import CellBuilder, Split, Tier
 from tocsin.index.cells.codes import Domains
-from tocsin.index.cells.crowding import measure_squares
+from tocsin.index.cells.crowding import MAX_TESTED, estimate_tested, measure_squares
 from tocsin.index.plane import Boxes, Sides, measure_sides
 from tocsin.index.posting_lists import check_entries
 
-MOST_ACROSS = 10_000  # cells; chosen: they take 1.6 GB
+MOST_ACROSS = 10_000  # cells; chosen: their heads alone take 1.6 GB
 # Entries of a partial list in the directory of a grid with two tiers. The paper does not say how
 # many. Chosen: far more than in all of its experiments but that for which it has two tiers.
 THRESHOLD = 1000
-_FEW = 1 << 24  # cells of secondary grids in all; chosen: they take 256 MB
-_WORTH = 0.5  # of a list: the most that an event tests in a secondary grid; chosen, as in `grid`
+_MAX_SECONDARY_CELLS = 1 << 24  # of all secondary grids; chosen: they take 256 MB
 
 
 class PublishedGridBuilder(CellBuilder):
@@ -68,7 +67,8 @@ class PublishedGridBuilder(CellBuilder):
         mean_side = np.sqrt(squares.side.prod(axis=1))
         n = choose_across(m, mean_side) if self.cells is None else np.full(len(cells), self.cells)
         tested = estimate_tested(squares.side[:, 0], squares.side[:, 1], squares.area, n, n)
-        worth = (tested < _WORTH) & (np.cumsum(n * n) <= _FEW)
+        worth = tested < MAX_TESTED
+        worth &= np.cumsum(np.where(worth, n * n, 0)) <= _MAX_SECONDARY_CELLS
         if not worth.any():
             return None
         order = np.flatnonzero(worth)[np.argsort(cells[worth])]
@@ -96,16 +96,6 @@ def find_mean_side(x: Sides, y: Sides) -> float:
 def estimate_entries(x: Sides, y: Sides, across: int) -> int:
     """Return about how many entries the lists of so many cells across have."""
     return int(((x.share * across + 1) * (y.share * across + 1)).sum())
-
-
-def estimate_tested(qx: Any, qy: Any, area: Any, nx: Any, ny: Any) -> Any:
-    """Return the share of boxes of sides qx, qy in the partial list of one of nx x ny cells.
-
-    `area` is the mean product of the sides. All are shares of the domain.
-    """
-    cx, cy = 1 / nx, 1 / ny
-    met = area + qx * cy + qy * cx + cx * cy
-    return met - np.maximum(qx - cx, 0) * np.maximum(qy - cy, 0)
 
 
 def choose_across(m: Any, q: Any) -> Any:

@@ -1,21 +1,21 @@
-"""Lists of cells with room to grow, so that a change costs what it changes (thesis 3.3.6).
+"""Lists of cells with room to grow, so that a change copies only what it changes (thesis 3.3.6).
 
-The paper's lists are dynamic arrays, one for each cell. Here they are parts of two arrays, as when
-matching is all there is: `ids` and `words` of the layout. The lists of a cell, the full one and the
+The paper's lists are dynamic arrays, one for each cell. Here they are parts of two arrays, as in an
+index that never changes: `ids` and `words` of the layout. The lists of a cell, the full one and the
 partial one, have a *room* in `ids`, and the words of the partial list one in `words`. A room is as
 large as its list, or larger, and its size is known only here: matching does not read it.
 
 * An entry is written behind the last one of its list; entries of a full list move those of the
-  partial list up. A deletion moves what is behind it down. So the order of entries remains.
+  partial list up. A deletion moves what is behind it down. So entries keep their order.
 * A list that outgrows its room moves to the end of the array, into one of twice the size that it
-  has then. What it leaves behind is lost for now.
+  has then. Its old room is unused until the next copy.
 * When an array is full, all lists are copied to one of twice the size they need. A room that is
   larger than its list is kept up to twice its size.
 
-So an entry costs about what its list has, on average: a scan when it is deleted, and a share of
-moves and copies when it is inserted. The arrays are at most about eight times as long as at their
-fullest, since rooms have twice what lists have, lost ones sum up to no more, and arrays are twice
-as long. What is stored is compact.
+So the cost of an entry is about the length of its list, on average: a scan when it is deleted, and
+a share of moves and copies when it is inserted. The arrays are at most about eight times as long as
+all lists at their fullest: rooms are up to twice as long as lists, unused ones add up to no more,
+and arrays have twice the length that is needed. What is stored is compact.
 """
 
 from __future__ import annotations
@@ -25,15 +25,14 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.index.cells.layout import END, FULL, HEAD, PARTIAL, WORDS
-from tocsin.index.posting_lists import check_entries
+from tocsin.index.posting_lists import MAX_ENTRIES, check_entries
 from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, UInt8s, UInt64Out, UInt64s, kernel, step
 
-_MOST = 2**31 - 1  # entries: what heads of 32 bits can count
 _IDS, _WORDS = 0, 1  # of two numbers, for `ids` and for `words`
 
 
 class Rooms(NamedTuple):
-    """The lists of c cells; arrays that nobody else has."""
+    """The lists of c cells, in arrays that nothing else shares."""
 
     heads: Int32Out  # [HEAD c] as in `Cells`
     ids: Int32Out  # longer than used
@@ -78,7 +77,8 @@ def reserve(rooms: Rooms, lists: np.ndarray) -> Rooms:
     needed = np.zeros(2, np.int64)
     measure_need(rooms.heads, rooms.id_room, rooms.word_room, lists, needed)
     total = rooms.used + needed
-    if total[_IDS] <= len(rooms.ids) and total[_WORDS] <= len(rooms.words):
+    # An array may be longer than heads can count.
+    if total[_IDS] <= min(len(rooms.ids), MAX_ENTRIES) and total[_WORDS] <= len(rooms.words):
         return rooms
     # A room keeps what it has beyond its list, up to as much again.
     sizes = tight_rooms(rooms.heads)
@@ -90,7 +90,7 @@ def reserve(rooms: Rooms, lists: np.ndarray) -> Rooms:
     measure_need(rooms.heads, *kept, lists, needed)
     lengths = [int(room.sum(dtype=np.int64)) + int(n) for room, n in zip(kept, needed)]
     check_entries(max(lengths))
-    ids, words = (min(2 * length, _MOST) for length in lengths)
+    ids, words = (min(2 * length, MAX_ENTRIES) for length in lengths)
     return copy_rooms(rooms.heads, rooms.ids, rooms.words, (kept[0], kept[1]), (ids, words))
 
 

@@ -69,8 +69,8 @@ def find_most_candidates(g: Cells) -> int:
     nodes = first_cell.shape[0]
     most = np.zeros(nodes, np.int64)
     for node in range(nodes - 1, -1, -1):
-        end = first_cell[node] + across[2 * node] * across[2 * node + 1]
-        for cell in range(first_cell[node], end):
+        last_cell = first_cell[node] + across[2 * node] * across[2 * node + 1]
+        for cell in range(first_cell[node], last_cell):
             head = HEAD * cell
             end = np.int64(heads[head + END])
             found = np.int64(heads[head + PARTIAL]) - heads[head + FULL]

@@ -16,12 +16,11 @@ What makes an event cheap is that all covers look alike. The constructs that cov
 same everywhere, relative to the cell: their number is constant, and so are the differences between
 their numbers. A table of differences, made once, takes the place of a search.
 
-With the option `lattice="published"` both indexes have the papers' lattice, of whole numbers. By
-default, unlike the papers:
+With the option `lattice="published"`, both indexes have the papers' lattice of whole numbers, and
+constructs are closed. By default, unlike the papers:
 
 * A cell is half open, so an event lies in exactly one. The papers' second case, a point between
-  lattice points, is then the only one. The option `lattice="published"` of an index has both cases:
-  the lattice is the whole numbers, and constructs are closed.
+  lattice points, is then the only one.
 * Lists lie one after the other by the numbers of their constructs, and of those that cover a cell
   many have consecutive numbers. These are one *run* of ids, copied as a whole.
 * Bounds need not lie on the lattice; each index has its own way of being exact there.

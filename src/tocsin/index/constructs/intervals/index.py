@@ -123,7 +123,8 @@ class Intervals(ArrayIndex):
 
     def remove(self, numbers: np.ndarray) -> None:
         """Take conjunctions out of all lists; their numbers stay theirs."""
-        changed = remove_conjunctions(self.layout, self.conjunctions.size, numbers)
+        size = self.conjunctions.size
+        changed = remove_conjunctions(self.layout, size, self.check_removed(numbers))
         self.become(self.conjunctions, changed)
 
 
@@ -160,5 +161,6 @@ class PublishedIntervals(Intervals):
 
     def remove(self, numbers: np.ndarray) -> None:
         """Take conjunctions out of all lists; their numbers stay theirs."""
-        changed = remove_published(self.layout, self.conjunctions.size, numbers)
+        size = self.conjunctions.size
+        changed = remove_published(self.layout, size, self.check_removed(numbers))
         self.become(self.conjunctions, changed)

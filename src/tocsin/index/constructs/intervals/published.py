@@ -12,15 +12,15 @@ points 2L - 1 or L(L + 1)/2. Their numbers are one of two tables of differences,
 
 What the paper leaves open:
 
-* Two pieces that share an end point both cover an event there, and it is to find their interval
-  once. Of two such pieces the second begins at the event: each entry says whether it is the first
-  piece of its interval, and of the constructs that begin at the event the others are left out.
+* Two pieces that share an end point both cover an event there, which must find their interval only
+  once. The second of them begins at the event. So each entry says whether it is the first piece of
+  its interval, and in constructs that begin at the event all other entries are left out.
 * Ends that are not whole are expanded to the nearest whole numbers (2.1), and so is an interval of
   length 0, which the paper excludes. Accept then decides: such a candidate is not proven.
 * Bounds may be open, null or too far away: the first and the last lattice point lie one beyond
   the bounds, and stand for all that lies there. An interval that reaches them is not proven.
-* There are at most 4 million constructs. If the bounds lie further apart, the lattice is where the
-  median bound is, and the rest lies beyond it: right, but slow.
+* There are at most 4 million constructs. If the bounds lie further apart, the lattice is around the
+  median bound, and the rest lies beyond it: correct, but slow.
 * L is, unless given, the greatest power of two up to the mean length. That is what Fig. 12 finds
   best for rectangles, whose mean sides of 10 and 20 suit L = 8 and 16. It is at most 4,096 for LCI
   and 64 for SCI, whose covers grow with its square.
@@ -37,7 +37,13 @@ from tocsin.index.constructs.decomposition import count_too_short, tabulate_diff
 from tocsin.index.constructs.intervals.building import bound_conjunctions
 from tocsin.index.constructs.intervals.validation import count_covering
 from tocsin.index.plane import choose_axes, to_values
-from tocsin.index.posting_lists import delete_entries, find_entries, insert_entries, shift_offsets
+from tocsin.index.posting_lists import (
+    check_entries,
+    delete_entries,
+    find_entries,
+    insert_entries,
+    shift_offsets,
+)
 from tocsin.jit import (
     Int32Out,
     Int32s,
@@ -178,6 +184,7 @@ def _decompose(
     x: np.ndarray, y: np.ndarray, ids: np.ndarray, longest: int, per_point: int, points: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return how many entries each construct has, and the entries, construct by construct."""
+    check_entries(int(((y - x) // longest).sum()))  # at least so many: before they are counted
     counts = np.zeros(points * per_point, np.int64)
     decompose(x, y, ids, longest, per_point, counts, np.empty(0, np.int32))
     entries = np.empty(int(counts.sum()), np.int32)

@@ -2,7 +2,7 @@
 
 Wu, Chen, Yu: VCR indexing for fast event matching for highly-overlapping range predicates, and
 section 3 of their paper on stream processing, for points between lattice points. The package above
-tells the idea of constructs.
+explains constructs.
 
 A lattice of Rx x Ry cells lies over the domain. From each cell constructs start, rectangles whose
 sides are powers of two up to Lx and Ly. Each has a number (eq. 1, a horizontal scan) and a list of
@@ -15,9 +15,9 @@ x [b, b + h] is decomposed with the sides w and h. An event on a lattice point i
 kx)(2Ly + ky) constructs (Theorem 1), one between lines by (2Lx - 1)(2Ly - 1), and one on a line of
 one axis by the mixed product: there is a table for each of the four cases. An id that several
 pieces return is written once; the paper reports it several times. Bounds that are not whole numbers
-are moved outwards, and accept checks the box; so are sides without length. A domain of more than
-2,048 whole numbers on an axis is cut to so many, and fewer while the lists would not fit and L is
-not given: events and boxes outside are in a rim, where accept checks. As below, lists lie in runs,
+are moved outwards, and so is one end of a side without length; accept then checks the box. On each
+axis the lattice has at most 2,048 whole numbers, and fewer if the lists would not fit and L is not
+given: events and boxes outside are in a rim, where accept checks them. As below, lists lie in runs,
 and the direct table has offsets where the paper has pointers to linked lists.
 
 For boxes that overlap much, on a lattice that fits them: prices in cents, hours, pixels. There the

@@ -10,7 +10,7 @@ import numpy as np
 
 from tocsin.index.constructs.rectangles.building import decompose, list_by_number
 from tocsin.index.constructs.rectangles.hashing import hash_constructs
-from tocsin.index.constructs.rectangles.lattice import Lattice, find_spans
+from tocsin.index.constructs.rectangles.lattice import Lattice, count_constructs, find_spans
 from tocsin.index.constructs.rectangles.layout import Layout
 from tocsin.index.plane import build_boxes
 from tocsin.index.posting_lists import (
@@ -59,7 +59,8 @@ def _insert_direct(g: Layout, numbers: np.ndarray, ids: np.ndarray) -> dict[str,
 
 def _insert_hashed(g: Layout, numbers: np.ndarray, ids: np.ndarray) -> dict[str, np.ndarray]:
     """Return a table and lists of all entries, old and new; the old ones get their numbers back."""
-    known = np.empty(len(g.start) - 1, np.int64)
+    # In a store that was tampered with, no construct may lead to a list: its number is beyond all.
+    known = np.full(len(g.start) - 1, count_constructs(g.longest, g.cells))
     used = g.hashed >= 0
     known[g.list_of[used]] = g.hashed[used]
     numbers = np.concatenate([np.repeat(known, np.diff(g.start)), numbers])

@@ -31,8 +31,8 @@ class Rectangles(ArrayIndex):
     # `longest` and `hashed` are chosen by memory if they are not set.
     options: ClassVar[Mapping[str, Option]] = {
         "longest": powers_of_two(
-            "cells along the longest sides of a construct: L for both, or [Lx, Ly], where x is the "
-            "attribute that comes first in the schema",
+            "cells along the longest side of a construct: L for both axes, or [Lx, Ly], where x is "
+            "the attribute that comes first in the schema",
             256,
         ),
         "decomposition": choice(
@@ -119,5 +119,6 @@ class Rectangles(ArrayIndex):
 
     def remove(self, numbers: np.ndarray) -> None:
         """Take conjunctions out of all lists; their numbers stay theirs."""
-        changed = remove_conjunctions(self.layout, self.conjunctions.size, numbers)
+        size = self.conjunctions.size
+        changed = remove_conjunctions(self.layout, size, self.check_removed(numbers))
         self.become(self.conjunctions, changed)

@@ -8,7 +8,7 @@ The *published* lattice is that of the paper (2.1): its lines are the whole numb
 the closed rectangle between two lines of each axis. An event is on a line or between two. One more
 line on each side of the domain makes a rim here, too. Ends that are not whole numbers are moved
 outwards to the nearest, as the paper proposes (2), and so is one end of a side without length;
-accept then checks the box. A domain of more than 2,048 whole numbers is cut to so many around the
+accept then checks the box. A domain of more than 2,048 whole numbers is cut to the 2,048 around the
 median end: what is beyond lies in the rim.
 """
 
@@ -36,7 +36,7 @@ from tocsin.model.keys import to_number
 MOST_ACROSS = 1 << 11  # cells of one axis besides its rim. Chosen: 4 million in all
 _CELLS = 8  # to the median side of boxes, if cells are not whole numbers. Chosen: as for intervals
 _LENGTHS = (1, 2, 4, 8, 16)  # that sides are chosen from; the paper's best are 8 and 16 (3.2)
-_FAR = EXACT_INTEGERS / 2  # lines are at most so far from 0, where floats tell them apart
+_FAR = EXACT_INTEGERS / 2  # from 0, at most: so that floats can tell lines apart
 # Entries in lists, a box. Chosen: then the paper's boxes, of 1 to 40 by 1 to 20 cells, have Lx = 8
 # and Ly = 2, with 23 runs to look at; the paper's 16 and 8 have 233.
 _ENTRIES = 26
