@@ -58,6 +58,13 @@ _GROWTH = 2  # times the bytes that insertion may take, as lists then have room 
 _BYTES_PER_BOX = 160  # chosen: what the grid may take for all of its tiers
 
 
+_OPTIONS: Mapping[str, Option] = {
+    "fan_out": integer("children across a node", 32, 2, 1024),
+    "leaf_capacity": integer("boxes of a partial list before it is split", None, 1, 2**31 - 1),
+    "bytes_per_box": integer("memory budget for lists and cells", _BYTES_PER_BOX, 12, 1_000_000),
+}
+
+
 class NTree(CellIndex):
     """Boxes in the leaves, and full lists in the nodes, of a tree over two attributes."""
 
@@ -69,13 +76,7 @@ class NTree(CellIndex):
         suits="comparison with `grid`",
         slow_when="as `grid`, and each tier costs a step",
     )
-    options: ClassVar[Mapping[str, Option]] = {
-        "fan_out": integer("children across a node", 32, 2, 1024),
-        "leaf_capacity": integer("boxes of a partial list before it is split", None, 1, 2**31 - 1),
-        "bytes_per_box": integer(
-            "memory budget for lists and cells", _BYTES_PER_BOX, 12, 1_000_000
-        ),
-    }
+    options: ClassVar[Mapping[str, Option]] = _OPTIONS
 
     @classmethod
     def build_layout(cls, conjunctions: Conjunctions, floats: np.ndarray, **options: Any) -> Cells:
@@ -92,7 +93,7 @@ class NTree(CellIndex):
         stored = zip(("leaf_capacity", "fan_out", "bytes_per_box"), self.layout.splitting.tolist())
         for name, value in stored:
             require(
-                self.options[name].is_allowed(value),
+                _OPTIONS[name].is_allowed(value),
                 f"'splitting' must be options of the index, but {name} is {value:,}",
             )
 
