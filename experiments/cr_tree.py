@@ -128,7 +128,7 @@ def descend(
             node = np.uint64(stack[depth]) * np.uint64(node_bytes)
             f = node // np.uint64(8)
             # Beyond the reference box these are less than 0 or more than 255, or next to it 0 or
-            # 255, which is as good as inside: the children are looked at in vain.
+            # 255, which counts as inside: the children are then visited needlessly.
             x_code = np.int64((x - floats[f]) * floats[f + one])
             y_code = np.int64((y - floats[f + two]) * floats[f + three])
             head = node // four + np.uint64(8)

@@ -82,8 +82,8 @@ def our_grid(low: np.ndarray, high: np.ndarray, points: np.ndarray) -> PointSear
 def tuned_tree(low: np.ndarray, high: np.ndarray, points: np.ndarray, n: int) -> Structure:
     """Return the tree whose leaf capacity and limit of bytes per box are the fastest.
 
-    If boxes overlap, leaves with a small capacity are split in vain. What is best depends on the
-    data, so a fixed capacity would be unfair to trees.
+    If boxes overlap, splitting leaves with a small capacity saves nothing. What is best depends on
+    the data, so a fixed capacity would be unfair to trees.
     """
     trees: dict[str, Structure] = {}
     small, *larger = (8, 32, 128) if n < 8 else (64, 64, 128)

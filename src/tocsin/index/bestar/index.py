@@ -231,9 +231,9 @@ class BEStar(ArrayIndex):
     def tune(self, batch: EventBatch) -> None:
         """Learn ranks from events, and reinsert what is below p-nodes of negative rank.
 
-        By default these are the p-nodes below which an event evaluates more predicates in vain than
-        there are conjunctions. With the option `separation`, siblings are also moved apart by the
-        average length of events' ranges (footnote 4).
+        By default these are the p-nodes below which more predicates fail for an event than there
+        are conjunctions. With the option `separation`, siblings are also moved apart by the average
+        length of events' ranges (footnote 4).
         """
         if batch.size == 0:
             return

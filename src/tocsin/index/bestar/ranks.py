@@ -4,7 +4,7 @@ By default the gain of a p-node is the number of conjunctions below it, which ha
 its attribute in common. With the option `gain` of "predicates" it is the sum of the gains of
 all leaves below (`gain_of_leaf`), as published.
 
-The loss is the number of predicates that an event evaluates below it in vain: `tuning` counts it.
+The loss is the number of predicates evaluated below it that fail: `tuning` counts them per event.
 The loss of an attribute without a p-node is taken from the p-nodes that it has or had elsewhere.
 Before there was any, it is 0 (the paper's popularity, by default), or `histogram_loss`.
 """
