@@ -89,6 +89,7 @@ _BOUNDS_CHECK = "TOCSIN_BOUNDS_CHECK" in os.environ
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": _BOUNDS_CHECK}
 _CHECKED_CALLS = "TOCSIN_CHECKED_CALLS" in os.environ
 _KERNELS: list[Kernel] = []
+_PAIRS: list[Any] = []  # what `compile_pair` has compiled: an address is valid while it exists
 _thread_lock = threading.RLock()
 
 
@@ -199,6 +200,32 @@ def _load_word(typing_context, array, index):
 
 
 load_word = instruction(_load_word)
+
+
+def _call_pair(typing_context, address, left, right):
+    """Call the function of two floats at an address (`compile_pair`)."""
+
+    def emit(context, builder, signature, arguments):
+        real = ir.DoubleType()
+        function = ir.FunctionType(real, [real, real]).as_pointer()
+        return builder.call(builder.inttoptr(arguments[0], function), arguments[1:])
+
+    return types.float64(types.int64, types.float64, types.float64), emit
+
+
+call_pair = instruction(_call_pair)
+
+
+@functools.cache
+def compile_pair(function: Callable[[float, float], float]) -> int:
+    """Compile a user's function of two floats; return its address, for `call_pair`.
+
+    So a kernel can call any function without being compiled again. Functions stay in memory.
+    """
+    with _thread_lock:
+        compiled: Any = numba.cfunc(types.float64(types.float64, types.float64))(function)
+    _PAIRS.append(compiled)
+    return int(compiled.address)
 
 
 def kernel(function: Callable[..., Any]) -> Kernel:

@@ -14,6 +14,7 @@ from tests.index.trees import (
     LOWEST,
     NULL,
     OPTIONS,
+    SCORES,
     SET,
     best_of,
     between,
@@ -110,11 +111,12 @@ def test_any_sequence_of_changes(options, seed):
             for event, own in zip(events, weights, strict=True)
         ]
         assert best_of(index, events, width, k, weights)[0] == expected
+        combine = SCORES[rng.choice(sorted(SCORES.keys() - {"any of independent causes"}))]
         expected = [
-            truly_best(rules, alive, event, k, own, "max")
+            truly_best(rules, alive, event, k, own, combine)
             for event, own in zip(events, weights, strict=True)
         ]
-        assert best_of(index, events, width, k, weights, score="max")[0] == expected
+        assert best_of(index, events, width, k, weights, combine=combine)[0] == expected
 
 
 def wide(rng, key):

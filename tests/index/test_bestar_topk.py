@@ -7,6 +7,7 @@ import pytest
 
 from tests.index.bestar_invariants import check_invariants
 from tests.index.trees import (
+    SCORES,
     best_of,
     between,
     keys_of,
@@ -18,6 +19,7 @@ from tocsin.errors import RuleError
 from tocsin.index.bestar import summaries
 from tocsin.index.bestar.index import BEStar
 from tocsin.index.bestar.layout import OWN
+from tocsin.index.bestar.topk import compile_score
 from tocsin.index.finish import BestRules
 from tocsin.jit import freeze
 from tocsin.model.keys import EventBatch
@@ -71,34 +73,55 @@ def test_the_bound_of_section_iii():
     own_weights = np.array([2.0, 3.0, 5.0])
     arguments = t.summary, t.summary_attribute, t.summary_weight, OWN, own_weights
     for scoring in ([0, 1, 2], [0, 1]):
-        bound = summaries.upper_score(*arguments, np.array(scoring), len(scoring), True)
+        bound = summaries.upper_score(*arguments, np.array(scoring), len(scoring), 0)
         assert bound == 0.4 * 2 + 0.5 * 3
     many = [[between(a, 0, 9, 1 + a / 8)] for a in range(100)]
     t = BEStar.build(made(many), np.zeros(100, np.uint8), summary="attributes").layout
     own_weights = np.zeros(100)
     own_weights[[7, 90]] = 2.0, 3.0
     arguments = t.summary, t.summary_attribute, t.summary_weight, OWN, own_weights
-    bound = summaries.upper_score(*arguments, np.array([90, 7]), 2, True)
+    bound = summaries.upper_score(*arguments, np.array([90, 7]), 2, 0)
     assert bound == 2 * (1 + 7 / 8) + 3 * (1 + 90 / 8)
-    greatest = summaries.upper_score(*arguments, np.array([90, 7]), 2, False)
-    assert greatest == 3 * (1 + 90 / 8)
+    greatest = compile_score(SCORES["greatest"])
+    bound = summaries.upper_score(*arguments, np.array([90, 7]), 2, greatest)
+    assert bound == 3 * (1 + 90 / 8)
 
 
+@pytest.mark.parametrize("name", SCORES)
 @SUMMARIES
-def test_another_monotonic_score(summary):
-    """By the greatest product the order differs from that by the sum, and nodes are pruned, too."""
-    rules = [[between(a, 0, 9, (1 + n % 50) / 10) for a in range(n % 6, 6)] for n in range(2000)]
+def test_another_monotonic_score(summary, name):
+    """The order differs from that by the sum; the paper's summaries prune, too."""
+    rng = random.Random(8)
+    rules = [
+        [
+            between(a, 0, 9, rng.randint(0, 50) / 100)
+            for a in sorted(rng.sample(range(6), rng.randint(1, 6)))
+        ]
+        for _ in range(2000)
+    ]
     index = BEStar.build(made(rules), np.zeros(6, np.uint8), summary=summary)
-    event, weights = dict.fromkeys(range(6), 3), {5: 2.0}
-    for k in (1, 30):
-        (best,), (looked, _) = best_of(index, [event], 6, k, [weights], score="max")
-        assert best == truly_best(rules, range(2000), event, k, weights, "max")
-        assert best != best_of(index, [event], 6, k, [weights])[0][0]
-        assert looked <= 2000
-    if summary == "attributes":
-        assert best_of(index, [event], 6, 1, [weights], score="max")[1][0] < 1500
-    with pytest.raises(RuleError, match="score must be sum or max; got 'min'"):
-        best_of(index, [event], 6, 1, [weights], score="min")
+    event, weights = dict.fromkeys(range(6), 3), {5: 2.0, 2: 0.5}
+    by_sum = best_of(index, [event], 6, 2000, [weights])[0][0]
+    for k in (1, 30, 2000):
+        (best,), (looked, _) = best_of(index, [event], 6, k, [weights], combine=SCORES[name])
+        assert best == truly_best(rules, range(2000), event, k, weights, SCORES[name])
+        assert (looked < 1500) == (summary == "attributes" and k == 1) or k == 30
+    assert [rule for rule, _ in best] != [rule for rule, _ in by_sum]
+
+
+@pytest.mark.parametrize(
+    "combine",
+    [
+        lambda total, product: total * product,
+        lambda total, product: min(total, product),
+        lambda total, product: total - product,
+        lambda total, product: float("nan"),
+    ],
+)
+def test_a_score_that_is_not_monotonic(combine):
+    index = BEStar.build(made([[between(0, 0, 9, 0.5)]]), np.zeros(1, np.uint8))
+    with pytest.raises(RuleError, match=r"combine\(total, product\) must be monotonic"):
+        best_of(index, [{0: 3}], 1, 1, [{}], combine=combine)
 
 
 @SUMMARIES

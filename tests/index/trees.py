@@ -49,12 +49,15 @@ def matching(rules, alive, event):
     return [n for n in sorted(alive) if all(true(row, event) for row in rules[n])]
 
 
-def relevance(rule, weights, score="sum"):
+def relevance(rule, weights, combine=None):
     total, last = 0.0, None
     for attribute, kind, _, high, _, weight in rule:
         if not (kind == INTERVAL and high == NULL) and attribute != last:
             each = weight * weights.get(attribute, 1.0)
-            total = total + each if score == "sum" else max(total, each)
+            if combine is None:
+                total += each
+            elif each > 0:
+                total = combine(total, each)
         last = attribute
     return total
 
@@ -112,8 +115,18 @@ def best_of(index, events, width, k, weights, removed=NO_BITS, **options):
     return lists, counted
 
 
-def truly_best(rules, alive, event, k, weights, score="sum"):
-    scored = [(n, relevance(rules[n], weights, score)) for n in matching(rules, alive, event)]
+# Monotonic scores other than the sum, each by the function that adds a product.
+SCORES = {
+    "greatest": lambda total, product: max(total, product),
+    "squares": lambda total, product: total + product * product,
+    "any of independent causes": lambda total, product: total + product - total * product,
+    "number of attributes": lambda total, product: total + 1.0,
+    "of the last attribute": lambda total, product: total / 2 + max(total / 2, product),
+}
+
+
+def truly_best(rules, alive, event, k, weights, combine=None):
+    scored = [(n, relevance(rules[n], weights, combine)) for n in matching(rules, alive, event)]
     return sorted(scored, key=lambda pair: (-pair[1], pair[0]))[:k]
 
 

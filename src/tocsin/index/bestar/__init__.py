@@ -55,8 +55,7 @@ Unlike the paper:
 * A member carries the rarest attribute that it requires, so that most cost one comparison.
 * Bounds are compared with `>=`: Algorithm 6 drops ties, and loops while the wrong heap is filled.
   The k best are the sorted list of `finish`, not a heap: k is small. Buckets are skipped by their
-  bounds, too, not only p-nodes and leaves. Any monotonic score (footnote 3) means two of them here;
-  see `topk`.
+  bounds, too, not only p-nodes and leaves.
 * What an attribute costs is remembered for attributes (`Tree.loss_rate`), so that a p-node which
   was recycled is not made again at once; and ranks are learnt in `tune`, never while matching.
 """

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from tocsin.errors import RuleError
 from tocsin.index.appending import AppendedConjunctions, copy_with_room
 from tocsin.index.array_index import ArrayIndex
 from tocsin.index.bestar.insertion import build_root, insert, update_statistics
@@ -44,7 +43,7 @@ from tocsin.index.bestar.layout import (
 from tocsin.index.bestar.matching import propose
 from tocsin.index.bestar.packing import pack_tree
 from tocsin.index.bestar.removal import remove_members, shrink_pending
-from tocsin.index.bestar.topk import find_best
+from tocsin.index.bestar.topk import compile_score, find_best
 from tocsin.index.bestar.tuning import (
     count_in_vain,
     mark_misplaced,
@@ -184,17 +183,16 @@ class BEStar(ArrayIndex):
         weights: EventWeights,
         removed: np.ndarray,
         best: BestRules,
-        score: str = "sum",
+        combine: Callable[[float, float], float] | None = None,
     ) -> tuple[int, int]:
         """Merge what holds into the lists of the k best; see `PruningIndex.best`.
 
-        The score of a rule is the "sum" of rule weight x event weight over its attributes, as
-        everywhere, or the greatest of these products: "max" (footnote 3; see `topk`).
+        The score of a rule is the sum of rule weight x event weight over its attributes, as
+        everywhere, or any monotonic function of these products (footnote 3): `combine(total,
+        product)` returns the score with one more product, and is compiled. See `topk`.
         """
-        if score not in ("sum", "max"):
-            raise RuleError(f"score must be sum or max; got {score!r}")
-        by_sum = score == "sum"
-        return find_best(self.layout, self.conjunctions, batch, weights, removed, best, by_sum)
+        address = 0 if combine is None else compile_score(combine)
+        return find_best(self.layout, self.conjunctions, batch, weights, removed, best, address)
 
     def insert(self, more: Conjunctions) -> None:
         """Insert further conjunctions, one after the other; they are numbered on.

@@ -39,7 +39,7 @@ from tocsin.index.bestar.layout import (
     SUMMARY,
 )
 from tocsin.index.bestar.records import allocate, has_room, release, release_summary, size_class
-from tocsin.jit import bare_step
+from tocsin.jit import bare_step, call_pair
 from tocsin.model.encoding import NULL
 from tocsin.model.facts import adds_to_score
 
@@ -239,22 +239,27 @@ def replace_summary(t, word, start, size):
 
 
 @bare_step
-def upper_score(summary, attributes, weights, word, own_weights, scoring, n_scoring, by_sum):
+def upper_score(summary, attributes, weights, word, own_weights, scoring, n_scoring, combine):
     """Return the paper's uscore: the score of a conjunction that has all greatest weights.
 
     `own_weights` are those of the event by attribute, 0 for attributes that cannot count; `scoring`
-    lists the others. Their products are added, or else the greatest counts (footnote 3).
+    lists the others. Their products are added, or else combined in the order of attributes (see
+    `topk`).
     """
     start, size = summary[word], summary[word + 1]
     total = 0.0
+    if combine != 0:
+        for i in range(start, start + size):
+            product = weights[i] * own_weights[attributes[i]]
+            if product > 0:
+                total = call_pair(combine, total, product)
+        return total
     if size <= _LONG * n_scoring:
         for i in range(start, start + size):
-            each = weights[i] * own_weights[attributes[i]]
-            total = total + each if by_sum else max(total, each)
+            total += weights[i] * own_weights[attributes[i]]
         return total
     for j in range(n_scoring):
         i = find_attribute(attributes, start, size, scoring[j])
         if i < start + size and attributes[i] == scoring[j]:
-            each = weights[i] * own_weights[scoring[j]]
-            total = total + each if by_sum else max(total, each)
+            total += weights[i] * own_weights[scoring[j]]
     return total

@@ -12,18 +12,24 @@ instead of 52 (title, 40,000 rules). But a leaf has a handful of members and som
 computing a bound costs more than it saves: finding the best rule takes 3 to 4 times as long. Hence
 two numbers are the default.
 
-Any monotonic score can be pruned in this way (footnote 3): one that does not fall if a weight
-rises, or if another attribute counts. Its bound is the same function of the greatest weights. Here
-the function adds products, or takes the greatest (`by_sum`); another one needs a branch beside
-these two, in `find_best` and in `upper_score`, and nothing else of the tree changes. (The two sums
-bound the greatest product, too, which is never above the sum; for a score that can be, only
-summaries for each attribute do.)
+Any monotonic score can be pruned in this way (footnote 3). A score is defined by a function
+`combine(total, product)`: from 0 on, it is applied to the products of a conjunction, rule weight
+times event weight, one after the other in the order of attributes; products of 0 do not count. The
+bound of a node is the same function of the greatest weights below it. It is a bound if `combine`
+never returns less than `total`, and never less for a greater total or product: then neither more
+attributes nor greater weights can lower a score. The function is compiled by itself and called by
+its address, so kernels are compiled once for all scores. Sums are not called but added in place,
+which keeps them fast. The two numbers above bound sums alone, so other scores prune only with the
+paper's summaries, and without them visit all that the event reaches.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
+from tocsin.errors import RuleError
 from tocsin.index.bestar.layout import (
     ATTRIBUTE,
     BELOW,
@@ -54,7 +60,7 @@ from tocsin.index.bestar.matching import (
 )
 from tocsin.index.bestar.summaries import summarises, summary_below, upper_score
 from tocsin.index.finish import BestRules, EventWeights, is_removed, keep, score
-from tocsin.jit import UInt8s, bare_step, kernel, prefetch
+from tocsin.jit import UInt8s, bare_step, call_pair, compile_pair, kernel, prefetch
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.encoding import NULL
 from tocsin.model.facts import adds_to_score
@@ -62,7 +68,24 @@ from tocsin.model.keys import EventBatch, load, unload
 
 _SLACK = 1e-9  # a sum in another order may be greater by rounding,
 _TINY = 1e-300  # also where products underflow
+_SAMPLES = (0.001, 0.3, 0.5, 0.9, 1.0)  # totals and products that a score is tried with
 _LEAST_WEIGHT = 1e-200  # a smaller weight counts as this where it is divided
+
+
+def compile_score(combine: Callable[[float, float], float]) -> int:
+    """Compile the function of a monotonic score; return its address.
+
+    Raise a RuleError if it is found not to be monotonic: samples are tried, all cannot be.
+    """
+    totals = np.array([0.0, *_SAMPLES])[:, None]
+    table = np.array([[combine(t, p) for p in _SAMPLES] for t in totals[:, 0].tolist()], np.float64)
+    rises = [np.diff(table, axis=0), np.diff(table, axis=1), table - totals]
+    if not all((each >= -_SLACK).all() for each in rises):  # bounds have as much slack
+        raise RuleError(
+            "combine(total, product) must be monotonic: at least total, and no less for a greater "
+            f"total or product; it is not, for values between {_SAMPLES[0]} and {_SAMPLES[-1]}"
+        )
+    return compile_pair(combine)
 
 
 @bare_step
@@ -88,14 +111,15 @@ def weight_ratio(usual_weight, weight):
 
 
 @bare_step
-def greatest_product(attribute, kind, high, weight, begin, stop, weights):
-    """Return the greatest product that `finish.score` would add; 0 if there is none."""
-    greatest = 0.0
+def combined_score(attribute, kind, high, weight, begin, stop, weights, combine):
+    """Return the score of a conjunction by another function than the sum; see `finish.score`."""
+    total = 0.0
     for row in range(begin, stop):
         if adds_to_score(attribute, kind, high, begin, row):
-            each = (weight[row] if weight.shape[0] > 0 else 1.0) * weights[attribute[row]]
-            greatest = max(greatest, each)
-    return greatest
+            product = (weight[row] if weight.shape[0] > 0 else 1.0) * weights[attribute[row]]
+            if product > 0:
+                total = call_pair(combine, total, product)
+    return total
 
 
 @bare_step
@@ -136,12 +160,13 @@ def find_best(
     event_weights: EventWeights,
     removed: UInt8s,
     best: BestRules,
-    by_sum: bool,
+    combine: int,
 ) -> tuple[int, int]:
     """Merge what holds into each event's list of the k best; see `PruningIndex.best`.
 
     Algorithm 6, with one heap for all levels, which is what its recursion amounts to. Return how
-    many members were in the leaves visited, and how many of these were evaluated.
+    many members were in the leaves visited, and how many of these were evaluated. `combine` is the
+    address of a function that scores (`jit.compile_pair`), or 0 for the sum.
     """
     bucket, pnode, target, required = t.bucket, t.pnode, t.target, t.required
     only_intervals, max_sums = t.only_intervals, t.max_sums
@@ -236,18 +261,20 @@ def find_best(
                         highest = round_up(
                             upper_score(
                                 summary, summary_attribute, summary_weight,
-                                summary_below(summary, b), own_weights, scoring, n_scoring, by_sum,
+                                summary_below(summary, b), own_weights, scoring, n_scoring, combine,
                             )
                         )  # fmt: skip
-                    else:
+                    elif combine == 0:
                         highest = upper_bound(max_sums, b, greatest, ratio)
+                    else:
+                        highest = np.inf
                     if b > 0 and highest < scores[base + k - 1]:
                         continue
                     if summarised and members > 0 and (b == 0 or summary[b * SUMMARY + BELOW] >= 0):
                         highest = round_up(
                             upper_score(
                                 summary, summary_attribute, summary_weight, b * SUMMARY + OWN,
-                                own_weights, scoring, n_scoring, by_sum,
+                                own_weights, scoring, n_scoring, combine,
                             )
                         )  # fmt: skip
                         if highest < scores[base + k - 1]:
@@ -283,11 +310,11 @@ def find_best(
                         )  # fmt: skip
                         holds = failed == end
                     if holds:
-                        if by_sum:
+                        if combine == 0:
                             value = score(tested, kind, high, weight_of, begin, end, weights)
                         else:
-                            value = greatest_product(
-                                tested, kind, high, weight_of, begin, end, weights
+                            value = combined_score(
+                                tested, kind, high, weight_of, begin, end, weights, combine
                             )
                         size = keep(rule_of[number], value, unique, k, base, size, rules, scores)
                 for side in (LEFT, RIGHT):
@@ -306,11 +333,13 @@ def find_best(
                             upper_score(
                                 summary, summary_attribute, summary_weight,
                                 summary_below(summary, root), own_weights, scoring, n_scoring,
-                                by_sum,
+                                combine,
                             )
                         )  # fmt: skip
-                    else:
+                    elif combine == 0:
                         highest = upper_bound(max_sums, root, greatest, ratio)
+                    else:
+                        highest = np.inf
                     if size < k or highest >= scores[base + k - 1]:
                         prefetch(bucket, root * BUCKET)
                         push(bounds, waiting, n_waiting, highest, p)
