@@ -6,7 +6,8 @@ is fixed beforehand, so the more constructs are activated the longer chains get.
 (`tocsin.index.constructs.rectangles.hashing`) grows with them, and has no chains.
 
 An event enumerates its cover with the distances from its pivot (2.3.2) and looks each construct up.
-The paper does not say how numbers are randomised; here they are, by two multiplications.
+The paper does not say how numbers are randomised, nor where those go whose place is taken. Here two
+multiplications randomise them, and chains take them.
 """
 
 from __future__ import annotations

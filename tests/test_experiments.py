@@ -22,7 +22,7 @@ from experiments.covering_runs import METHODS, run_all
 from experiments.cr_tree import CRTree
 from experiments.grid_cycles import move, z_order
 from experiments.grid_data import SHAPES, query_sides
-from experiments.hashed_constructs import HashedConstructs, next_prime
+from experiments.hashed_constructs import HashedConstructs, chain, next_prime
 from experiments.image_features import cut, moments_of, to_hsv
 from experiments.interval_skip_list import IntervalSkipList, SkipListSearch
 from experiments.kindex import KIndex
@@ -31,6 +31,8 @@ from experiments.rivals import DirectList, NestedList, build_packed_tree, build_
 from experiments.rtree_join import RTreeJoin, build_tree
 from experiments.similarity_cases import Case, digest, epsilons_for, measure, skewed
 from experiments.similarity_costs import solve
+from experiments.vci import draw_intervals
+from experiments.vcr import draw_events, draw_predicates
 from tocsin import similarity
 from tocsin.covering import CoverIndex
 from tocsin.index.constructs.decomposition import decompose_rectangle
@@ -224,6 +226,45 @@ def test_hashed_constructs_find_what_is_there(n, places, kind):
 def test_primes():
     assert [next_prime(n) for n in (0, 2, 8, 9, 320_000)] == [2, 2, 11, 11, 320_009]
     assert next_prime(1_800_017) == 1_800_017, "the paper's"
+
+
+def test_constructs_that_are_clustered_are_spread_over_the_hash_table():
+    """VCR, 2.2.3: that is what numbers are randomised for."""
+    head, after = np.full(1_800_017, -1, np.int32), np.empty(5000, np.int32)
+    chain(np.arange(70_000, 75_000), head, after)
+    tenths, _ = np.histogram(np.flatnonzero(head >= 0), 10, (0, len(head)))
+    assert 400 < tenths.min() <= tenths.max() < 600
+
+
+@pytest.mark.parametrize(("hot", "share"), [(None, 0.1), (0.1, 0.91), (0.01, 0.91)])
+def test_predicates_are_those_of_the_simulation(hot, share):
+    """VCR, 3.1: 90% of corners are in a central share of the area, sides are 1 to Wx and Wy."""
+    side, most, n = np.array([[300], [200]]), np.array([[40], [20]]), 40_000
+    low, high = draw_predicates(n, (300, 200), (40, 20), hot)
+    for points in (low, draw_events(n, (300, 200), hot)):
+        assert points.min() == 0
+        assert (points < side).all()
+        distance = np.abs(points + 0.5 - side / 2) / side
+        central = (distance <= np.sqrt(hot or 0.1) / 2).all(axis=0)
+        assert central.mean() == pytest.approx(share, abs=0.02)
+        inner = (distance <= np.sqrt(hot or 0.1) / 4).all(axis=0)
+        assert inner.mean() == pytest.approx(share / 4, abs=0.03), "uniform there"
+        assert points.mean(axis=1) == pytest.approx([150, 100], rel=0.02)
+    assert (high <= side).all(), "cut at the end of the domain"
+    for axis in (0, 1):
+        whole = low[axis] + most[axis] <= side[axis]
+        widths = np.bincount((high - low)[axis, whole])
+        assert widths[0] == 0
+        assert len(widths) == most[axis] + 1
+        assert widths[1:] / widths.sum() == pytest.approx(1 / most[axis, 0], rel=0.25)
+
+
+def test_intervals_lie_in_the_papers_range():
+    low, high, values = draw_intervals(20_000, 20_000)
+    assert (low.min(), high.max()) == (0, 4999), "R = 5,000, from a_0 to a_0 + R - 1"
+    assert (values.min(), values.max()) == (0, 4999)
+    assert (high - low).min() == 1
+    assert (high - low).max() == 500
 
 
 def test_hashed_constructs_need_the_published_index():

@@ -472,6 +472,23 @@ def test_an_event_finds_all_rectangles_around_it(longest_x, longest_y, expected,
 
 
 @pytest.mark.parametrize("hashed", [False, True])
+def test_an_event_at_the_boundary_finds_the_rectangles_that_are_there(hashed):
+    """VCR paper, 2.3.1: of those that would cover a point, the ones that begin in the domain."""
+    across, down = 9, 7
+    there = list(product(range(across), range(down), powers(4), powers(2)))
+    x, y, width, height = np.array(there, float).T
+    points = list(product(np.arange(0, across, 0.5), np.arange(0, down, 0.5)))
+    work = shapes.floats([x, y], [x + width, y + height], np.array(points).T)
+    index = build_closed(work, longest=[4, 2], hashed=hashed)
+    assert held_cells(index) == {(rule, *each) for rule, each in enumerate(there)}
+    out, offsets = np.zeros(len(there) * len(points), np.int32), np.zeros(len(points) + 1, np.int64)
+    assert index.candidates(EventBatch.whole(work.keys, 2), offsets, out) == len(points)
+    for event, (x, y) in enumerate(points):
+        around = [rule for rule, each in enumerate(there) if is_inside(x, y, each)]
+        assert sorted(out[offsets[event] : offsets[event + 1]].tolist()) == around
+
+
+@pytest.mark.parametrize("hashed", [False, True])
 @pytest.mark.parametrize(("longest_x", "longest_y", "expected"), COVERS)
 def test_an_event_finds_all_rectangles_around_its_cell(longest_x, longest_y, expected, hashed):
     """The same on a lattice of cells, where an event is between lines."""

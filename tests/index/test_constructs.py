@@ -162,6 +162,21 @@ def test_the_papers_box_is_eight_pieces_or_six():
     assert {x for x, _, _, _ in overlapped} == {3, 7, 10}
 
 
+@pytest.mark.parametrize(("height", "heights"), [(5, [4, 1]), (10, [8, 2]), (23, [8, 8, 4, 2, 1])])
+def test_a_strip_is_as_high_as_a_construct_may_be(height, heights):
+    """VCR paper, 2.2.1, with L = 8: what is 5 high begins with a strip of 4, and 10 with one of 8.
+
+    So does a strip from the left.
+    """
+    for side in (0, 1):
+        box = [3, 3]
+        box[side] = height
+        pieces = decomposition.decompose_rectangle(6, 6, *box, (8, 8), overlapped=False)
+        strips = {piece[side]: piece[2 + side] for piece in pieces}
+        begins = [6 + sum(heights[:i]) for i in range(len(heights))]
+        assert strips == dict(zip(begins, heights, strict=True))
+
+
 sizes = st.integers(1, 40)
 longest_sides = st.sampled_from([1 << k for k in range(5)])
 
@@ -290,6 +305,26 @@ def test_rectangles_with_every_option(shape, longest, hashed, decomposition, lat
         sides = [longest, longest] if isinstance(longest, int) else longest
         assert index.layout.longest.tolist() == sides
     shapes.check_equal_to_numpy(index, work)
+
+
+@pytest.mark.parametrize("decomposition", ["simple", "overlapped"])
+def test_a_hash_table_is_never_more_than_half_full(decomposition):
+    """It grows with the constructs that insertion activates."""
+    rng = np.random.default_rng(3)
+    low = rng.integers(0, 900, (2, 700))
+    work = shapes.Boxes(low, low + rng.integers(1, 40, (2, 700)), [[0], [0]], [0, 0])
+    options = {"longest": 8, "decomposition": decomposition, "hashed": True}
+    index = Rectangles.build(work.conjunctions, work.floats, **options)
+    sizes = [len(index.layout.hashed)]
+    for seed in range(1, 5):
+        low = np.random.default_rng(seed).integers(0, 900, (2, 700 * seed))
+        more = shapes.Boxes(low, low + 13, [[0], [0]], [0, 0])
+        index.insert(more.conjunctions)
+        activated = len(np.unique(index.layout.hashed[index.layout.hashed >= 0]))
+        assert activated == len(index.layout.start) - 1
+        assert 2 * activated <= len(index.layout.hashed) <= 4 * activated
+        sizes.append(len(index.layout.hashed))
+    assert sizes[-1] >= 4 * sizes[0]
 
 
 def test_sides_are_chosen_each_for_its_axis():
