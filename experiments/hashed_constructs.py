@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from experiments.array_constructs import Places, find_places, find_runs
 from tocsin.index.constructs.rectangles.index import Rectangles
 from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, freeze_fields, kernel, step
 
@@ -39,16 +40,10 @@ class Cover(NamedTuple):
     back_y: Int64s  # [d]
 
 
-class Places(NamedTuple):
-    """e events as lattice points, and the numbers of their pivots."""
-
-    x: Int64s  # [e]
-    y: Int64s  # [e]
-    pivot: Int64s  # [e]
-
-
 class HashedConstructs:
     """The lists of an index over whole numbers, behind the paper's hash table."""
+
+    repeats = True  # ids may be reported several times
 
     def __init__(self, index: Rectangles, points: np.ndarray, places: int):
         """`index` is the published one, hashed, over boxes on its lattice; `points` are whole."""
@@ -58,7 +53,7 @@ class HashedConstructs:
                 "the index must be built with lattice='published' and hashed=True, over boxes with "
                 "whole bounds"
             )
-        self.size, self.events = index.conjunctions.size, points.shape[1]
+        self.events = points.shape[1]
         used = np.flatnonzero(g.hashed >= 0)
         number = np.empty(len(used), np.int64)
         number[g.list_of[used]] = g.hashed[used]
@@ -67,23 +62,20 @@ class HashedConstructs:
         self.chains = freeze_fields(
             Chains, head=head, after=after, number=number, start=g.start, ids=g.ids
         )
-        own = slice(g.cover[3], g.cover[4])  # a lattice point is on a line of both axes
-        sizes = g.run_size[own]
-        within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        runs = find_runs(g)
+        within = np.arange(runs.size.sum()) - np.repeat(np.cumsum(runs.size) - runs.size, runs.size)
         self.cover = freeze_fields(
             Cover,
-            distance=np.repeat(g.run_first[own], sizes) + within,
-            back_x=np.repeat(g.run_x[own], sizes),
-            back_y=np.repeat(g.run_y[own], sizes),
+            distance=np.repeat(runs.first, runs.size) + within,
+            back_x=np.repeat(runs.back_x, runs.size),
+            back_y=np.repeat(runs.back_y, runs.size),
         )
-        lines = points.astype(np.int64) - g.origin.astype(np.int64)[:, None] + 1
-        # No box reaches beyond the domain: an event there has nothing around it.
-        outside = ((lines < 1) | (lines >= g.cells[:, None])).any(axis=0)
-        x, y = np.where(outside, -1, lines)
-        longest_x, longest_y = g.longest.tolist()
-        kinds = longest_x.bit_length() * longest_y.bit_length()
-        pivot = kinds * (x - longest_x + (y - longest_y) * int(g.cells[0]))
-        self.points = freeze_fields(Places, x=x, y=y, pivot=pivot)
+        self.points = find_places(g, points)
+        counts = np.zeros(self.events + 1, np.int64)
+        collect(
+            self.chains, self.cover, self.points, 0, 0, self.events, counts, np.empty(0, np.int32)
+        )
+        self.size = int(np.diff(counts).max(initial=0))  # the most ids of an event
 
     @property
     def nbytes(self) -> int:
@@ -143,21 +135,24 @@ def collect(
     g: Chains,
     c: Cover,
     p: Places,
-    size: int,
+    most: int,
     first: int,
     stop: int,
     offsets: Int64Out,
     out: Int32Out,
 ) -> int:
-    """Write the ids of all activated constructs around each event, each once."""
+    """Write the ids of all activated constructs around each event, at most `most` each.
+
+    If `out` is empty, they are only counted.
+    """
     head, after, numbers, start, ids = g.head, g.after, g.number, g.start, g.ids
     distance, back_x, back_y = c.distance, c.back_x, c.back_y
     xs, ys, pivots = p.x, p.y, p.pivot
-    room = out.shape[0] - size
-    seen = np.full(size, -1, np.int64)
-    n = offsets[0]
+    only_counts = out.shape[0] == 0
+    room = 2**62 if only_counts else out.shape[0] - most
+    n = np.uint64(offsets[0])
     event = first
-    while event < stop and n <= room:
+    while event < stop and np.int64(n) <= room:
         x, y, pivot = xs[event], ys[event], pivots[event]
         for d in range(distance.shape[0]):
             if back_x[d] > x or back_y[d] > y:
@@ -168,11 +163,12 @@ def collect(
                 at = np.int64(after[at])
             if at < 0:
                 continue
-            for j in range(start[at], start[at + 1]):
-                if seen[ids[j]] != event:
-                    seen[ids[j]] = event
-                    out[n] = ids[j]
-                    n += 1
+            begin = np.uint64(start[at])
+            length = np.uint64(start[at + 1]) - begin
+            if not only_counts:
+                for j in range(length):
+                    out[n + j] = ids[begin + j]
+            n += length
         event += 1
         offsets[event - first] = n
     return event

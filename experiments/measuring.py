@@ -28,7 +28,7 @@ LEAST_ROUNDS = 3  # chosen: the fewest that have a median and a spread
 class Structure(Protocol):
     """Rules, and the events to search them with."""
 
-    size: int  # number of rules
+    size: int  # number of rules, or the most ids of an event
     events: int  # number of events
     nbytes: int
 
@@ -84,12 +84,22 @@ def summarize_matches(structure: Structure, events: int) -> np.ndarray:
         offsets[0] = 0
         stop = structure.search(first, events, offsets, out)
         ends = offsets[: stop - first + 1]
+        if getattr(structure, "repeats", False):
+            remove_repeated(out, ends)
         if ends[-1] and out[: ends[-1]].min() < 0:
             raise AssertionError("a candidate is not proven")
         sums = np.concatenate([[0], np.cumsum(out[: ends[-1]], dtype=np.int64)])[ends]
         blocks.append(np.stack([np.diff(ends), np.diff(sums)]))
         first = stop
     return np.concatenate(blocks, axis=1)
+
+
+def remove_repeated(out: np.ndarray, ends: np.ndarray) -> None:
+    """Leave each id of an event once, in the order of ids."""
+    pairs = np.repeat(np.arange(len(ends) - 1), np.diff(ends)) << 32 | out[: ends[-1]]
+    pairs = np.unique(pairs)
+    out[: len(pairs)] = pairs & 0x7FFFFFFF
+    ends[:] = np.searchsorted(pairs, np.arange(len(ends)) << 32)
 
 
 def check_equal(structures: dict[str, Structure], events: int) -> float:

@@ -17,6 +17,7 @@ from benchmarks.covering_workloads import (
 from benchmarks.index_search import IndexSearch, check_same
 from experiments.__main__ import FIGURES, main
 from experiments.answer_sets import AnswerSets, Cycle, count_matches, cycle_times
+from experiments.array_constructs import ArrayConstructs
 from experiments.bit_vectors import BitVectorSearch
 from experiments.covering_runs import METHODS, run_all
 from experiments.cr_tree import CRTree
@@ -193,25 +194,38 @@ def test_a_bit_vector_takes_less_storage_than_pointers():
 @pytest.mark.parametrize("kind", ["simple", "overlapped"])
 @pytest.mark.parametrize("places", [1, 101, 1_800_017])
 @pytest.mark.parametrize("n", [1, 300])
-def test_hashed_constructs_find_what_is_there(n, places, kind):
+def test_published_constructs_find_what_is_there(n, places, kind):
     rng = np.random.default_rng(n)
     low, points = rng.integers(0, 40, (2, n)), rng.integers(-5, 70, (2, 150))
     high = low + rng.integers(1, [[30], [15]], (2, n))
     options = {"longest": [8, 4], "decomposition": kind, "hashed": True, "lattice": "published"}
     index = Rectangles.build(*boxes(low, high, False), **options)
     hashed = HashedConstructs(index, points, places)
-    check_equal({"plain": PlainBoxes(low, high, points), "hashed": hashed}, 150)
-    pieces = {
+    index = Rectangles.build(*boxes(low, high, False), **options | {"hashed": False})
+    array = ArrayConstructs(index, points)
+    check_equal({"plain": PlainBoxes(low, high, points), "hashed": hashed, "array": array}, 150)
+    all_pieces = [
         piece
         for (x, y), (right, top) in zip(low.T.tolist(), high.T.tolist(), strict=True)
         for piece in decompose_rectangle(x, y, right - x, top - y, (8, 4), kind == "overlapped")
-    }
+    ]
+    pieces = set(all_pieces)
     assert hashed.activated == len(pieces)
     assert hashed.load == len(pieces) / places
     covers = [
         [p for p in pieces if p[0] <= x <= p[0] + p[2] and p[1] <= y <= p[1] + p[3]]
         for x, y in points.T.tolist()
     ]
+    for structure in (hashed, array):
+        offsets, out = np.zeros(151, np.int64), np.zeros(structure.size + 10**6, np.int32)
+        assert structure.search(0, 150, offsets, out) == 150
+        assert np.diff(offsets).max() == structure.size
+        # As published, an id is reported for each of its pieces that is met.
+        expected = [
+            sum(p[0] <= x <= p[0] + p[2] and p[1] <= y <= p[1] + p[3] for p in all_pieces)
+            for x, y in points.T.tolist()
+        ]
+        assert np.diff(offsets).tolist() == expected
     found = sum(map(len, covers)) / 150
     if places == 1:  # one chain of all
         assert hashed.collisions == len(pieces) - 1
@@ -267,12 +281,16 @@ def test_intervals_lie_in_the_papers_range():
     assert (high - low).max() == 500
 
 
-def test_hashed_constructs_need_the_published_index():
+def test_published_constructs_need_the_published_index():
     low, points = np.array([[1], [2]]), np.array([[1], [2]])
     for options in ({"hashed": True}, {"lattice": "published", "hashed": False}):
         index = Rectangles.build(*boxes(low, low + 3, False), **options)
         with pytest.raises(ValueError, match="published"):
             HashedConstructs(index, points, 7)
+    for options in ({"hashed": False}, {"lattice": "published", "hashed": True}):
+        index = Rectangles.build(*boxes(low, low + 3, False), **options)
+        with pytest.raises(ValueError, match="published"):
+            ArrayConstructs(index, points)
 
 
 @pytest.mark.parametrize("n", [1, 50, 3_000])
