@@ -33,6 +33,7 @@ from tocsin.index.bestar import boxes, splitting
 from tocsin.index.bestar.index import BEStar
 from tocsin.index.bestar.layout import (
     ATTRIBUTE,
+    BOX,
     BUCKET,
     BUCKETS,
     CAPACITY,
@@ -467,6 +468,27 @@ def test_a_removal_shrinks_boundaries_up_to_the_root():
         check_invariants(index)
     after = index.layout.bucket.reshape(-1, BUCKET)[: len(before), [LOW, HIGH]]
     np.testing.assert_array_equal(before[1:], after[1:])
+
+
+def test_a_removal_shrinks_inactive_dimensions():
+    """Below the second p-node, the first attribute is inactive: only its extent is kept."""
+    rules = [[between(0, 0, 10), between(1, n, n)] for n in range(40)]
+    index = BEStar.build(made(rules), np.zeros(2, np.uint8))
+
+    def extents():
+        t = index.layout
+        buckets, top = directory_of(index)
+        home = buckets[t.home[7]]
+        assert t.pnode.reshape(-1, PNODE)[home[NODE], ATTRIBUTE] == 1
+        return (*buckets[top, [LOW, HIGH]], *t.box[home[BOX] : home[BOX] + 2])
+
+    assert extents() == (0, 10, 0, 10)
+    index.insert(made([[between(0, -5, 20), between(1, 7, 7)]], 40))
+    assert index.layout.home[40] == index.layout.home[7]
+    assert extents() == (-5, 20, -5, 20)
+    index.remove(np.array([40]))
+    assert extents() == (0, 10, 0, 10)
+    check_invariants(index)
 
 
 def test_the_forced_split_rule():
