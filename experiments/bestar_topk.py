@@ -31,6 +31,7 @@ from experiments.bestar_sweeps import (
     STAR,
     SUMS,
     TREE,
+    ZIPF,
     Series,
     build_structures,
     check_each,
@@ -83,7 +84,7 @@ MATCH_CASES = {  # Table III, the columns of matching probability
     "author": replace(_TEXT, rule_size=(5, 11), event_size=(13, 19)),
     "title": replace(_TEXT, rule_size=(27, 33), event_size=(40, 46), width=(3, 9)),
 }
-NO_DBLP = f"generated texts replace DBLP, with the numbers of Table III; {BEGEN}"
+NO_DBLP = f"generated texts replace DBLP, with the numbers of Table III; {BEGEN}; {ZIPF}"
 _TEXTS = (
     "DBLP is not available. Author- and title-like rules are generated: 677 dimensions, chosen by "
     "Zipf, and 26^3 values; the numbers of rules, and of predicates and values on average, are "
