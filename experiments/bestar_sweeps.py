@@ -36,6 +36,13 @@ _RULES = 100_000_000  # rules times events of a measurement, approximately; chos
 _PAIRS = 2_000_000  # and matches; chosen
 ROUNDS = 5  # chosen: a median, with a spread, for a few seconds per point
 BEGEN = "matches are planted by profiles of our own, since BEGen is not available"
+ZIPF = "the exponent of Zipf, which the paper does not give, is 1"
+TREE = "the BE*-tree departs from the paper where PAPERS.md says so"
+ALL_OURS = (
+    f"{BEGEN}; {ZIPF}; {TREE}; the k-index and the BE-tree are our own, after what this paper says "
+    "of them"
+)
+AVERAGES = "averages are over this figure, in the paper over Figs. 6 to 9"
 
 Series = dict[str, list[np.ndarray]]  # microseconds per event, for each point those of all rounds
 

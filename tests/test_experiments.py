@@ -15,9 +15,12 @@ from benchmarks.covering_workloads import (
     run,
 )
 from benchmarks.index_search import IndexSearch, check_same
+from experiments import bestar, bestar_topk
 from experiments.__main__ import FIGURES, main
 from experiments.answer_sets import AnswerSets, Cycle, count_matches, cycle_times
 from experiments.array_constructs import ArrayConstructs
+from experiments.bestar_sweeps import Scan, leaf_capacity
+from experiments.bestar_topk import CASES, MATCH_CASES
 from experiments.bit_vectors import BitVectorSearch
 from experiments.covering_runs import METHODS, run_all
 from experiments.cr_tree import CRTree
@@ -40,6 +43,7 @@ from tocsin.index.constructs.decomposition import decompose_rectangle
 from tocsin.index.constructs.intervals.index import Intervals
 from tocsin.index.constructs.rectangles.index import Rectangles
 from tocsin.index.exhaustive.index import Exhaustive
+from tocsin.model.keys import EventBatch
 from tocsin.similarity.closeness import read_closeness
 from tocsin.similarity.output import collect_pairs, count_pairs, stream_pairs
 
@@ -304,6 +308,69 @@ def test_the_k_index_finds_what_is_there(n, weighted):
     check_equal({"exhaustive": exhaustive, "k-index": index}, 150)
     for k in (1, 5):
         check_same("k-index", index.find_best(k, 150), exhaustive.scan_best(k, 150))
+
+
+def test_a_scan_finds_what_is_there():
+    world = World(Setting(dimensions=12, rule_size=(1, 6), event_size=(6, 9), match=0.02))
+    c, keys = world.rules(700), world.events(60)
+    scan = Scan(c)
+    offsets, out = np.zeros(61, np.int64), np.zeros(60 * 700, np.int32)
+    assert scan.candidates(EventBatch.whole(keys, 12), offsets, out) == 60
+    assert (~out.reshape(60, 700) == np.arange(700)).all(), "each rule is to be evaluated"
+    searches = {
+        "exhaustive": IndexSearch(Exhaustive.build(c), keys, 12),
+        "SCAN": IndexSearch(scan, keys, 12),
+    }
+    check_equal(searches, 60)
+
+
+# Table III, then its columns of matching probability: dimensions, cardinality, clusters, size
+# of a cluster (none given for DBLP), average sizes of subscriptions and events.
+SYNTHETIC = (400, 250_000_000, 4, 100, 8, 15)
+TABLE_III = {
+    "uniform": (*SYNTHETIC, 0.0),
+    "Zipf": (*SYNTHETIC, 1.0),
+    "author": (677, 26**3, None, None, 8, 8, 1.0),
+    "title": (677, 26**3, None, None, 35, 35, 1.0),
+}
+TABLE_III_MATCH = {
+    "uniform": (*SYNTHETIC, 0.0),
+    "Zipf": (*SYNTHETIC, 1.0),
+    "author": (677, 26**3, 4, 100, 8, 16, 1.0),
+    "title": (677, 26**3, 4, 100, 30, 43, 1.0),
+}
+
+
+@pytest.mark.parametrize(("cases", "table"), [(CASES, TABLE_III), (MATCH_CASES, TABLE_III_MATCH)])
+def test_boolean_workloads_are_those_of_table_iii(cases, table):
+    assert list(cases) == list(table)
+    for case, (dimensions, cardinality, clusters, cluster_size, rule, event, zipf) in table.items():
+        setting = cases[case]
+        assert (setting.dimensions, setting.cardinality) == (dimensions, cardinality)
+        if clusters is not None:
+            assert (setting.clusters, setting.cluster_size) == (clusters, cluster_size)
+        assert (sum(setting.rule_size) / 2, sum(setting.event_size) / 2) == (rule, event)
+        assert (setting.match, setting.zipf) == (0.001, zipf)
+    # Table II(a).
+    shares = (0.0001, 0.00999, 0.01, 0.0999, 0.1, 0.5)
+    assert [leaf_capacity(share) for share in shares] == [5, 5, 20, 20, 160, 160]
+
+
+def test_numbers_of_rules_are_those_of_table_iii():
+    """And the ends of what figures change."""
+    full = {"uniform": 1_000_000, "Zipf": 1_000_000, "author": 760_000, "title": 250_000}
+    s, top = bestar._SIZES["full"], bestar_topk._SIZES["full"]
+    assert s["built"] == full, "Table II(b)"
+    assert (s["rules"], s["million"]) == (100_000, 1_000_000)
+    ends = {name: (s[name][0], s[name][-1]) for name in ("cardinalities", "dimensions")}
+    assert ends == {"cardinalities": (2_500, 250_000_000), "dimensions": (50, 1_400)}
+    ends = {name: (s[name][0], s[name][-1]) for name in ("clusters", "cluster_sizes")}
+    assert ends == {"clusters": (2, 26), "cluster_sizes": (25, 800)}
+    assert {case: counts[-1] for case, counts in top["counts"].items()} == full
+    least = {"uniform": 100_000, "Zipf": 100_000, "author": 100_000, "title": 50_000}
+    assert {case: counts[0] for case, counts in top["counts"].items()} == least
+    assert (top["matches"][0], top["matches"][-1]) == (0.0001, 0.09)
+    assert top["match_rules"] == full | {"author": 400_000, "title": 150_000}
 
 
 def test_differences_are_reported():

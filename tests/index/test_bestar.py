@@ -34,12 +34,15 @@ from tocsin.index.bestar import boxes, splitting
 from tocsin.index.bestar.index import BEStar
 from tocsin.index.bestar.layout import (
     ATTRIBUTE,
+    BOX,
     BUCKET,
     BUCKETS,
+    CAPACITY,
     COUNT,
     CUT,
     ENTRIES,
     HIGH,
+    LEAF,
     LEFT,
     LOW,
     NODE,
@@ -277,22 +280,35 @@ def test_exhaustive_splits_are_the_best(seed):
     assert best is None or measured(low, high, side) <= best
 
 
+def by_turns(low, high):
+    """Return the sides of the approximate split, as section V-A3 defines them."""
+    m = len(low)
+    up, down = np.argsort(high, kind="stable"), np.argsort(low, kind="stable")[::-1]
+    left, right = [], []
+    for a, b in zip(up, down, strict=True):
+        if a not in right and all(high[a] < low[r] for r in right):
+            left.append(a)
+        if b not in left and all(low[b] > high[x] for x in left):
+            right.append(b)
+    return [1 if i in left else 2 if i in right else 0 for i in range(m)]
+
+
 @pytest.mark.parametrize("seed", range(10))
-def test_approximate_splits_repel(seed):
+def test_approximate_splits_take_turns(seed):
     rng = np.random.default_rng(seed)
-    m = int(rng.integers(2, 45))
-    low = rng.integers(0, 60, m)
-    high = low + rng.integers(0, rng.choice([1, 8, 30]), m)
+    m = int(rng.integers(5, 45))
+    low = rng.permutation(200)[:m]
+    high = low + rng.integers(0, rng.choice([1, 8, 60]), m)
+    high = 100 * high + rng.permutation(m)  # no two end together
+    low = 100 * low
     side = np.full(m, 9, np.uint8)
-    if splitting.split_approximately(low, high, 1, 0, side) == NULL:
-        return
+    assert splitting.split_approximately(low, high, 1, 0, side) != NULL
+    assert side.tolist() == by_turns(low, high)
     left, right = np.flatnonzero(side == 1), np.flatnonzero(side == 2)
-    assert len(left)
-    assert len(right)
     assert high[left].max() < low[right].min()
-    for i in np.flatnonzero(side == 0):
-        assert low[i] <= high[left].max()
-        assert high[i] >= low[right].min()
+    fewest = min(len(left), len(right))
+    assert splitting.split_approximately(low, high, fewest, 0, side) != NULL
+    assert splitting.split_approximately(low, high, fewest + 1, 0, side) == NULL
 
 
 def test_space_clustering_puts_left_to_the_left():
@@ -327,6 +343,93 @@ def test_an_event_goes_down_one_side_at_most():
     both = buckets[(buckets[:, LEFT] >= 0) & (buckets[:, RIGHT] >= 0)]
     assert len(both) > 20
     assert (buckets[both[:, LEFT], HIGH] < buckets[both[:, RIGHT], LOW]).all()
+
+
+def test_a_point_event_searches_two_thirds_of_what_is_divided():
+    """Three rules to the left, three to the right, and three that span both."""
+    rules = [[between(0, x, x)] for x in (0, 1, 2, 100, 101, 102)] + [[between(0, 1, 101)]] * 3
+    index = BEStar.build(made(rules), np.zeros(1, np.uint8), alpha=0.3)
+    buckets, top = directory_of(index)
+    left, right = buckets[buckets[top, LEFT]], buckets[buckets[top, RIGHT]]
+    assert (left[SIZE], buckets[top, SIZE], right[SIZE]) == (3, 3, 3)
+    for key, other in ((1, right), (101, left)):
+        event = {0: key}
+        truth = matching(rules, range(9), event)
+        _, (looked, _) = best_of(index, [event], 1, 9, [{}])
+        assert looked == 6
+        # What the other side holds would be found if it were read: now it says a rule that matches.
+        leaf = slice(other[LEAF], other[LEAF] + 3)
+        members = index.layout.target[leaf].copy()
+        index.layout.target[leaf] = truth[0]
+        assert sorted(*found(index, [event], 1)) == truth
+        index.layout.target[leaf] = members
+
+
+def test_an_insertion_goes_to_the_p_node_of_the_highest_rank():
+    """Algorithm 1; and Algorithm 4 makes p-nodes in the order of ranks."""
+    rules = [[between(0, n, n)] for n in range(10)] + [[between(1, n, n)] for n in range(30)]
+    index = BEStar.build(made(rules), np.zeros(2, np.uint8))
+    assert index.layout.pnode.reshape(-1, PNODE)[:2, ATTRIBUTE].tolist() == [1, 0]
+
+    def inserted():
+        number = index.conjunctions.size
+        index.insert(made([[between(0, 3, 3), between(1, 3, 3)]], number))
+        check_invariants(index)
+        home = index.layout.bucket.reshape(-1, BUCKET)[index.layout.home[number]]
+        return index.layout.pnode.reshape(-1, PNODE)[home[NODE], ATTRIBUTE]
+
+    assert inserted() == 1, "30 conjunctions against 10"
+    index.layout.loss[0] = 22.0
+    assert inserted() == 0, "31 less 22 against 10"
+
+
+def test_an_insertion_goes_where_it_expands_a_bucket_least():
+    """Algorithm 2, lines 12 to 27."""
+    rules = [[between(0, x, x)] for x in (0, 1, 2, 100, 101, 102)]
+    index = BEStar.build(made(rules), np.zeros(1, np.uint8))
+    buckets, top = directory_of(index)
+    left, right = buckets[top, [LEFT, RIGHT]]
+    assert left >= 0
+    assert right >= 0
+    for low, high, expected in [
+        (2, 30, left),  # meets the left one alone
+        (50, 51, left),  # 51 values against 52
+        (52, 52, right),  # 52 against 50
+        (40, 60, top),  # meets both
+        (103, 120, right),  # meets neither, and is nearer to the right
+        (1, 110, top),
+    ]:
+        index.insert(made([[between(0, low, high)]], index.conjunctions.size))
+        check_invariants(index)
+        assert index.layout.home[index.conjunctions.size - 1] == expected, (low, high)
+
+
+def test_a_p_node_needs_five_members():
+    for n, nodes, capacity in ((4, 0, 8), (5, 1, 2)):
+        rules = [[between(0, 10 * x, 10 * x)] for x in range(n)]
+        index = BEStar.build(made(rules), np.zeros(1, np.uint8), leaf_capacity=2)
+        assert (index.layout.bucket[NODES], index.layout.bucket[CAPACITY]) == (nodes, capacity)
+
+
+def test_a_rigid_tree_halves_the_space_wherever_rules_are():
+    rules = [[between(0, x, x)] for x in (*range(10), 1000)]
+    cuts = {}
+    for rigid in (True, False):
+        index = BEStar.build(made(rules), np.zeros(1, np.uint8), rigid=rigid)
+        check_invariants(index)
+        buckets, at = directory_of(index)
+        cuts[rigid] = []
+        while at >= 0 and buckets[at, CUT] != NULL:
+            cuts[rigid].append(buckets[at, CUT])
+            at = buckets[at, LEFT]
+    assert cuts[True][:6] == [500, 249, 124, 61, 30, 14]
+    assert cuts[False][0] < 10
+
+
+def test_the_defaults_are_the_parameters_of_section_vii():
+    options = BEStar.options
+    names = ("leaf_capacity", "alpha", "beta", "splitting", "rigid")
+    assert [options[name].default for name in names] == [5, 0.1, 4.0, "exhaustive", False]
 
 
 @pytest.mark.parametrize(("low", "high", "side"), [(5000, 5001, LEFT), (-5001, -5000, RIGHT)])
@@ -367,6 +470,27 @@ def test_a_removal_shrinks_boundaries_up_to_the_root():
         check_invariants(index)
     after = index.layout.bucket.reshape(-1, BUCKET)[: len(before), [LOW, HIGH]]
     np.testing.assert_array_equal(before[1:], after[1:])
+
+
+def test_a_removal_shrinks_inactive_dimensions():
+    """Below the second p-node, the first attribute is inactive: only its extent is kept."""
+    rules = [[between(0, 0, 10), between(1, n, n)] for n in range(40)]
+    index = BEStar.build(made(rules), np.zeros(2, np.uint8))
+
+    def extents():
+        t = index.layout
+        buckets, top = directory_of(index)
+        home = buckets[t.home[7]]
+        assert t.pnode.reshape(-1, PNODE)[home[NODE], ATTRIBUTE] == 1
+        return (*buckets[top, [LOW, HIGH]], *t.box[home[BOX] : home[BOX] + 2])
+
+    assert extents() == (0, 10, 0, 10)
+    index.insert(made([[between(0, -5, 20), between(1, 7, 7)]], 40))
+    assert index.layout.home[40] == index.layout.home[7]
+    assert extents() == (-5, 20, -5, 20)
+    index.remove(np.array([40]))
+    assert extents() == (0, 10, 0, 10)
+    check_invariants(index)
 
 
 def test_the_forced_split_rule():

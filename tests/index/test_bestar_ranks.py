@@ -91,6 +91,30 @@ def test_a_tree_that_was_tuned_can_be_stored_and_a_stored_one_is_not_trusted():
     assert twice.layout.bucket[NODES] == 0, "what was learnt is kept"
 
 
+@pytest.mark.parametrize(("gain", "missed"), [("conjunctions", 0), ("predicates", 1)])
+def test_the_loss_is_an_average_over_the_window(gain, missed):
+    """Five rules are below the p-node of attribute 0, and the others stay at the root."""
+    rules = [[between(0, 0, 100), between(2, n, n)] for n in range(5)]
+    rules += [[between(1, n, n)] for n in range(5)]
+    index = BEStar.build(made(rules), np.zeros(3, np.uint8), gain=gain)
+    t = index.layout
+    assert (t.bucket[NODES], t.pnode[ATTRIBUTE]) == (1, 0)
+    events = [
+        {0: 50, 2: 3},  # four fail at their second predicate
+        {0: 50, 1: 9},  # five lack an attribute
+        {0: 200},  # the bucket is not met: a discarded path
+        {1: 3},
+    ]
+    loss = (4 * 2 + 5 + missed) / 4
+    index.tune(EventBatch.whole(keys_of(events), 3))
+    assert index.layout.loss[0] == loss
+    assert index.layout.loss_rate[0] == loss / 5
+    common = 5 if gain == "conjunctions" else 5 * 2
+    assert ranks.rank_of(index.layout, 0) == common - loss
+    index.tune(EventBatch.whole(keys_of(events[3:]), 3))
+    assert index.layout.loss[0] == 0, "another window"
+
+
 def test_the_gain_of_a_leaf_is_what_its_members_have_in_common():
     options = {"gain": "predicates", "leaf_capacity": 10}
     alike = [[between(0, n, n), between(1, 0, 9), between(2 + n % 2, 0, 9)] for n in range(8)]

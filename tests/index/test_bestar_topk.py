@@ -42,6 +42,36 @@ def test_what_promises_too_little_is_not_looked_at(summary):
     assert looked < 3000 * 4 / 4
 
 
+@pytest.mark.parametrize(
+    ("weight", "summary", "looked"),
+    [(3.0, "attributes", 8), (3.0, "sums", 11), (1.0, "attributes", 5), (1.0, "sums", 5)],
+)
+def test_what_is_pruned(weight, summary, looked):
+    """Five rules at the root; below a p-node, three in the middle, and three on either side.
+
+    Below the p-node no weight is as great as one at the root that matches, or only those on the
+    sides are. Then the leaf in the middle is pruned, if it has a summary of its own.
+    """
+    rules = [[between(1, n, n, 2.0)] for n in range(5)]
+    rules += [[between(0, x, x, weight)] for x in (0, 1, 2, 100, 101, 102)]
+    rules += [[between(0, 1, 101, 0.1)]] * 3
+    index = BEStar.build(made(rules), np.zeros(2, np.uint8), alpha=0.3, summary=summary)
+    (best,), counts = best_of(index, [{0: 1, 1: 3}], 2, 1, [{}])
+    assert best == [(6, 3.0) if weight == 3 else (3, 2.0)]
+    assert counts[0] == looked
+
+
+def test_the_p_node_of_the_greatest_bound_is_visited_first():
+    """Each has six rules of one weight; the first visited makes the others superfluous."""
+    weights = [0.3, 0.5, 0.9, 0.7]
+    rules = [[between(a, 0, 9, weight)] for a, weight in enumerate(weights) for _ in range(6)]
+    index = BEStar.build(made(rules), np.zeros(4, np.uint8), summary="attributes")
+    for own, first in (({}, 2), ({0: 4.0}, 0), ({1: 2.0}, 1), ({3: 1.5}, 3)):
+        (best,), counts = best_of(index, [dict.fromkeys(range(4), 3)], 4, 1, [own])
+        assert best == [(6 * first, weights[first] * own.get(first, 1.0))]
+        assert counts[0] == 6
+
+
 @SUMMARIES
 def test_ties_go_to_the_rule_added_first(summary):
     rules = [[between(n % 3, 0, 9, 0.1), between(3 + n % 2, 0, 9, 0.2)] for n in range(500)]

@@ -52,6 +52,9 @@ Unlike the paper:
 * The bottom-up expansion also applies to partitioned buckets that were never split, as in section
   V-A2 and unlike Algorithm 2: one value that is partitioned stays one value.
 * An empty side has no bucket; `insertion.choose_side` says where it would begin.
+* The overlapping bucket has no box of its own: its members are in the bucket above the two sides,
+  and an event that meets that one reads them, though Algorithm 7 tests their own box first.
+* Both sides are merged into their parent at once, when all three together fill half a leaf.
 * A member carries the rarest attribute that it requires, so that most cost one comparison.
 * Bounds are compared with `>=`: Algorithm 6 drops ties, and loops while the wrong heap is filled.
   The k best are the sorted list of `finish`, not a heap: k is small. Buckets are skipped by their

@@ -3,8 +3,8 @@
 A *bucket* is a record of 16 words, two cache lines: an event reads the first, changes need the
 second. In the paper a bucket has a c-directory node (left, overlapping and right bucket), a c-node
 and an l-node; since each has exactly one of the others, they are one record here. Its own leaf
-holds all its conjunctions while it is a leaf bucket; once it is split, the overlapping ones. Bucket
-0 is the root, which belongs to no p-node.
+holds all its conjunctions while it is a leaf bucket; once it is split, the overlapping ones, which
+have no box of their own. Bucket 0 is the root, which belongs to no p-node.
 
 A *p-node* is a record of 8 words. The members of a leaf and the entries of a p-directory lie in
 *runs* of 2**k entries, in two arrays side by side: what the entry is, and the attribute that an
