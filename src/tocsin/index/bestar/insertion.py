@@ -72,7 +72,7 @@ from tocsin.index.bestar.summaries import (
 from tocsin.jit import Int32s, bare_step, kernel
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.encoding import NULL
-from tocsin.model.facts import bounds
+from tocsin.model.facts import adds_to_score, bounds
 from tocsin.model.predicates import INTERVAL
 
 
@@ -102,7 +102,7 @@ def update_statistics(t: Tree, c: Conjunctions, numbers: Int32s) -> None:
                 popularity[a] += 1
                 space[2 * a] = min(space[2 * a], least)
                 space[2 * a + 1] = max(space[2 * a + 1], greatest)
-            elif greatest != NULL:
+            elif adds_to_score(tested, kind, high, rows[numbers[i]], row):
                 scored_when_null[a] = 1
     for a in range(usual_weight.shape[0]):
         if usual_weight[a] == 0 and count[a] > 0:
