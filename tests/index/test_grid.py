@@ -34,6 +34,12 @@ def test_both_cases_of_the_formula_meet_where_they_should():
     assert compute_cell_side(m, 0.0) == pytest.approx(1 / m**0.5)
 
 
+def test_each_case_of_the_formula():
+    """3.2.4, with 1 / (2 sqrt(m)) = 0.005: above it 1 / (4 q m), below it 1 / sqrt(m) - q."""
+    for q, side in ((0.02, 0.00125), (0.006, 1 / 240), (0.004, 0.006), (0.001, 0.009)):
+        assert compute_cell_side(10_000, q) == pytest.approx(side)
+
+
 def test_the_published_grid_takes_8_million_bytes_and_200_thousand_times_its_lists():
     """The example of 3.2.5: 1000 x 1000 cells, 25,000 queries, pointers of 4 bytes."""
     side = compute_cell_side(25_000, 0.01)
@@ -222,6 +228,20 @@ def test_the_formula_chooses_the_cells_and_full_lists_are_as_long_as_it_says():
     # Not bytes of ours, but the published ones of the lists that were built.
     published = estimate_published_bytes(1 / layout.across[0], m, len(layout.ids) / m)
     assert published == pytest.approx(8 * (1 + m * (q + c) ** 2) / c**2, rel=0.02)
+    shapes.check_equal_to_numpy(index, work)
+
+
+def test_squares_that_are_smaller_than_a_cell_are_in_partial_lists_only():
+    """The second case of 3.2.4: m (q + c)^2 / c^2 entries, which is one for each cell."""
+    m, q = 4900, 1 / 210
+    low, high = in_unit_square(np.random.default_rng(3), m, q)
+    work = shapes.floats(low, high, np.random.default_rng(4).random((2, 300)))
+    index = Grid.build(work.conjunctions, work.floats, tiers="one", full_lists="all")
+    layout, c = index.layout, 1 / 105  # 1 / 70 - q
+    assert layout.across.tolist() == [105, 105]
+    assert len(layout.ids) == len(layout.words)
+    assert len(layout.ids) == pytest.approx(m * (q + c) ** 2 / c**2, rel=0.02)
+    assert len(layout.ids) == pytest.approx(105 * 105, rel=0.02)
     shapes.check_equal_to_numpy(index, work)
 
 
