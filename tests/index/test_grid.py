@@ -138,6 +138,21 @@ def test_leaves_are_short_where_half_of_the_boxes_lie_in_a_corner(n):
     shapes.check_equal_to_numpy(index, work)
 
 
+@pytest.mark.parametrize("capacity", [8, 32, 128])
+def test_half_of_the_boxes_in_a_corner_are_divided_whatever_the_capacity(capacity):
+    """Hyper-skewed squares (3.3): the leaf over the corner is the only long one of its tier."""
+    rng = np.random.default_rng(4)
+    low, side = rng.random((2, 10_000)) * 0.99, np.full(10_000, 0.01)
+    low[:, 5000:] *= 0.001
+    side[5000:] = 1e-5
+    work = shapes.floats(low, low + side, low[:, 4900:5100] + 1e-7)
+    options = dict(fan_out=2, leaf_capacity=capacity, bytes_per_box=640)
+    index = NTree.build(work.conjunctions, work.floats, **options)
+    heads = index.layout.heads.reshape(-1, HEAD)
+    assert (heads[:, END] - heads[:, PARTIAL]).max() < 500
+    shapes.check_equal_to_numpy(index, work)
+
+
 def test_a_tree_takes_no_more_bytes_than_it_may():
     small, work = built(NTree, shapes.elongated, fan_out=2, bytes_per_box=2000)
     large, _ = built(NTree, shapes.elongated, fan_out=2, bytes_per_box=10_000)

@@ -169,10 +169,13 @@ class NTreeBuilder(CellBuilder):
         needed, tested = estimate_split(m, squares, n)
         divides = squares.divides
         saved = m * m * np.maximum(1 - tested, 0)  # tests, by as many events as there are boxes
-        best = np.argsort(-saved / needed, kind="stable")
+        # Leaves that reserve bytes come first, so that what they reserve does not stop them.
+        dense = divides & (squares.extent < 1 / n)
+        best = np.lexsort((-saved / needed, ~dense))
         spent = np.cumsum(np.where(divides, needed, 0)[best])
-        kept = self.bytes_left * m[divides & (squares.extent < 1 / n)].sum() / partial.sum()
-        chosen = np.sort(best[divides[best] & (spent <= self.bytes_left - kept)])
+        kept = self.bytes_left * m[dense].sum() / partial.sum()
+        allowed = np.where(dense, self.bytes_left, self.bytes_left - kept)
+        chosen = np.sort(best[divides[best] & (spent <= allowed[best])])
         if not len(chosen):
             return None
         self.bytes_left += ENTRY_BYTES * int(m[chosen].sum())  # counted again below
