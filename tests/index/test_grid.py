@@ -146,7 +146,7 @@ def test_half_of_the_boxes_in_a_corner_are_divided_whatever_the_capacity(capacit
     low[:, 5000:] *= 0.001
     side[5000:] = 1e-5
     work = shapes.floats(low, low + side, low[:, 4900:5100] + 1e-7)
-    options = dict(fan_out=2, leaf_capacity=capacity, bytes_per_box=640)
+    options = {"fan_out": 2, "leaf_capacity": capacity, "bytes_per_box": 640}
     index = NTree.build(work.conjunctions, work.floats, **options)
     heads = index.layout.heads.reshape(-1, HEAD)
     assert (heads[:, END] - heads[:, PARTIAL]).max() < 500
@@ -167,6 +167,15 @@ def test_full_lists_stand_in_inner_nodes():
     inner = heads[heads[:, END] < 0]
     assert len(inner)
     assert (inner[:, PARTIAL] > inner[:, FULL]).any()
+
+
+def test_a_quad_tree_has_no_full_lists_of_bounded_boxes():
+    """All of its cells are at a rim, where events from outside the domain are."""
+    for n in (2, 8):
+        layout = built(NTree, shapes.all_sizes, fan_out=n)[0].layout
+        heads = layout.heads.reshape(-1, HEAD)
+        covering = (heads[:, PARTIAL] - heads[:, FULL]).sum() + (layout.words == 0).sum()
+        assert (covering == 0) == (n == 2)
 
 
 # ------------------------------------------------------------ the grid as published
