@@ -15,7 +15,7 @@ from benchmarks.covering_workloads import (
     run,
 )
 from benchmarks.index_search import IndexSearch, check_same
-from experiments import bestar, bestar_topk
+from experiments import bestar, bestar_topk, grid_data
 from experiments.__main__ import FIGURES, main
 from experiments.answer_sets import AnswerSets, Cycle, count_matches, cycle_times
 from experiments.array_constructs import ArrayConstructs
@@ -25,7 +25,7 @@ from experiments.bit_vectors import BitVectorSearch
 from experiments.covering_runs import METHODS, run_all
 from experiments.cr_tree import CRTree
 from experiments.grid_cycles import move, z_order
-from experiments.grid_data import SHAPES, query_sides
+from experiments.grid_data import SHAPES, draw_clusters, query_sides
 from experiments.hashed_constructs import HashedConstructs, chain, next_prime
 from experiments.image_features import cut, moments_of, to_hsv
 from experiments.interval_skip_list import IntervalSkipList, SkipListSearch
@@ -107,6 +107,34 @@ def test_rivals_find_what_is_there(n):
         "CR, one line": CRTree(low, high, points, 5),
     }
     check_equal(plain | trees, 200)
+
+
+def test_leaves_of_the_r_star_tree_are_those_of_insertion():
+    """Nodes have at most 16 entries; packed ones are full but for the last of a level."""
+    from rtree import index
+
+    rng = np.random.default_rng(3)
+    low, points = rng.random((2, 700)), rng.random((2, 5))
+    high = low + 0.05
+    settings = index.Property(variant=index.RT_Star, leaf_capacity=16, index_capacity=16)
+    settings.near_minimum_overlap_factor = 8
+    library = index.Index(properties=settings)
+    for number, box in enumerate(np.concatenate([low, high]).T.tolist()):
+        library.insert(number, box)
+    expected = {frozenset(members) for _, members, _ in library.leaves()}
+    trees = [build_rstar_tree(low, high, points).tree, build_packed_tree(low, high, points).tree]
+    for tree in trees:
+        assert (tree.stop - tree.first)[700:].max() <= 16
+    leaves = [
+        {
+            frozenset(tree.ids[a:b].tolist())
+            for a, b in zip(tree.first[700:].tolist(), tree.stop[700:].tolist(), strict=True)
+            if a < 700
+        }
+        for tree in trees
+    ]
+    assert leaves[0] == expected
+    assert sorted(map(len, leaves[1])) == [12] + 43 * [16]
 
 
 @pytest.mark.parametrize("n", [1, 15, 16, 17, 700])
@@ -412,6 +440,27 @@ def test_the_thesis_data_are_inside_the_unit_square(shape, elongated):
     assert (points <= 0.001).all(axis=0).sum() == (1_500 if shape == "hyper-skewed" else 0)
 
 
+def test_skewed_objects_are_nearer_to_the_five_centres_than_queries(monkeypatch):
+    """Thesis, 3.3: standard deviations of 0.05 and 0.1."""
+    drawn = {}
+
+    def draw(rng, centres, spread, margins):
+        found = draw_clusters(rng, centres, spread, margins)
+        drawn[margins.shape[1]] = centres.copy(), (found - 0.5).std()
+        return found
+
+    class Middle(np.random.Generator):
+        def random(self, size):
+            assert size == (2, 5)
+            return np.full(size, 0.5)
+
+    monkeypatch.setattr(grid_data, "draw_clusters", draw)
+    grid_data.skewed(Middle(np.random.PCG64(1)), 40_000, 20_000, query_sides(20_000, False))
+    assert drawn[40_000][1] == pytest.approx(0.05, rel=0.02)
+    assert drawn[20_000][1] == pytest.approx(0.1, rel=0.02)
+    np.testing.assert_array_equal(drawn[40_000][0], drawn[20_000][0])
+
+
 def test_a_cycle_ends_with_the_objects_of_every_query():
     rng = np.random.default_rng(1)
     low, points = rng.random((2, 50)), rng.random((2, 400))
@@ -449,6 +498,17 @@ def test_objects_stay_inside_the_square():
 def test_z_order():
     points = np.array([[0.1, 0.9, 0.1, 0.9], [0.9, 0.9, 0.1, 0.1]])
     assert z_order(points).tolist() == [2, 3, 0, 1]
+
+
+def test_z_order_interleaves_the_bits_of_both_axes():
+    points = np.random.default_rng(2).random((2, 500))
+    points[:, :100] *= 2e-3  # that differ in the last bits only
+
+    def interleave(x, y):
+        return int("".join(b + a for a, b in zip(f"{x:016b}", f"{y:016b}", strict=True)), 2)
+
+    codes = [interleave(int(x * 65536), int(y * 65536)) for x, y in points.T]
+    assert [codes[i] for i in z_order(points)] == sorted(codes)
 
 
 @pytest.mark.parametrize("restricted", [False, True])

@@ -34,6 +34,12 @@ def test_both_cases_of_the_formula_meet_where_they_should():
     assert compute_cell_side(m, 0.0) == pytest.approx(1 / m**0.5)
 
 
+def test_each_case_of_the_formula():
+    """3.2.4, with 1 / (2 sqrt(m)) = 0.005: above it 1 / (4 q m), below it 1 / sqrt(m) - q."""
+    for q, side in ((0.02, 0.00125), (0.006, 1 / 240), (0.004, 0.006), (0.001, 0.009)):
+        assert compute_cell_side(10_000, q) == pytest.approx(side)
+
+
 def test_the_published_grid_takes_8_million_bytes_and_200_thousand_times_its_lists():
     """The example of 3.2.5: 1000 x 1000 cells, 25,000 queries, pointers of 4 bytes."""
     side = compute_cell_side(25_000, 0.01)
@@ -132,6 +138,21 @@ def test_leaves_are_short_where_half_of_the_boxes_lie_in_a_corner(n):
     shapes.check_equal_to_numpy(index, work)
 
 
+@pytest.mark.parametrize("capacity", [8, 32, 128])
+def test_half_of_the_boxes_in_a_corner_are_divided_whatever_the_capacity(capacity):
+    """Hyper-skewed squares (3.3): the leaf over the corner is the only long one of its tier."""
+    rng = np.random.default_rng(4)
+    low, side = rng.random((2, 10_000)) * 0.99, np.full(10_000, 0.01)
+    low[:, 5000:] *= 0.001
+    side[5000:] = 1e-5
+    work = shapes.floats(low, low + side, low[:, 4900:5100] + 1e-7)
+    options = {"fan_out": 2, "leaf_capacity": capacity, "bytes_per_box": 640}
+    index = NTree.build(work.conjunctions, work.floats, **options)
+    heads = index.layout.heads.reshape(-1, HEAD)
+    assert (heads[:, END] - heads[:, PARTIAL]).max() < 500
+    shapes.check_equal_to_numpy(index, work)
+
+
 def test_a_tree_takes_no_more_bytes_than_it_may():
     small, work = built(NTree, shapes.elongated, fan_out=2, bytes_per_box=2000)
     large, _ = built(NTree, shapes.elongated, fan_out=2, bytes_per_box=10_000)
@@ -146,6 +167,15 @@ def test_full_lists_stand_in_inner_nodes():
     inner = heads[heads[:, END] < 0]
     assert len(inner)
     assert (inner[:, PARTIAL] > inner[:, FULL]).any()
+
+
+def test_a_quad_tree_has_no_full_lists_of_bounded_boxes():
+    """All of its cells are at a rim, where events from outside the domain are."""
+    for n in (2, 8):
+        layout = built(NTree, shapes.all_sizes, fan_out=n)[0].layout
+        heads = layout.heads.reshape(-1, HEAD)
+        covering = (heads[:, PARTIAL] - heads[:, FULL]).sum() + (layout.words == 0).sum()
+        assert (covering == 0) == (n == 2)
 
 
 # ------------------------------------------------------------ the grid as published
@@ -222,6 +252,20 @@ def test_the_formula_chooses_the_cells_and_full_lists_are_as_long_as_it_says():
     # Not bytes of ours, but the published ones of the lists that were built.
     published = estimate_published_bytes(1 / layout.across[0], m, len(layout.ids) / m)
     assert published == pytest.approx(8 * (1 + m * (q + c) ** 2) / c**2, rel=0.02)
+    shapes.check_equal_to_numpy(index, work)
+
+
+def test_squares_that_are_smaller_than_a_cell_are_in_partial_lists_only():
+    """The second case of 3.2.4: m (q + c)^2 / c^2 entries, which is one for each cell."""
+    m, q = 4900, 1 / 210
+    low, high = in_unit_square(np.random.default_rng(3), m, q)
+    work = shapes.floats(low, high, np.random.default_rng(4).random((2, 300)))
+    index = Grid.build(work.conjunctions, work.floats, tiers="one", full_lists="all")
+    layout, c = index.layout, 1 / 105  # 1 / 70 - q
+    assert layout.across.tolist() == [105, 105]
+    assert len(layout.ids) == len(layout.words)
+    assert len(layout.ids) == pytest.approx(m * (q + c) ** 2 / c**2, rel=0.02)
+    assert len(layout.ids) == pytest.approx(105 * 105, rel=0.02)
     shapes.check_equal_to_numpy(index, work)
 
 

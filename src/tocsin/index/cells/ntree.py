@@ -14,6 +14,12 @@ below, where they are divided. Otherwise the many leaves that are barely too lon
 in the upper tiers, and one that holds half of the boxes, in a corner of hyper-skewed data, is never
 split (70 times slower).
 
+Nor is a bounded box ever in the full list of a cell at the rim of its node, where codes are clamped
+and events may be beyond the domain; it stays in the partial list even if it covers the cell. All
+cells of a quad-tree are at a rim, so it has full lists only of boxes without ends. A child of a
+cell at the rim lies over the bounds in it, which may reach beyond the cell. And short full lists of
+leaves join their partial lists (see the package).
+
 Insertion splits a leaf as well: when it exceeds its capacity, and if not then, whenever its length
 has doubled again. The split must leave an event less than half of the boxes to test, and the tree
 may take up to twice the bytes above.
@@ -169,10 +175,13 @@ class NTreeBuilder(CellBuilder):
         needed, tested = estimate_split(m, squares, n)
         divides = squares.divides
         saved = m * m * np.maximum(1 - tested, 0)  # tests, by as many events as there are boxes
-        best = np.argsort(-saved / needed, kind="stable")
+        # Leaves that reserve bytes come first, so that what they reserve does not stop them.
+        dense = divides & (squares.extent < 1 / n)
+        best = np.lexsort((-saved / needed, ~dense))
         spent = np.cumsum(np.where(divides, needed, 0)[best])
-        kept = self.bytes_left * m[divides & (squares.extent < 1 / n)].sum() / partial.sum()
-        chosen = np.sort(best[divides[best] & (spent <= self.bytes_left - kept)])
+        kept = self.bytes_left * m[dense].sum() / partial.sum()
+        allowed = np.where(dense, self.bytes_left, self.bytes_left - kept)
+        chosen = np.sort(best[divides[best] & (spent <= allowed[best])])
         if not len(chosen):
             return None
         self.bytes_left += ENTRY_BYTES * int(m[chosen].sum())  # counted again below
