@@ -4,6 +4,7 @@ import json
 import math
 import warnings
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -279,6 +280,25 @@ def test_eighteen_joins_determine_eighteen_coefficients():
     table = np.array([grid_costs.terms(*point) for point in product(*points)])
     assert table.shape == (18, 18)
     assert np.linalg.matrix_rank(table / np.abs(table).max(axis=0)) == 18
+
+
+def test_phases_are_timed_apart(monkeypatch):
+    """4.3: the total is the sum of the phases, so none may be part of another one."""
+    clock = [0.0]
+    monkeypatch.setattr(calibration, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+
+    def slow_down(name, seconds):
+        original = getattr(calibration._Phases, name)
+
+        def run(join):
+            clock[0] += seconds
+            original(join)
+
+        monkeypatch.setattr(calibration._Phases, name, run)
+
+    for name, seconds in (("initialise", 100), ("load", 10), ("process", 1)):
+        slow_down(name, seconds)
+    assert calibration.time_phases(10, 0.01, 100, 50) == (100, 10, 1)
 
 
 def test_squares_in_two_and_in_eight_dimensions():
