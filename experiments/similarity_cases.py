@@ -34,6 +34,7 @@ SHIPPED = (CELLS, BLOCKS)
 # Fewer than in the thesis (68,000 to 200,000): the time of EGO-join is quadratic.
 _SKEWED, _NINE = 50_000, 15_000  # points of each set, 4-D skewed and 9-D
 SAMPLE = 256  # points, to find an epsilon for a selectivity
+COUNTED_LISTS = "Grid's lists are counted first, and never grow"
 
 Prepared = Callable[[float], Search]
 

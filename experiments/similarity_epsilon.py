@@ -6,6 +6,7 @@ import numpy as np
 
 from experiments import drawing
 from experiments.similarity_cases import (
+    COUNTED_LISTS,
     EGO,
     GRID,
     SAMPLE,
@@ -96,6 +97,7 @@ def one_pair(size: str) -> Finding:
             ),
         ],
         picture,
+        differs=f"{n:,} points; the thesis also draws the formula for a million",
     )
 
 
@@ -130,15 +132,16 @@ def pitfall(size: str) -> Finding:
         "With a fixed small epsilon, selectivity plunges to zero as dimensions are added, in 10-D "
         "at the latest. Grid then seems better than EGO and EGO* even in many dimensions, which is "
         "wrong for any epsilon that finds something.",
-        f"Uniform, {n:,} x {n:,}, epsilon {_PITFALL}; the thesis does not say which epsilon it "
-        "took. All methods find the same pairs.",
+        f"Uniform, {n:,} x {n:,}, epsilon {_PITFALL}; the thesis takes data and epsilon from a "
+        "publication that it does not name. All methods find the same pairs.",
         [
             main(at_least("10-D and more: Grid seems better than EGO and than EGO*", leads, 1)),
             at_most("pairs per point in 10-D: none", selectivity[at_ten], 1e-4, ""),
             at_least("pairs per point in 3-D: some", selectivity[0], 1, ""),
         ],
         picture,
-        differs="epsilon and number of points, which the thesis does not print",
+        differs="distribution and number of points, and epsilon, which the thesis does not print; "
+        f"{COUNTED_LISTS}",
     )
 
 

@@ -2,6 +2,7 @@
 nothing."""
 
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from benchmarks.covering_workloads import (
     run,
 )
 from benchmarks.index_search import IndexSearch, check_same
-from experiments import bestar, bestar_topk, grid_data
+from experiments import bestar, bestar_topk, grid_data, similarity_cases, uncertain_runs
 from experiments.__main__ import FIGURES, main
 from experiments.answer_sets import AnswerSets, Cycle, count_matches, cycle_times
 from experiments.array_constructs import ArrayConstructs
@@ -33,8 +34,9 @@ from experiments.kindex import KIndex
 from experiments.measuring import boxes, check_equal
 from experiments.rivals import DirectList, NestedList, build_packed_tree, build_rstar_tree
 from experiments.rtree_join import RTreeJoin, build_tree
-from experiments.similarity_cases import Case, digest, epsilons_for, measure, skewed
-from experiments.similarity_costs import solve
+from experiments.similarity_cases import Case, digest, epsilons_for, make_case, measure, skewed
+from experiments.similarity_costs import SIZES, _judged_points, _total_points, solve
+from experiments.uncertain_runs import BANDWIDTHS, RATES, TARGET
 from experiments.vci import draw_intervals
 from experiments.vcr import draw_events, draw_predicates
 from tocsin import similarity
@@ -597,8 +599,6 @@ def test_digests_differ_for_other_pairs():
 
 
 def test_joins_that_find_other_pairs_are_reported(monkeypatch):
-    from experiments import similarity_cases
-
     class Nothing(similarity_cases.CellJoin):
         def fill(self, out):
             out.state[0] = 0
@@ -609,6 +609,37 @@ def test_joins_that_find_other_pairs_are_reported(monkeypatch):
     case = Case("few", points, None, (0.5,), (similarity_cases.BLOCKS, similarity_cases.CELLS))
     with pytest.raises(AssertionError, match=r"few: cells \(Tocsin\) finds other pairs"):
         measure(case)
+
+
+def test_no_cost_of_a_join_is_ignored(monkeypatch):
+    """4.4: sorting, building and finding count; only RSJ's trees are built in advance."""
+    clock = [0.0]
+    monkeypatch.setattr(similarity_cases, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+
+    def slow_down(name, building, finding):
+        class Slow(getattr(similarity_cases, name)):
+            def __init__(self, *arguments):
+                clock[0] += building
+                super().__init__(*arguments)
+
+            def fill(self, out):
+                clock[0] += finding
+                return super().fill(out)
+
+        monkeypatch.setattr(similarity_cases, name, Slow)
+
+    slow_down("BlockJoin", 100, 10)
+    slow_down("RTreeJoin", 0, 1)
+
+    def build_slowly(points):
+        clock[0] += 1000
+        return build_tree(points)
+
+    monkeypatch.setattr(similarity_cases, "build_tree", build_slowly)
+    points = np.random.default_rng(0).random((60, 2))
+    methods = (similarity_cases.BLOCKS, similarity_cases.RSJ)
+    measured = measure(Case("few", points, points, (0.1,), methods))
+    assert [set(measured.seconds[m][0].tolist()) for m in methods] == [{110.0}, {1.0}]
 
 
 def test_an_epsilon_has_the_selectivity_that_it_was_chosen_for():
@@ -633,6 +664,35 @@ def test_skewed_points_are_in_the_unit_cube():
 def test_equations_are_solved_exactly():
     numbers = [[1.0, 2e9], [3.0, 4e9]]
     np.testing.assert_allclose(solve(numbers, [5.0, 11.0]), [1.0, 2e-9])
+
+
+def test_joins_have_the_sizes_of_the_thesis():
+    """4.4.2: 4-D uniform, Figs. 4.14 to 4.19; 0.07 lies between the epsilons of the last."""
+    for name, count in (("4-D uniform", 100_000), ("4-D uniform, 200,000", 200_000)):
+        case = make_case(name, 1)
+        assert case.a.shape == case.b.shape == (count, 4)
+    assert case.epsilons[0] < 0.07 < case.epsilons[-1]
+
+
+def test_the_cost_model_is_judged_where_the_thesis_judges_it():
+    """4.3.4, Figs. 4.7 and 4.8; 4.3.5, Fig. 4.9; 4.3.7, Figs. 4.10 and 4.11."""
+    sizes = SIZES["full"]
+    for name, first, last in (("small", 10, 100), ("large", 100, 1000), ("across", 10, 190)):
+        assert (sizes[name][0], sizes[name][-1]) == (first, last)
+    assert sizes["near"] == list(range(70, 81))
+    inside, _ = _judged_points("full")
+    assert {(n, m) for n, _, m, _ in inside} == {(150, 75_000)}
+    assert (inside[0][1], inside[-1][1]) == (0.001, 0.02)
+    totals = _total_points("full")
+    assert all(point == (n, 0.001, 20_000, 10_000) for n, point in totals.items())
+
+
+def test_refreshes_have_the_parameters_of_the_thesis():
+    """5.7.2: Table 5.2's defaults, a goal of -0.06, and 5 to 45 queries per second."""
+    assert (RATES[0], RATES[-1], TARGET) == (5, 45, -0.06)
+    assert {25, 20} < set(RATES)
+    assert {200, 350} < set(BANDWIDTHS)
+    assert uncertain_runs.SIZES["full"].options.keys() == {"duration", "warm_up"}
 
 
 def test_patches_and_their_moments():

@@ -4,6 +4,7 @@ import json
 import math
 import warnings
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -44,6 +45,43 @@ def test_an_epsilon_that_cannot_be_meant():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         similarity.estimate(a[:2000], b, 1.27)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "warns"), [(0.005, True), (0.03, False), (60.0, False), (180.0, True)]
+)
+def test_up_to_100_pairs_per_point_can_be_meant(wanted, warns):
+    """4.4.1: "unlikely more than 100"; below 0.01 there are hardly any."""
+    rng = np.random.default_rng(0)
+    a, b = 0.2 + 0.6 * rng.random((2000, 2)), rng.random((2000, 2))
+    epsilon = math.sqrt(wanted / 2000 / math.pi)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = similarity.estimate(a, b, epsilon)
+    assert found.selectivity == pytest.approx(wanted, rel=0.5)
+    assert bool(caught) == warns
+
+
+@pytest.mark.parametrize("cheapest", costs.PRICED)
+def test_the_cheapest_method_is_chosen(monkeypatch, cheapest):
+    """4.6: by estimated cost; in a self-join, too."""
+    rng = np.random.default_rng(0)
+    a, b = rng.random((1500, 3)), rng.random((1500, 3))
+    closeness = read_closeness(0.05, "l2", False)
+    monkeypatch.setattr(costs, "price", lambda method, *_: 1.0 + (method != cheapest))
+    assert costs.choose_method(a, b, closeness, same=False) == cheapest
+    assert costs.choose_method(a, a, closeness, same=True) == cheapest
+
+
+def test_least_prices_are_least():
+    """A method is not priced if its least price is above the price of another one."""
+    rng = np.random.default_rng(0)
+    for n, d, epsilon in ((2000, 2, 0.01), (5000, 4, 0.1), (3000, 16, 0.9)):
+        a, b = rng.random((n, d)), rng.random((n, d))
+        shares = costs.Shares(a, b, read_closeness(epsilon, "l2", False), *costs.QUICK)
+        for method in costs.PRICED:
+            for same in (False, True):
+                assert costs.least_price(method, shares, same) <= costs.price(method, shares, same)
 
 
 def test_the_usual_epsilon_gives_about_one_pair():
@@ -175,7 +213,8 @@ def test_points_are_in_z_order():
     rng = np.random.default_rng(0)
     points = rng.random((500, 2))
     points[0], points[1] = 0, 1
-    order = GridJoin(points, points, read_closeness(0.1, "l2", False), True, 8)._a
+    others = rng.random((300, 2))
+    closeness = read_closeness(0.1, "l2", False)
 
     def place(x, y):
         bits = []
@@ -185,9 +224,17 @@ def test_points_are_in_z_order():
             x, y = x - (x >= 1), y - (y >= 1)
         return bits
 
-    inner = [i for i in order.tolist() if i > 1]
-    places = [place(*points[i].tolist()) for i in inner]
-    assert places == sorted(places)
+    def check(order, rows):
+        assert sorted(order.tolist()) == list(range(len(rows)))
+        places = [place(*rows[i].tolist()) for i in order.tolist() if rows[i].max() < 1]
+        assert places == sorted(places)
+
+    check(GridJoin(points, points, closeness, True, 8)._a, points)
+    both = GridJoin(points, others, closeness, False, 8)
+    check(both._a, points)
+    check(both._b, others)
+    unsorted = GridJoin(points, others, closeness, False, 8, z_sort=False)
+    assert unsorted._b.tolist() == list(range(300))
 
 
 def test_estimators_are_the_polynomials_of_the_thesis():
@@ -195,7 +242,7 @@ def test_estimators_are_the_polynomials_of_the_thesis():
     rng = np.random.default_rng(0)
     load, small, large = rng.random((3, 18)).tolist()
     made = {"initialise": [8.26e-7, 0, 0], "load": load, "process": [small, large],
-            "dimension": 0.0, "sort": 0.0}  # fmt: skip
+            "dimension": 0.0, "sort": 3e-8}  # fmt: skip
 
     def polynomial(coefficients, x, epsilon, m):
         terms = iter(coefficients)
@@ -212,7 +259,9 @@ def test_estimators_are_the_polynomials_of_the_thesis():
         own = large if is_large else small
         assert is_large == ((n, epsilon) in ((10, 0.057), (200, 0.02)))
         assert found.process == pytest.approx(k * polynomial(own, 1 / n, epsilon, m))
-        assert found.total == pytest.approx(found.initialise + found.load + found.process)
+        assert found.sort == pytest.approx(3e-8 * (k + m))  # a phase of our own
+        phases = found.initialise, found.sort, found.load, found.process
+        assert found.total == pytest.approx(sum(phases))
 
 
 def test_a_finer_grid_is_slower_to_load_and_faster_to_search():
@@ -231,6 +280,25 @@ def test_eighteen_joins_determine_eighteen_coefficients():
     table = np.array([grid_costs.terms(*point) for point in product(*points)])
     assert table.shape == (18, 18)
     assert np.linalg.matrix_rank(table / np.abs(table).max(axis=0)) == 18
+
+
+def test_phases_are_timed_apart(monkeypatch):
+    """4.3: the total is the sum of the phases, so none may be part of another one."""
+    clock = [0.0]
+    monkeypatch.setattr(calibration, "time", SimpleNamespace(perf_counter=lambda: clock[0]))
+
+    def slow_down(name, seconds):
+        original = getattr(calibration._Phases, name)
+
+        def run(join):
+            clock[0] += seconds
+            original(join)
+
+        monkeypatch.setattr(calibration._Phases, name, run)
+
+    for name, seconds in (("initialise", 100), ("load", 10), ("process", 1)):
+        slow_down(name, seconds)
+    assert calibration.time_phases(10, 0.01, 100, 50) == (100, 10, 1)
 
 
 def test_squares_in_two_and_in_eight_dimensions():

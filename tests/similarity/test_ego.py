@@ -6,6 +6,7 @@ import pytest
 from tocsin import similarity
 from tocsin.similarity import ego
 from tocsin.similarity.closeness import read_closeness
+from tocsin.similarity.output import collect_pairs
 
 
 def sequence(*cells):
@@ -31,6 +32,49 @@ def test_slabs_without_inactive_dimensions():
     a, b = ((0, 0, 0), (1, 7, 7)), ((4, 0, 0), (5, 7, 7))
     assert not ego.are_apart(sequence(*a), 0, 1, sequence(*b), 0, 1, 3)
     assert ego.are_disjoint(*rectangle(*a), *rectangle(*b))
+
+
+def pairs_of(join):
+    return list(zip(*(side.tolist() for side in collect_pairs(join)), strict=True))
+
+
+def test_each_join_prunes_by_its_own_heuristic():
+    """Fig. 4.2(b), as the cells of points that are all close: EGO compares them, EGO* does not."""
+    points, closeness = np.zeros((2, 3)), read_closeness(1.0, "l2", False)
+    a, b = sequence((0, 1, 3), (0, 2, 2)), sequence((0, 5, 6), (0, 6, 3))
+    far = sequence((2, 5, 6), (2, 6, 3))  # two apart in an inactive dimension
+    for join, cells, count in (
+        (ego.EgoJoin, b, 4), (ego.EgoStarJoin, b, 0), (ego.EgoJoin, far, 0),
+        (ego.EgoStarJoin, far, 0),
+    ):  # fmt: skip
+        search = join(points, points, closeness, False)
+        search._sides = [
+            (rows, own, order)
+            for (rows, _, order), own in zip(search._sides, (a, cells), strict=True)
+        ]
+        assert len(pairs_of(search)) == count
+
+
+@pytest.mark.parametrize("join", [ego.EgoJoin, ego.EgoStarJoin])
+@pytest.mark.parametrize(("n", "m"), [(5, 40), (37, 9), (70, 61)])
+def test_sequences_are_halved_until_both_are_short(join, n, m):
+    """Where all points are close, pairs come in the order of the recursion (4.2.1)."""
+    rng = np.random.default_rng(0)
+    a, b = rng.random((n, 2)), rng.random((m, 2))
+
+    def recurse(rows, columns):
+        if max(len(rows), len(columns)) <= ego.SHORT:
+            return [(i, j) for i in rows for j in columns]
+        halves = []
+        for each in (rows, columns):
+            middle = len(each) // 2
+            is_long = len(each) > ego.SHORT
+            halves.append([each[:middle], each[middle:]] if is_long else [each])
+        return [pair for left in halves[0] for right in halves[1] for pair in recurse(left, right)]
+
+    search = join(a, b, read_closeness(9.0, "l2", False), False)
+    orders = [order.tolist() for _, _, order in search._sides]
+    assert pairs_of(search) == recurse(*orders)
 
 
 def test_ego_star_prunes_whatever_ego_prunes():

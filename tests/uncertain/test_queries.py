@@ -11,6 +11,7 @@ from tests.uncertain import cases, checks, numeric, oracle, precise
 from tests.uncertain.cases import Histogram, Normal, Point, Uniform, ends, mirror, to_readings
 from tocsin import UncertainError, uncertain
 from tocsin.uncertain import Readings
+from tocsin.uncertain.distances import bound_values
 
 SIZES = [1, 2, 3, 5, 8, 12]
 
@@ -173,6 +174,9 @@ def test_touching_intervals_are_left_out():
     assert list(uncertain.maximum(readings)) == [("b", 1.0)]
     assert list(uncertain.nearest(readings, 1)) == [("c", 1.0)]
     assert list(uncertain.in_range(readings, 1, 1)) == [("c", 1.0)]
+    left = bound_values(readings.densities, 0.0)  # pruned, and not only without a probability
+    assert (left.f, set(left.distances.owner.tolist())) == (1, {0})
+    assert left.nearest_points.tolist() == [2]
 
 
 def test_overlap_with_a_gap_only_is_left_out():

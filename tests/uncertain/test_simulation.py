@@ -114,6 +114,7 @@ def test_invariants(policy):
     result, log = run_with_log(policy)
     values = result.queries.to_pandas()
     assert len(values) > 100
+    assert values.arrival.between(4, 4 + 8).all()  # after the warm-up
     assert result.unfinished == result.rejected == 0
     assert values.response_time.between(0, 5 + 1e-9).all()
     assert (values.updates <= 5).all()
@@ -314,6 +315,14 @@ def test_the_kernel_takes_turns_by_sensor():
 
     options = SMALL | {"duration": 2.0}
     assert simulate("loc_rr", **options).queries.equals(simulate(Turn, **options).queries)
+
+
+def test_the_kernel_refreshes_all_sensors_in_turn():
+    """Glb_RR (5.6): one by one, whatever the query, so that each has its fair chance."""
+    _, log = run_with_log("glb_rr")
+    sensors = log[~log["query"].isna()].sensor.to_numpy()
+    assert len(sensors) > 2 * 120
+    assert (np.diff(sensors) % 120 == 1).all()
 
 
 def test_a_policy_of_ones_own():

@@ -11,8 +11,10 @@ first and last cells tell (Fig. 4.1):
   They also use the *active* dimension, the first one where cells differ.
 
 Departures: a self-join joins each pair of sequences once. Cells are a hair wider than epsilon (see
-`cells`). `ego_ordered` and `ego_star_ordered` sort the dimensions by how well they separate points,
-the idea of Super-EGO; the thesis takes them as they come. It affects only the cells, not the gaps.
+`cells`). Sequences of up to eight points are short; the thesis gives no number. It says that an
+order of the dimensions is chosen, not which: they are taken as they come. `ego_ordered` and
+`ego_star_ordered` sort them by how well they separate points, the idea of Super-EGO. It affects
+only the cells, not the gaps.
 
 In memory: 4 d bytes per point for the cells, besides its coordinates in epsilon grid order. The
 base case compares points one by one, as published: past two dimensions `blocks` is much faster, for

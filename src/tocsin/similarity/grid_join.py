@@ -11,7 +11,7 @@ a growing array each. The domain is the box around the points. For other metrics
 they call one. A self-join leaves out pairs whose first number is not the smaller one.
 
 In memory: 8 bytes per cell and list, and 4 bytes per entry. The size of the grid is found by the
-cost model (`cost`).
+cost model (`grid_costs`).
 """
 
 from __future__ import annotations
