@@ -82,12 +82,16 @@ def test_all_searches_agree(seed):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(("dimensions", "size"), [(1, 40), (2, 1000), (5, 4), (8, 1000)])
+@pytest.mark.parametrize(("dimensions", "size"), [(1, 40), (2, 1000), (5, 4), (8, 2)])
 def test_many_boxes(dimensions, size, method):
-    """So many that rows are in several chunks, and that cells are chosen more than once."""
+    """So many that rows are in several chunks, and that cells are chosen more than once.
+
+    Over five and eight attributes, keys of the Z-curve have several words.
+    """
     rng = np.random.default_rng([dimensions, size])
     ends = np.sort(rng.integers(-size, size, (1500, 2, dimensions)), axis=1)
-    cover, live = CoverIndex(dimensions, method), np.zeros(len(ends), bool)
+    cover = CoverIndex(dimensions, method, **({"bits": 12} if method == "z" else {}))
+    live = np.zeros(len(ends), bool)
     for step in range(6):
         for number in rng.permutation(len(ends))[:900].tolist():
             if live[number]:
@@ -404,6 +408,42 @@ def test_jumps_are_to_the_next_key_inside(d, bits):
             assert jump == (0 if inside[z] else 1 if below else -1)
             if jump == 1:
                 assert int(key[0] >> shift) == below[-1]
+
+
+@pytest.mark.parametrize(("d", "bits"), [(4, 16), (5, 16), (10, 16), (16, 12)])
+def test_jumps_with_keys_of_several_words(d, bits):
+    """The largest key below that is inside has a 0 for some 1 of the key, and ones after it."""
+    rng, places = random.Random(d), d * bits
+    words = (places + 63) // 64
+    shift, memory = 64 * words - places, np.empty(d, np.int64)
+
+    def to_words(key):
+        return np.array([key << shift >> 64 * w & 2**64 - 1 for w in range(words)[::-1]], np.uint64)
+
+    def interleave(cell):
+        bits_of = [f"{x:0{bits}b}" for x in cell]
+        return int("".join(each[b] for b in range(bits) for each in bits_of), 2)
+
+    def is_inside(key, least):
+        text = f"{key:0{places}b}"
+        return all(int(text[j::d], 2) >= least[j] for j in range(d))
+
+    jumps = 0
+    for _ in range(500):
+        cell = [rng.randrange(2**bits) for _ in range(d)]
+        steps = [rng.choice([-1, 0, 0, 1]) << rng.randrange(bits) for _ in range(d)]
+        least = [min(max(x + s, 0), 2**bits - 1) for x, s in zip(cell, steps, strict=True)]
+        z = interleave(cell)
+        below = [((z >> n) << n) - 1 for n in range(places) if z >> n & 1]  # largest first
+        below = [key for key in below if is_inside(key, least)]
+        key = to_words(z)
+        jump = jump_below(key, to_words(interleave(least)), d, places, memory)
+        assert jump == (0 if is_inside(z, least) else 1 if below else -1)
+        if jump == 1:
+            jumps += 1
+            key[-1] = key[-1] >> np.uint64(shift) << np.uint64(shift)
+            assert key.tolist() == to_words(below[0]).tolist()
+    assert jumps > 100
 
 
 # ------------------------------------------------------------ hard cases
