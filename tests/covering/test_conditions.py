@@ -59,6 +59,11 @@ def test_what_is_not_found():
     cover.add("all but null", "x < 3 OR x >= 3")
     assert cover.covering("x > 0") == []
     assert cover.covering("x > 5") == ["all but null"]
+    cover = ConditionCover({"ts": "time", "price": "decimal(4,2)"})
+    cover.add("any hour", "hour(ts) >= 0")
+    cover.add("any price", "price <= 99.99")
+    assert cover.covering("ts IS NOT NULL") == []
+    assert cover.covering("price IS NOT NULL") == []
 
 
 def test_never():

@@ -100,6 +100,7 @@ def test_searches_are_counted():
     for id in "abc":
         graph.subscribe(id, [1], [2])
     assert graph.searches == 4
+    assert graph.edges_from("wide") == ["a", "b", "c"]  # its out-degree is what its removal costs
     graph.unsubscribe("wide")
     assert graph.searches == 4 + 3
 

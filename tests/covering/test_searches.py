@@ -15,7 +15,7 @@ from tests.covering.oracle import contains, covers, random_box
 from tocsin.covering import CoverIndex
 from tocsin.covering.cover_index import METHODS, box_point
 from tocsin.covering.kd_tree import KdTree
-from tocsin.covering.z_curve import cell_key, jump_below, write_key
+from tocsin.covering.z_curve import ZCurve, cell_key, jump_below, write_key
 
 IS_LONG = os.environ.get("TOCSIN_PROFILE") == "long"
 ALL = 10_000
@@ -79,6 +79,36 @@ def run_commands(seed, commands=400):
 @pytest.mark.parametrize("seed", range(500 if IS_LONG else 12))
 def test_all_searches_agree(seed):
     run_commands(seed)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(("dimensions", "size"), [(1, 40), (2, 1000), (5, 4), (8, 2)])
+def test_many_boxes(dimensions, size, method):
+    """So many that rows are in several chunks, and that cells are chosen more than once.
+
+    Over five and eight attributes, keys of the Z-curve have several words.
+    """
+    rng = np.random.default_rng([dimensions, size])
+    ends = np.sort(rng.integers(-size, size, (1500, 2, dimensions)), axis=1)
+    cover = CoverIndex(dimensions, method, **({"bits": 12} if method == "z" else {}))
+    live = np.zeros(len(ends), bool)
+    for step in range(6):
+        for number in rng.permutation(len(ends))[:900].tolist():
+            if live[number]:
+                cover.remove(number)
+            else:
+                cover.add(number, *ends[number].tolist())
+            live[number] = not live[number]
+        for low, high in ends[step::100]:
+            larger = live & ((ends[:, 0] <= low) & (ends[:, 1] >= high)).all(axis=1)
+            smaller = live & ((ends[:, 0] >= low) & (ends[:, 1] <= high)).all(axis=1)
+            found = cover.covering(low.tolist(), high.tolist(), k=ALL)
+            assert sorted(found) == np.flatnonzero(larger).tolist()
+            found = cover.covering(low.tolist(), high.tolist(), k=1)
+            assert len(found) == larger.any()
+            assert larger[found].all()
+            found = cover.covered(low.tolist(), high.tolist())
+            assert sorted(found) == np.flatnonzero(smaller).tolist()
 
 
 @pytest.mark.skipif(not IS_LONG, reason="compiles all kernels again, which takes a minute")
@@ -164,7 +194,7 @@ def leaves_of(node):
 
 
 def leaves_without(node, point, overflow, underflow):
-    """Return the leaves that are left if a point goes, by the paper's rule."""
+    """Return the leaves that are left if a point goes: small siblings that fit are merged."""
     if not node.children:
         return [sorted({*node.points} - {point})]
     at = int(point[node.dimension] > node.split)
@@ -242,7 +272,100 @@ def test_a_search_begins_at_the_rightmost_leaf():
     assert tuple(points[found[0]].tolist()) in node.points
 
 
+def search_by_hand(root, point, k):
+    """Return the first k points that dominate one, and how many nodes and points that takes."""
+    waiting, found, visited, compared = [root], [], 0, 0
+    while waiting and len(found) < k:
+        node = waiting.pop()
+        visited += 1
+        if any(most < least for most, least in zip(node.largest, point, strict=True)):
+            continue
+        if node.children:
+            left, right = node.children
+            waiting += [left, right] if node.split >= point[node.dimension] else [right]
+            continue
+        compared += len(node.points)
+        found += [p for p in node.points if all(a >= b for a, b in zip(p, point, strict=True))]
+    return found[:k], visited, compared
+
+
+@pytest.mark.parametrize("k", [1, 3, 500])
+def test_nodes_and_points_of_the_tree_are_counted(k):
+    """V-A: every node that is looked at, and all points of a bucket that is compared."""
+    rng = np.random.default_rng(k)
+    points = np.unique(rng.integers(0, 50, (500, 4)), axis=0)
+    tree = make_tree(points, overflow=4)
+    root, found = root_of(tree), np.empty(k, np.int64)
+    for point in rng.integers(0, 50, (50, 4)):
+        expected, visited, compared = search_by_hand(root, point.tolist(), k)
+        before = tree.visited, tree.compared
+        n = tree.find_dominating(point, -1, found)
+        assert [tuple(points[entry].tolist()) for entry in found[:n]] == expected
+        assert (tree.visited - before[0], tree.compared - before[1]) == (visited, compared)
+
+
+def depth_of(node):
+    return 1 + max(map(depth_of, node.children), default=-1)
+
+
+def test_a_deep_tree_is_rebuilt():
+    """Points that come in order split the rightmost leaf again and again."""
+    tree, deepest = KdTree(2, overflow=4), 0
+    for number in range(3000):
+        tree.insert(np.array([number, number]), number)
+        if number % 50 == 0:
+            deepest = max(deepest, depth_of(root_of(tree)))
+    assert 16 < deepest < 16 + 3 * 12 + 2
+
+
+def test_an_empty_tree_is_rebuilt():
+    """Without an underflow limit, removals alone would leave all buckets."""
+    rng = np.random.default_rng(0)
+    points = np.unique(rng.integers(0, 10**6, (3000, 2)), axis=0)
+    tree = make_tree(points, overflow=4, underflow=0)
+    assert len(leaves_of(root_of(tree))) > 700
+    for entry, point in enumerate(points[:-20]):
+        tree.remove(point, entry)
+    assert len(leaves_of(root_of(tree))) < 120
+    assert sorted(root_of(tree).points) == sorted(map(tuple, points[-20:].tolist()))
+
+
 # ------------------------------------------------------------ the Z-curve (IV-D)
+
+
+def cells_of(curve, points):
+    """Return the cell of each point in each dimension."""
+    ends = curve._ends.reshape(curve.d, -1)
+    return np.stack([np.searchsorted(e, c, "right") for e, c in zip(ends, points.T)], axis=1)
+
+
+def make_curve(n, bits):
+    points = np.unique(np.random.default_rng(n).integers(0, 10**6, (n, 3)) ** 3, axis=0)
+    np.random.default_rng(0).shuffle(points)
+    curve = ZCurve(3, bits)
+    for entry, point in enumerate(points):
+        curve.insert(point, entry)
+    return curve, points
+
+
+def test_cells_hold_as_many_points_each():
+    """Also if points are skewed; cells are chosen at 256, 512, 1,024, ... points."""
+    curve, points = make_curve(1024, 3)
+    for column in cells_of(curve, points).T:
+        assert np.bincount(column).tolist() == [128] * 8
+
+
+def test_points_of_the_curve_are_counted():
+    """Those in cells that are not below the query's are compared, and jumps are visits, too."""
+    curve, points = make_curve(1500, 3)
+    cells, found = cells_of(curve, points), np.empty(len(points), np.int64)
+    for point in points[:50]:
+        before = curve.visited, curve.compared
+        n = curve.find_dominating(point, -1, found)
+        assert n == (points >= point).all(axis=1).sum()
+        compared = curve.compared - before[1]
+        assert compared == (cells >= cells_of(curve, point[None])).all(axis=1).sum()
+        assert compared <= curve.visited - before[0] <= len(points)
 
 
 def key_of(cell, bits):
@@ -285,6 +408,42 @@ def test_jumps_are_to_the_next_key_inside(d, bits):
             assert jump == (0 if inside[z] else 1 if below else -1)
             if jump == 1:
                 assert int(key[0] >> shift) == below[-1]
+
+
+@pytest.mark.parametrize(("d", "bits"), [(4, 16), (5, 16), (10, 16), (16, 12)])
+def test_jumps_with_keys_of_several_words(d, bits):
+    """The largest key below that is inside has a 0 for some 1 of the key, and ones after it."""
+    rng, places = random.Random(d), d * bits
+    words = (places + 63) // 64
+    shift, memory = 64 * words - places, np.empty(d, np.int64)
+
+    def to_words(key):
+        return np.array([key << shift >> 64 * w & 2**64 - 1 for w in range(words)[::-1]], np.uint64)
+
+    def interleave(cell):
+        bits_of = [f"{x:0{bits}b}" for x in cell]
+        return int("".join(each[b] for b in range(bits) for each in bits_of), 2)
+
+    def is_inside(key, least):
+        text = f"{key:0{places}b}"
+        return all(int(text[j::d], 2) >= least[j] for j in range(d))
+
+    jumps = 0
+    for _ in range(500):
+        cell = [rng.randrange(2**bits) for _ in range(d)]
+        steps = [rng.choice([-1, 0, 0, 1]) << rng.randrange(bits) for _ in range(d)]
+        least = [min(max(x + s, 0), 2**bits - 1) for x, s in zip(cell, steps, strict=True)]
+        z = interleave(cell)
+        below = [((z >> n) << n) - 1 for n in range(places) if z >> n & 1]  # largest first
+        below = [key for key in below if is_inside(key, least)]
+        key = to_words(z)
+        jump = jump_below(key, to_words(interleave(least)), d, places, memory)
+        assert jump == (0 if is_inside(z, least) else 1 if below else -1)
+        if jump == 1:
+            jumps += 1
+            key[-1] = key[-1] >> np.uint64(shift) << np.uint64(shift)
+            assert key.tolist() == to_words(below[0]).tolist()
+    assert jumps > 100
 
 
 # ------------------------------------------------------------ hard cases
@@ -337,14 +496,6 @@ def test_counters():
     cover.covering([5, 0], [6, 1])
     assert 0 < cover.visited < 200
     assert 0 < cover.compared < 200
-
-
-def test_a_deep_tree_is_rebuilt():
-    cover = CoverIndex(1)
-    for number in range(5000):
-        cover.add(number, [-number], [number])
-    cover.covering([0], [0])
-    assert cover.visited < 100
 
 
 def test_boxes_in_arrays_and_columns():
@@ -416,4 +567,5 @@ def test_errors(call, message):
 def test_points_of_boxes():
     point = box_point([1, None], [2, None], 2)
     assert point.tolist()[0] == ~np.float64(1).view(np.int64)
+    assert point.tolist()[1] == np.float64(2).view(np.int64)
     assert point.tolist()[2:] == [2**63 - 1, 2**63 - 1]

@@ -29,9 +29,10 @@ MOST = 16  # columns
 class ConditionCover:
     """Conditions, and which of them cover a condition or are covered by it.
 
-    For conditions without OR, covering is decided exactly. One with OR is covered if each of its
-    alternatives is covered by an alternative of the other one: what is called covered is covered,
-    but some covering is not found.
+    What is called covered is covered. For conditions without OR, all covering is found, except for
+    what follows from a function or from the digits of a decimal: `hour(ts) >= 0` covers `ts IS NOT
+    NULL`. One with OR is covered if each of its alternatives is covered by an alternative of the
+    other one; so some covering is not found.
 
     >>> cover = ConditionCover({"price": "number", "tier": "category"})
     >>> cover.add("cheap", "price < 10")

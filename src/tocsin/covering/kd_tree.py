@@ -3,7 +3,8 @@
 All points are in the leaves. A leaf has a bucket: `overflow` rows of one array, by dimension and
 not by point, so that all rows are compared with a few vector instructions. A full bucket is split
 at the median of a dimension, and what is above goes to the right. A leaf that falls below the
-underflow limit is merged with its sibling if that is a leaf, too, and both fit into a bucket.
+underflow limit is merged with its sibling if that is a leaf, too, and both fit into a bucket. (The
+paper merges them only if the result is below the overflow limit.)
 
 The dimension that splits a node is the next one after its parent's in which its points differ. (The
 spread of points in each dimension, as in 1979, needs a scale that keys do not have: the keys of 0.1
@@ -13,7 +14,8 @@ attributes visited three times as many nodes.)
 Each node has the largest and the smallest coordinates of its points, its *corners*. A search begins
 at the right, where most of what dominates a point is. It skips a node whose largest corner does not
 dominate the point, and backtracks until it has found enough. (The paper omits these details.
-Corners are tighter than the regions of nodes, since most of a region is empty.)
+Corners are tighter than the regions of nodes, since most of a region is empty. The paper takes all
+points of a node that is wholly inside the query; here they are compared like others.)
 
 A tree without room is built anew with twice the room, which also puts nodes into the order in which
 they are searched. Points that come in order make a tree deep. One that is more than three times as

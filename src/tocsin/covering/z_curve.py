@@ -4,6 +4,8 @@ Each dimension is cut into 2^bits cells of about as many points, and the bits of
 interleaved, the most significant first: the Morton key. Points are kept in the order of their keys.
 All points of a cell of any size are then adjacent: the cell's key is a prefix of theirs. The paper
 writes such a prefix with a leading 1, so that "00" (100) and "0000" (10000) differ; see `cell_key`.
+Keys here are all of one resolution and need none. (The paper bisects a cube, so that cells of a
+resolution have the same size. That needs a scale, which keys of floats do not have.)
 
 What dominates a point is in the cells from its own one up to the last, in each dimension. The
 search goes down from the last key, where the largest cells are that are inside the query. A
