@@ -64,7 +64,7 @@ _TREES = (
     "boxes. Kernels over flat arrays search all of them."
 )
 _SPANS = "grid spans the queries rather than the unit square; objects stay where they are"
-_TUNED = "leaf capacity and bytes of the trees tuned, and no full lists in the quad-tree"
+_TUNED = "leaf capacity and bytes of the trees tuned"
 _ENTRIES = "16 entries a node, which is faster here than the thesis' 5"
 _DIFFERS = f"{_SPANS}; {_TUNED}; R-tree and CR-tree packed, R*-tree above its leaves; {_ENTRIES}"
 _DIFFERS_RSTAR = f"{_SPANS}; {_TUNED}; R*-tree packed above its leaves, {_ENTRIES}"

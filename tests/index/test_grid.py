@@ -169,13 +169,54 @@ def test_full_lists_stand_in_inner_nodes():
     assert (inner[:, PARTIAL] > inner[:, FULL]).any()
 
 
-def test_a_quad_tree_has_no_full_lists_of_bounded_boxes():
-    """All of its cells are at a rim, where events from outside the domain are."""
-    for n in (2, 8):
-        layout = built(NTree, shapes.all_sizes, fan_out=n)[0].layout
-        heads = layout.heads.reshape(-1, HEAD)
-        covering = (heads[:, PARTIAL] - heads[:, FULL]).sum() + (layout.words == 0).sum()
-        assert (covering == 0) == (n == 2)
+@pytest.mark.parametrize("n", [2, 5, 32])
+def test_the_tree_has_the_lists_of_the_thesis(n):
+    """3.2.3: a box is in the full list of a node that it covers, and in no list below that node.
+
+    A leaf has at most as many boxes that cover some of it as its capacity is. A full list of a leaf
+    that is shorter than 16 is not kept apart: the boxes are in its partial list.
+    """
+    capacity, rng = 30, np.random.default_rng(7)
+    low = rng.random((2, 1500)) * 0.6
+    high = low + 0.4 * rng.random((2, 1500)) ** 3
+    work = shapes.floats(low, high, rng.random((2, 300)))
+    options = {"fan_out": n, "leaf_capacity": capacity, "bytes_per_box": 1_000_000}
+    index = NTree.build(work.conjunctions, work.floats, **options)
+    layout = index.layout
+    low, high = low[layout.attribute], high[layout.attribute]
+    heads = layout.heads.reshape(-1, HEAD)
+    longest = inner = depth = 0
+    # Nodes, their tiers, their squares, and the boxes that cover some of these.
+    todo = [(0, 1, np.array([[-np.inf, np.inf]] * 2), np.arange(1500))]
+    while todo:
+        node, tier, square, boxes = todo.pop()
+        depth = max(depth, tier)
+        origin, scale = layout.origin[2 * node :][:2], layout.scale[2 * node :][:2]
+        edges = origin[:, None] + np.arange(n + 1) * 16384 / scale[:, None]
+        edges[:, 0], edges[:, -1] = square.T
+        assert (np.diff(edges) > 0).all()
+        for x, y in np.ndindex(n, n):
+            cell = np.array([edges[0, x : x + 2], edges[1, y : y + 2]])
+            own_low, own_high = low[:, boxes], high[:, boxes]
+            meets = ((own_low < cell[:, 1:]) & (own_high >= cell[:, :1])).all(axis=0)
+            covers = ((own_low <= cell[:, :1]) & (own_high >= cell[:, 1:])).all(axis=0)
+            full, partial = boxes[covers], boxes[meets & ~covers]
+            begin, middle, _, end = heads[layout.first_cell[node] + x * n + y].tolist()
+            if end < 0:
+                assert layout.ids[begin:middle].tolist() == full.tolist()
+                assert len(partial) > capacity
+                inner += len(full)
+                todo.append((~end, tier + 1, cell, partial))
+                continue
+            if len(full) < 16:
+                full, partial = full[:0], boxes[meets]
+            assert layout.ids[begin:middle].tolist() == full.tolist()
+            assert layout.ids[middle:end].tolist() == partial.tolist()
+            longest = max(longest, int((meets & ~covers).sum()))
+    assert longest <= capacity
+    assert inner > 100
+    assert depth > (2 if n < 32 else 1)
+    shapes.check_equal_to_numpy(index, work)
 
 
 # ------------------------------------------------------------ the grid as published

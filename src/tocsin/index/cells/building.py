@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.index.cells.codes import (
+    NO_PARENT,
     Domains,
     Placement,
     fit_nodes,
@@ -35,9 +36,10 @@ MIN_BYTES = 4 << 20
 
 
 class Tier(NamedTuple):
-    """The nodes of one tier, with c cells, and the boxes in them."""
+    """The n nodes of one tier, with c cells, and the boxes in them."""
 
     nodes: Nodes  # cells are numbered within the tier
+    has_ends: np.ndarray  # [n] whether a node's domain is the cell above it, which has ends there
     placement: Placement
     full: np.ndarray  # [c] how many boxes cover a cell
     partial: np.ndarray  # [c] how many cover some of it
@@ -60,10 +62,24 @@ class Lists(NamedTuple):
     next_word: Int64Out  # [c]
 
 
+class Passed(NamedTuple):
+    """Boxes on their way into nodes, one for each box and node."""
+
+    box: Int32Out
+    node: Int32Out
+    word: UInt64Out  # of the box in the cell above the node, or NO_PARENT
+
+    @classmethod
+    def allocate(cls, n: int) -> Passed:
+        """Return room for n boxes."""
+        return cls(np.empty(n, np.int32), np.empty(n, np.int32), np.empty(n, np.uint64))
+
+
 class CellBuilder(ABC):
     """Builds cells of boxes, tier by tier."""
 
     tiers: int  # at most
+    children_are_cells = False  # whether the domain of a child is that of its cell
     splitting = (0, 0, 0)  # as in `Cells`
 
     def __init__(self, boxes: Boxes, min_full: int = JOINED):
@@ -87,9 +103,9 @@ class CellBuilder(ABC):
         """Return the finished layout over the attributes `axes`."""
         domains, node = self.choose_roots()
         roots = len(domains.begin)
-        box = np.arange(self.boxes.size, dtype=np.int32)
+        boxes = Passed(np.arange(self.boxes.size, dtype=np.int32), node, self.words_above())
         for tier in range(self.tiers):
-            split, box, node = self._add_tier(domains, box, node, tier + 1 < self.tiers)
+            split, boxes = self._add_tier(domains, boxes, tier, tier + 1 < self.tiers)
             if split is None:
                 break
             domains = split.domains
@@ -107,16 +123,21 @@ class CellBuilder(ABC):
             words=np.concatenate(self.words),
         )
 
+    def words_above(self) -> np.ndarray:
+        """Return the words that boxes have above their roots; see `place_boxes`."""
+        return np.full(self.boxes.size, NO_PARENT)
+
     def _add_tier(
-        self, domains: Domains, box: np.ndarray, node: np.ndarray, may_split: bool
-    ) -> tuple[Split | None, np.ndarray, np.ndarray]:
+        self, domains: Domains, boxes: Passed, tier_number: int, may_split: bool
+    ) -> tuple[Split | None, Passed]:
         """Add nodes with boxes; return what is split, and which boxes go to which child."""
         nodes = fit_nodes(self.boxes.floats, domains)
-        placement = place_boxes(nodes, self.boxes, box, node)
+        placement = place_boxes(nodes, self.boxes, *boxes)
         cells = int(nodes.across.reshape(-1, 2).prod(axis=1).sum())
         full, partial = np.zeros(cells, np.int32), np.zeros(cells, np.int32)
         count_entries(nodes, placement, full, partial)
-        tier = Tier(nodes=nodes, placement=placement, full=full, partial=partial)
+        has_ends = np.full(len(nodes.first_cell), self.children_are_cells and tier_number > 0)
+        tier = Tier(nodes, has_ends, placement, full, partial)
         split = self.choose_splits(tier) if may_split else None
         child = np.full(cells, -1, np.int32)
         if split is not None:
@@ -139,8 +160,8 @@ class CellBuilder(ABC):
             next_partial=begin + full,
             next_word=first_word.copy(),
         )
-        next_box, next_node = np.empty(passed, np.int32), np.empty(passed, np.int32)
-        fill_lists(nodes, self.boxes, placement, child, lists, next_box, next_node)
+        below = Passed.allocate(passed)
+        fill_lists(nodes, self.boxes, placement, child, lists, below)
 
         first_child = self.node_count + len(nodes.first_cell)
         heads = np.empty((cells, HEAD), np.int32)
@@ -156,7 +177,7 @@ class CellBuilder(ABC):
         self.cell_count += cells
         self.id_count += total
         self.word_count += word_total
-        return split, next_box, next_node
+        return split, below
 
 
 @kernel
@@ -185,10 +206,9 @@ def fill_lists(
     placement: Placement,
     child: Int32s,
     lists: Lists,
-    next_box: Int32Out,
-    next_node: Int32Out,
+    below: Passed,
 ) -> None:
-    """Write the lists; boxes for a partial list in whose place there is a child go to `next_box`.
+    """Write the lists; boxes for a partial list in whose place there is a child go to `below`.
 
     Where a cell has no full list, boxes that cover it go to its partial list, with a word that any
     event passes.
@@ -197,6 +217,7 @@ def fill_lists(
     box, node, codes = placement.box, placement.node, placement.codes
     ids, words, next_word = lists.ids, lists.words, lists.next_word
     next_full, next_partial = lists.next_full, lists.next_partial
+    next_box, next_node, next_word_above = below.box, below.node, below.word
     passed = 0
     for i in range(box.shape[0]):
         a = 2 * np.int64(node[i])
@@ -215,6 +236,7 @@ def fill_lists(
                 elif word != 0 and child[cell] >= 0:
                     next_box[passed] = box[i]
                     next_node[passed] = child[cell]
+                    next_word_above[passed] = word
                     passed += 1
                 else:
                     ids[next_partial[cell]] = id_

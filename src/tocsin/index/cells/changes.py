@@ -14,7 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tocsin.index.cells.codes import encode_end, join_lanes, pack_ends, to_cell
+from tocsin.index.cells.building import Passed
+from tocsin.index.cells.codes import (
+    NO_PARENT,
+    encode_end,
+    get_lane,
+    join_lanes,
+    pack_ends,
+    to_cell,
+)
 from tocsin.index.cells.layout import END, FULL, HEAD, PARTIAL, WORDS, Cells
 from tocsin.index.cells.matching import find_cell
 from tocsin.index.cells.rooms import (
@@ -170,14 +178,16 @@ def _with_rooms(cells: Cells, rooms: Rooms) -> Cells:
 def list_entries(g: Cells, boxes: Boxes, root: np.ndarray) -> Entries:
     """Return the entries of boxes, in their roots and in what is below, by list; -1: no root."""
     box = np.flatnonzero(root >= 0).astype(np.int32)
-    node, tiers = root[box], [_allocate(0)]
-    while len(box):
-        covered = count_covered(g, boxes, box, node)
+    passed = Passed(box, root[box], np.full(len(box), NO_PARENT))
+    tiers = [_allocate(0)]
+    while len(passed.box):
+        covered = count_covered(g, boxes, passed)
         entries = _allocate(covered)
-        next_box, next_node = np.empty(covered, np.int32), np.empty(covered, np.int32)
-        n = write_entries(g, boxes, box, node, entries, next_box, next_node)
+        below = Passed.allocate(covered)
+        n = write_entries(g, boxes, passed, entries, below)
         tiers.append(entries.select(slice(n)))
-        box, node = next_box[: covered - n], next_node[: covered - n]
+        left = slice(covered - n)
+        passed = Passed(below.box[left], below.node[left], below.word[left])
     if len(tiers) == 2 and len(root) == 1:
         return tiers[1]  # one box in one tier: its cells ascend
     entries = Entries(
@@ -195,16 +205,21 @@ def _allocate(n: int) -> Entries:
 
 
 @step
-def box_codes(node, i, size, low, high, floats, low_key, high_key, origin, scale, gap, across):
-    """Return the codes of a box's ends in a node: low x, high x, low y, high y."""
+def box_codes(
+    node, i, word, size, low, high, floats, low_key, high_key, origin, scale, gap, across
+):
+    """Return the codes of a box's ends in a node: low x, high x, low y, high y.
+
+    `word` is that of the box in the cell above the node.
+    """
     a, b = 2 * node, 2 * node + 1
     x = floats[0], low_key[a], high_key[a], origin[a], scale[a], gap[a], across[a]
     y = floats[1], low_key[b], high_key[b], origin[b], scale[b], gap[b], across[b]
     return (
-        encode_end(low[i], 0, *x),
-        encode_end(high[i], 1, *x),
-        encode_end(low[size + i], 0, *y),
-        encode_end(high[size + i], 1, *y),
+        encode_end(low[i], 0, get_lane(word, 0), *x),
+        encode_end(high[i], 1, get_lane(word, 1), *x),
+        encode_end(low[size + i], 0, get_lane(word, 2), *y),
+        encode_end(high[size + i], 1, get_lane(word, 3), *y),
     )
 
 
@@ -218,8 +233,9 @@ def choose_roots(g: Cells, boxes: Boxes, root: Int32Out) -> None:
         root[i] = roots - 1
         for node in range(roots - 2, -1, -1):
             low_x, high_x, low_y, high_y = box_codes(
-                node, i, size, low, high, floats, low_key, high_key, origin, scale, gap, across
-            )
+                node, i, NO_PARENT, size, low, high, floats, low_key, high_key, origin, scale,
+                gap, across,
+            )  # fmt: skip
             across_x, across_y = across[2 * node], across[2 * node + 1]
             rows = to_cell(high_x, across_x) - to_cell(low_x, across_x) + 1
             columns = to_cell(high_y, across_y) - to_cell(low_y, across_y) + 1
@@ -255,8 +271,9 @@ def find_roots(g: Cells, boxes: Boxes, ids: Int32s, root: Int32Out) -> None:
 
 
 @kernel
-def count_covered(g: Cells, boxes: Boxes, box: Int32s, node: Int32s) -> int:
+def count_covered(g: Cells, boxes: Boxes, passed: Passed) -> int:
     """Return how many cells boxes cover in nodes."""
+    box, node, word = passed.box, passed.node, passed.word
     low, high, floats, size = boxes.low, boxes.high, boxes.floats, boxes.exact.shape[0]
     low_key, high_key, origin, scale = g.low_key, g.high_key, g.origin, g.scale
     gap, across = g.gap, g.across
@@ -264,8 +281,9 @@ def count_covered(g: Cells, boxes: Boxes, box: Int32s, node: Int32s) -> int:
     for i in range(box.shape[0]):
         k = np.int64(node[i])
         low_x, high_x, low_y, high_y = box_codes(
-            k, box[i], size, low, high, floats, low_key, high_key, origin, scale, gap, across
-        )
+            k, box[i], word[i], size, low, high, floats, low_key, high_key, origin, scale, gap,
+            across,
+        )  # fmt: skip
         across_x, across_y = across[2 * k], across[2 * k + 1]
         rows = to_cell(high_x, across_x) - to_cell(low_x, across_x) + 1
         columns = to_cell(high_y, across_y) - to_cell(low_y, across_y) + 1
@@ -278,27 +296,28 @@ def count_covered(g: Cells, boxes: Boxes, box: Int32s, node: Int32s) -> int:
 def write_entries(
     g: Cells,
     boxes: Boxes,
-    box: Int32s,
-    node: Int32s,
+    passed: Passed,
     entries: Entries,
-    next_box: Int32Out,
-    next_node: Int32Out,
+    below: Passed,
 ) -> int:
     """Write the entries of boxes in nodes one by one; return how many.
 
-    Boxes that belong to the child of a cell go to `next_box`. Unlike `building.fill_lists`, which
+    Boxes that belong to the child of a cell go to `below`. Unlike `building.fill_lists`, which
     goes through all cells, this is for a few boxes among many.
     """
     low, high, floats, size = boxes.low, boxes.high, boxes.floats, boxes.exact.shape[0]
     low_key, high_key, origin, scale = g.low_key, g.high_key, g.origin, g.scale
     gap, across, first_cell, heads = g.gap, g.across, g.first_cell, g.heads
     lists, ids, words, exact = entries.list_number, entries.id, entries.word, boxes.exact
-    written = passed = 0
+    box, node, word_above = passed.box, passed.node, passed.word
+    next_box, next_node, next_word = below.box, below.node, below.word
+    written = n_below = 0
     for i in range(box.shape[0]):
         k = np.int64(node[i])
         low_x, high_x, low_y, high_y = box_codes(
-            k, box[i], size, low, high, floats, low_key, high_key, origin, scale, gap, across
-        )
+            k, box[i], word_above[i], size, low, high, floats, low_key, high_key, origin, scale,
+            gap, across,
+        )  # fmt: skip
         gap_x, gap_y, across_x, across_y = (
             gap[2 * k],
             gap[2 * k + 1],
@@ -314,9 +333,10 @@ def write_entries(
                 cell = row + y
                 end = heads[HEAD * cell + END]
                 if word != 0 and end < 0:
-                    next_box[passed] = box[i]
-                    next_node[passed] = ~end
-                    passed += 1
+                    next_box[n_below] = box[i]
+                    next_node[n_below] = ~end
+                    next_word[n_below] = word
+                    n_below += 1
                     continue
                 lists[written] = 2 * cell + np.int64(word != 0)
                 ids[written] = id_

@@ -8,12 +8,13 @@ import numpy as np
 
 from tocsin.index.cells.layout import BITS, CODES, Nodes
 from tocsin.index.plane import EXACT_INTEGERS, Boxes, compute_scale, to_keys
-from tocsin.jit import Int32s, Int64Out, Int64s, freeze_fields, kernel, step
+from tocsin.jit import Int32s, Int64Out, Int64s, UInt64s, freeze_fields, kernel, step
 from tocsin.model.encoding import HIGHEST, NULL
 from tocsin.model.keys import FAR_INTEGER, to_number
 
 TOP_BITS = np.uint64(0x8000_8000_8000_8000)  # of the four lanes
 LOW_BITS = np.uint64(0x0001_0001_0001_0001)
+NO_PARENT = LOW_BITS  # the word of a box above a root: all of its ends matter
 _16, _32, _48 = np.uint64(16), np.uint64(32), np.uint64(48)
 
 
@@ -51,20 +52,28 @@ class Placement(NamedTuple):
     codes: Int64s  # [4 p] of its ends in that node: low x, high x, low y, high y
 
 
-def place_boxes(nodes: Nodes, boxes: Boxes, box: np.ndarray, node: np.ndarray) -> Placement:
-    """Return boxes in nodes, with the codes that their ends have there."""
+def place_boxes(
+    nodes: Nodes, boxes: Boxes, box: np.ndarray, node: np.ndarray, word: np.ndarray
+) -> Placement:
+    """Return boxes in nodes, with the codes that their ends have there.
+
+    `word` is that of a box in the cell whose child the node is, or NO_PARENT.
+    """
     codes = np.empty(4 * len(box), np.int64)
-    encode_ends(nodes, boxes, box, node, codes)
+    encode_ends(nodes, boxes, box, node, word, codes)
     return freeze_fields(Placement, box=box, node=node, codes=codes)
 
 
 @kernel
-def encode_ends(nodes: Nodes, boxes: Boxes, box: Int32s, node: Int32s, codes: Int64Out) -> None:
+def encode_ends(
+    nodes: Nodes, boxes: Boxes, box: Int32s, node: Int32s, word: UInt64s, codes: Int64Out
+) -> None:
     """Write the codes of boxes' ends in their nodes, as `Placement` has them.
 
     Events below a low end have a code no higher than the end's, events from the end on a code no
     lower; the other way round for a high end. Where integers have codes of their own, the end's is
-    between those of two integers. The end of the line has a code beyond all.
+    between those of two integers. The end of the line has a code beyond all, and so has an end that
+    is outside of the cell whose child the node is: no event that comes to the child is beyond it.
     """
     low, high, floats = boxes.low, boxes.high, boxes.floats
     low_key, high_key, origin = nodes.low_key, nodes.high_key, nodes.origin
@@ -76,17 +85,26 @@ def encode_ends(nodes: Nodes, boxes: Boxes, box: Int32s, node: Int32s, codes: In
             for end in range(2):
                 key = (low if end == 0 else high)[axis * size + box[i]]
                 codes[4 * i + 2 * axis + end] = encode_end(
-                    key, end, floats[axis], low_key[a], high_key[a], origin[a], scale[a], gap[a],
-                    across[a],
+                    key, end, get_lane(word[i], 2 * axis + end), floats[axis], low_key[a],
+                    high_key[a], origin[a], scale[a], gap[a], across[a],
                 )  # fmt: skip
 
 
 @step
-def encode_end(key, end, is_float, low_key, high_key, origin, scale, gap, across):
-    """Return the code of a low end (0) or a high end (1) on an axis of a node."""
-    if end == 0 and key == NULL:
+def get_lane(word, lane):
+    """Return a lane of a word: 0 of low x, 1 of high x, 2 of low y, 3 of high y."""
+    return (word >> (_16 * np.uint64(lane))) & np.uint64(0xFFFF)
+
+
+@step
+def encode_end(key, end, parent_lane, is_float, low_key, high_key, origin, scale, gap, across):
+    """Return the code of a low end (0) or a high end (1) on an axis of a node.
+
+    `parent_lane` is the end's lane in the cell above the node: 0 if the end is outside of it.
+    """
+    if end == 0 and (key == NULL or parent_lane == 0):
         return np.int64(-1)
-    if end == 1 and key == HIGHEST:
+    if end == 1 and (key == HIGHEST or parent_lane == 0):
         return across << BITS
     code = encode_key(key, is_float, low_key, high_key, origin, scale, gap, across)
     if gap > 0 and low_key <= key <= high_key:

@@ -14,7 +14,7 @@ from tocsin.index.cells.building import Tier
 from tocsin.index.cells.codes import Placement, max_code, min_code, to_cell
 from tocsin.index.cells.layout import BITS, Nodes
 from tocsin.index.plane import Boxes
-from tocsin.jit import Float64Out, Int32s, kernel, step
+from tocsin.jit import Float64Out, Int32s, UInt8s, freeze, kernel, step
 from tocsin.model.encoding import HIGHEST, LOWEST
 from tocsin.model.keys import FAR, FAR_INTEGER, NARROW, to_number
 
@@ -44,7 +44,7 @@ def measure_crowds(boxes: Boxes, tier: Tier, cells: np.ndarray) -> Crowds:
     n = len(cells)
     crowd = np.full(len(tier.partial), -1, np.int32)
     crowd[cells] = np.arange(n)
-    crowded = tier.nodes, boxes, tier.placement, crowd
+    crowded = tier.nodes, freeze(tier.has_ends, np.uint8), boxes, tier.placement, crowd
     begin: np.ndarray = np.full(2 * n, np.inf)
     end: np.ndarray = np.full(2 * n, -np.inf)
     sums, counts = np.zeros(2 * n), np.zeros(2 * n)
@@ -72,7 +72,7 @@ def measure_crowds(boxes: Boxes, tier: Tier, cells: np.ndarray) -> Crowds:
 class Squares(NamedTuple):
     """The squares of n cells, and the boxes in their partial lists."""
 
-    begin: np.ndarray  # [n, 2] of the cell; where it has no end, at the rim, of the bounds
+    begin: np.ndarray  # [n, 2] of the cell; where it has no end, at a root's rim, of the bounds
     end: np.ndarray  # [n, 2]
     extent: np.ndarray  # [n] the share of the square where most bounds lie
     side: np.ndarray  # [n, 2] the boxes' mean side, as a share of the square's
@@ -83,7 +83,7 @@ class Squares(NamedTuple):
 def measure_squares(boxes: Boxes, tier: Tier, cells: np.ndarray) -> Squares:
     """Return the squares of some cells, and how large the boxes in their partial lists are."""
     crowds = measure_crowds(boxes, tier, cells)
-    begin, end = find_squares(tier.nodes, cells, crowds.begin, crowds.end)
+    begin, end = find_squares(tier, cells, crowds.begin, crowds.end)
     # Sides are shares of the extent of the bounds; of the square they are less.
     shrunk = np.minimum((crowds.end - crowds.begin) / np.maximum(end - begin, NARROW), 1)
     return Squares(
@@ -97,18 +97,20 @@ def measure_squares(boxes: Boxes, tier: Tier, cells: np.ndarray) -> Squares:
 
 
 def find_squares(
-    nodes: Nodes, cells: np.ndarray, begin: np.ndarray, end: np.ndarray
+    tier: Tier, cells: np.ndarray, begin: np.ndarray, end: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return where cells begin and end, [n, 2] each: at the rim, where they do not, as given."""
+    """Return where cells begin and end, [n, 2] each; at a root's rim, they do as given."""
+    nodes = tier.nodes
     node = np.searchsorted(nodes.first_cell, cells, side="right") - 1
     across, origin, scale = (
         field.reshape(-1, 2)[node] for field in (nodes.across, nodes.origin, nodes.scale)
     )
     inside = cells - nodes.first_cell[node]
     cell = np.stack([inside // across[:, 1], inside % across[:, 1]], axis=1)
+    at_rim = tier.has_ends[node, None] & (scale > 0)
     scale = np.where(scale > 0, scale, 1.0)
-    begin = np.where(cell > 0, origin + (cell << BITS) / scale, begin)
-    end = np.where(cell + 1 < across, origin + ((cell + 1) << BITS) / scale, end)
+    begin = np.where((cell > 0) | at_rim, origin + (cell << BITS) / scale, begin)
+    end = np.where((cell + 1 < across) | at_rim, origin + ((cell + 1) << BITS) / scale, end)
     return begin, np.maximum(begin, end)
 
 
@@ -123,10 +125,10 @@ def estimate_tested(qx: Any, qy: Any, area: Any, nx: Any, ny: Any) -> Any:
 
 
 @step
-def clip_end(key, is_float, cell, end, origin, scale, across):
+def clip_end(key, is_float, cell, end, has_ends, origin, scale, across):
     """Return an end of a box as a number, clipped to the cell; infinite where neither has an end.
 
-    The low end is 0, the high end 1. A cell at the rim of its node has no end there.
+    The low end is 0, the high end 1. A cell at the rim of its node ends there if the node does.
     """
     value = to_number(key, is_float) if LOWEST < key < HIGHEST else -np.inf if end == 0 else np.inf
     if value != value:
@@ -134,9 +136,10 @@ def clip_end(key, is_float, cell, end, origin, scale, across):
     if np.abs(value) < np.inf:
         far = FAR if is_float != 0 else FAR_INTEGER
         value = min(max(value, -far), far)
-    if end == 0 and cell > 0:
+    at_rim = has_ends != 0 and scale > 0
+    if end == 0 and (cell > 0 or at_rim):
         return max(value, origin + (cell << BITS) / scale)
-    if end == 1 and cell + 1 < across:
+    if end == 1 and (cell + 1 < across or at_rim):
         return min(value, origin + ((cell + 1) << BITS) / scale)
     return value
 
@@ -144,6 +147,7 @@ def clip_end(key, is_float, cell, end, origin, scale, across):
 @kernel
 def measure_bounds(
     nodes: Nodes,
+    has_ends: UInt8s,
     boxes: Boxes,
     placement: Placement,
     crowd: Int32s,
@@ -166,7 +170,7 @@ def measure_bounds(
     lows, highs, floats, size = boxes.low, boxes.high, boxes.floats, boxes.exact.shape[0]
     box, node, codes = placement.box, placement.node, placement.codes
     for i in range(box.shape[0]):
-        a = 2 * np.int64(node[i])
+        a, ends = 2 * np.int64(node[i]), has_ends[node[i]]
         low_x, high_x, low_y, high_y = codes[4 * i : 4 * i + 4]
         for x in range(to_cell(low_x, across[a]), to_cell(high_x, across[a]) + 1):
             covers_x = low_x < min_code(x, gap[a]) and high_x > max_code(x, gap[a], across[a])
@@ -183,10 +187,10 @@ def measure_bounds(
                     key, slot, k = axis * size + box[i], 2 * own + axis, a + axis
                     cell = x if axis == 0 else y
                     begin = clip_end(
-                        lows[key], floats[axis], cell, 0, origin[k], scale[k], across[k]
+                        lows[key], floats[axis], cell, 0, ends, origin[k], scale[k], across[k]
                     )
                     end = clip_end(
-                        highs[key], floats[axis], cell, 1, origin[k], scale[k], across[k]
+                        highs[key], floats[axis], cell, 1, ends, origin[k], scale[k], across[k]
                     )
                     if measure == _SIDES:
                         extent, share = high[slot] - low[slot], 1.0

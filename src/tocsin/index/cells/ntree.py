@@ -14,11 +14,9 @@ below, where they are divided. Otherwise the many leaves that are barely too lon
 in the upper tiers, and one that holds half of the boxes, in a corner of hyper-skewed data, is never
 split (70 times slower).
 
-Nor is a bounded box ever in the full list of a cell at the rim of its node, where codes are clamped
-and events may be beyond the domain; it stays in the partial list even if it covers the cell. All
-cells of a quad-tree are at a rim, so it has full lists only of boxes without ends. A child of a
-cell at the rim lies over the bounds in it, which may reach beyond the cell. And short full lists of
-leaves join their partial lists (see the package).
+Cells at the rim of the root have no end there, since events may be beyond the domain: a bounded box
+never covers them, and a child lies over the bounds in them. And short full lists of leaves join
+their partial lists (see the package).
 
 Insertion splits a leaf as well: when it exceeds its capacity, and if not then, whenever its length
 has doubled again. The split must leave an event less than half of the boxes to test, and the tree
@@ -37,7 +35,7 @@ import numpy as np
 
 from tocsin.index.cells.building import MIN_BYTES, CellBuilder, Split, Tier
 from tocsin.index.cells.changes import ChangingCells
-from tocsin.index.cells.codes import Domains, place_boxes
+from tocsin.index.cells.codes import NO_PARENT, Domains, place_boxes
 from tocsin.index.cells.crowding import MAX_TESTED, Squares, estimate_tested, measure_squares
 from tocsin.index.cells.index import CellIndex
 from tocsin.index.cells.layout import (
@@ -75,7 +73,7 @@ class NTree(CellIndex):
     """Boxes in the leaves, and full lists in the nodes, of a tree over two attributes."""
 
     name: ClassVar[str] = "ntree"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
     summary = Summary(
         holds="boxes over two attributes, in a tree whose nodes have n x n children",
         cost="a cache miss per tier, and as much per box in its leaf as `grid`",
@@ -113,12 +111,14 @@ class NTree(CellIndex):
         heads = rooms.heads.reshape(-1, HEAD)[long]
         partial, word, end = heads[:, PARTIAL], heads[:, WORDS], heads[:, END]
         entry, entry_word = expand_ranges(partial, end), expand_ranges(word, word + end - partial)
-        inside = rooms.words[entry_word] != 0  # the others cover the cell
+        words = rooms.words[entry_word]
+        inside = words != 0  # the others cover the cell
+        words = words[inside]
         leaf = np.repeat(np.arange(len(long)), end - partial)[inside]
         ids = rooms.ids[entry[inside]]
         numbers = np.where(ids < 0, ~ids, ids)
         boxes = build_boxes(take(self.conjunctions, numbers), g.attribute, g.floats)
-        m, squares = measure_leaves(g.nodes, boxes, long, leaf, numbers)
+        m, squares = measure_leaves(g, boxes, long, leaf, numbers, words)
         needed, tested = estimate_split(m, squares, n)
         allowed = _GROWTH * max(MIN_BYTES, bytes_per_box * self.conjunctions.size)
         allowed -= g.heads.nbytes + int(rooms.used @ [ID_BYTES, ENTRY_BYTES - ID_BYTES])
@@ -131,6 +131,7 @@ class NTree(CellIndex):
             build_boxes(take(self.conjunctions, numbers[kept]), g.attribute, g.floats),
             Domains(squares.begin[worth], squares.end[worth], np.full((int(worth.sum()), 2), n)),
             (np.cumsum(worth) - 1)[leaf[kept]],
+            words[kept],
             capacity,
         )
         cells.graft(long[worth], below.build(g.attribute), numbers[kept])
@@ -141,6 +142,7 @@ class NTreeBuilder(CellBuilder):
     """One root, and n x n cells for every long leaf."""
 
     tiers = 32
+    children_are_cells = True
 
     def __init__(
         self, boxes: Boxes, n: int, capacity: int | None, bytes_per_box: int = _BYTES_PER_BOX
@@ -193,23 +195,36 @@ class NTreeBuilder(CellBuilder):
 class LeafBuilder(NTreeBuilder):
     """The trees below leaves that are split when boxes are inserted: each is a root."""
 
-    def __init__(self, boxes: Boxes, leaves: Domains, leaf: np.ndarray, capacity: int):
+    def __init__(
+        self, boxes: Boxes, leaves: Domains, leaf: np.ndarray, words: np.ndarray, capacity: int
+    ):
         super().__init__(boxes, int(leaves.across[0, 0]), capacity)
-        self.leaves, self.leaf = leaves, leaf.astype(np.int32)
+        self.leaves, self.leaf, self.words_in_leaves = leaves, leaf.astype(np.int32), words
         self.bytes_left += HEAD_BYTES * int(leaves.across.prod(axis=1).sum())
 
     def choose_roots(self) -> tuple[Domains, np.ndarray]:
         """Return the squares of the leaves, and which leaf each box is of."""
         return self.leaves, self.leaf
 
+    def words_above(self) -> np.ndarray:
+        """Return the words of boxes in their leaves."""
+        return self.words_in_leaves
+
 
 def measure_leaves(
-    nodes: Nodes, boxes: Boxes, cells: np.ndarray, leaf: np.ndarray, numbers: np.ndarray
+    g: Cells,
+    boxes: Boxes,
+    cells: np.ndarray,
+    leaf: np.ndarray,
+    numbers: np.ndarray,
+    words: np.ndarray,
 ) -> tuple[np.ndarray, Squares]:
     """Return how many boxes the partial lists of ascending cells have, and how they lie.
 
-    `leaf` is which of the cells each box is in, and `numbers` which boxes are the same.
+    `leaf` is which of the cells each box is in, with its word there, and `numbers` which boxes are
+    the same.
     """
+    nodes = g.nodes
     node = np.searchsorted(nodes.first_cell, cells, side="right") - 1
     own, place = np.unique(node, return_inverse=True)
     axes = (2 * own[:, None] + np.arange(2)).reshape(-1)
@@ -218,16 +233,37 @@ def measure_leaves(
     first_cell = np.cumsum(sizes) - sizes
     # A box goes into a node once, however many of its cells it is in.
     box_node = place[leaf].astype(np.int64)
-    _, once = np.unique((box_node << 32) + numbers, return_index=True)
+    _, once, group = np.unique((box_node << 32) + numbers, return_index=True, return_inverse=True)
     own_nodes = freeze_fields(Nodes, **fields, first_cell=first_cell)
-    placement = place_boxes(
-        own_nodes, boxes, once.astype(np.int32), box_node[once].astype(np.int32)
-    )
     own_cells = first_cell[place] + cells - nodes.first_cell[node]
+    # A box whose end is outside of a leaf at the node's rim has that end outside of the node.
+    above = np.full(len(once), NO_PARENT)
+    np.bitwise_and.at(above, group, mask_outside(words, find_rims(own_nodes, own_cells)[leaf]))
+    placement = place_boxes(
+        own_nodes, boxes, once.astype(np.int32), box_node[once].astype(np.int32), above
+    )
     partial = np.zeros(int(sizes.sum()), np.int32)
     partial[own_cells] = np.bincount(leaf, minlength=len(cells))
-    tier = Tier(nodes=own_nodes, placement=placement, full=partial * 0, partial=partial)
+    tier = Tier(own_nodes, own >= g.roots[0], placement, partial * 0, partial)
     return partial[own_cells], measure_squares(boxes, tier, own_cells)
+
+
+def find_rims(nodes: Nodes, cells: np.ndarray) -> np.ndarray:
+    """Return whether cells are at the rim of their nodes, [n, 4]: low x, high x, low y, high y."""
+    node = np.searchsorted(nodes.first_cell, cells, side="right") - 1
+    across = nodes.across.reshape(-1, 2)[node]
+    inside = cells - nodes.first_cell[node]
+    x, y = inside // across[:, 1], inside % across[:, 1]
+    return np.stack([x == 0, x + 1 == across[:, 0], y == 0, y + 1 == across[:, 1]], axis=1)
+
+
+def mask_outside(words: np.ndarray, rims: np.ndarray) -> np.ndarray:
+    """Return words whose lanes are 0 where an end is outside of a cell at a rim, and else 1."""
+    lanes = (words[:, None] >> (16 * np.arange(4, dtype=np.uint64))) & np.uint64(0xFFFF)
+    matter = ~(rims & (lanes == 0))
+    return (matter.astype(np.uint64) << (16 * np.arange(4, dtype=np.uint64))).sum(
+        axis=1, dtype=np.uint64
+    )
 
 
 def estimate_split(m: np.ndarray, squares: Squares, n: int) -> tuple[np.ndarray, np.ndarray]:
