@@ -84,6 +84,16 @@ def test_least_prices_are_least():
                 assert costs.least_price(method, shares, same) <= costs.price(method, shares, same)
 
 
+def test_a_self_join_by_grid_takes_less():
+    """It sorts one set instead of two, and compares each pair once."""
+    a = np.random.default_rng(0).random((3000, 4))
+    shares = costs.Shares(a, a, read_closeness(0.1, "l2", False), *costs.QUICK)
+    phases = grid_costs.estimate(shares.problem, grid_costs.find_size(shares.problem))
+    saved = 0.5 * phases.sort + 0.5 * phases.process
+    assert costs.price("grid", shares, same=False) == pytest.approx(phases.total)
+    assert costs.price("grid", shares, same=True) == pytest.approx(phases.total - saved)
+
+
 def test_the_usual_epsilon_gives_about_one_pair():
     rng = np.random.default_rng(1)
     for d in (2, 4, 9):
