@@ -11,11 +11,12 @@ The grid size is found by bisection (4.3.7.1). It needs a cost that first falls 
 ("concave downwards" in the thesis).
 
 Departures: coefficients are not negative, and are fitted by least squares of relative errors. The
-18 equations of the thesis have an exact solution, which is useless outside of the points where it
-was measured: an epsilon of 0.2 was estimated at a 500th of its cost. Sorting in Z-order is an
-estimator of its own, linear in k + m. In more than two dimensions, comparing the entries of lists
-costs a constant more for each. If points are not uniform, m is the
-number of uniform points as dense as `b` is around points of `a`, from a sample.
+18 equations of the thesis have an exact solution, which is useless outside of the range where it
+was measured: at an epsilon of 0.1, five times the largest measured, its estimate of all phases is
+off by a factor of more than 100 (the experiment `join-loading`). Sorting in Z-order is an estimator
+of its own, linear in k + m. In more than two dimensions, comparing the entries of lists costs a
+constant more for each. If points are not uniform, m is the number of uniform points as dense as `b`
+is around points of `a`, from a sample.
 
 The model is calibrated with joins of two sets. A self-join sorts its one set once, compares each
 pair once and writes half as many pairs, so half of these phases is estimated. That is a little too
