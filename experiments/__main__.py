@@ -92,7 +92,9 @@ def render_page(records: dict[str, dict[str, Any]]) -> str:
         "at all of its points, and the worst counts. Speed-ups are compared with the paper's "
         "speed-ups, and are reached if at least half of the gain is. Structures take turns in "
         "several rounds: numbers are medians of the rounds, with the least and the greatest in "
-        "parentheses. Indexes are built in advance and searched on one core. All results are "
+        "parentheses. Everything runs on one core. Times of searches are those of indexes built in "
+        "advance; times of joins cover building (but for the trees of RSJ), and those of covering "
+        "the inserts and removals that each command causes. All results are "
         f"compared. {platform.machine()}, Python {platform.python_version()}, "
         f"NumPy {np.__version__}, Numba {numba.__version__}.",
         "",

@@ -92,7 +92,7 @@ STYLES = {  # name: colour, marker, line
     "side of a cube": (_RED, "s", "-"),
     "selectivity": (_BLUE, "o", "-"),
     "Glb_RR": (_BLACK, "^", "-"),
-    "Glb_RR, all bandwidth": (_GREY, "^", "--"),
+    "Glb_RR, limited": (_GREY, "^", "--"),
     "Loc_RR": (_PURPLE, "v", "-"),
     "MaxUnc": (_ORANGE, "D", "-"),
     "MinExpEntropy": (_RED, "s", "-"),

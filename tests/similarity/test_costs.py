@@ -14,8 +14,8 @@ from tests.similarity import oracle
 from tocsin import similarity
 from tocsin.similarity import calibration, costs, grid_costs, unit_costs
 from tocsin.similarity.closeness import read_closeness
-from tocsin.similarity.grid_join import GridJoin, upper_bound
-from tocsin.similarity.output import collect_pairs
+from tocsin.similarity.grid_join import GridJoin, copy_later, upper_bound
+from tocsin.similarity.output import collect_pairs, stream_pairs
 
 
 @pytest.mark.parametrize(("d", "epsilon"), [(2, 0.01), (4, 0.1), (9, 0.4)])
@@ -82,6 +82,16 @@ def test_least_prices_are_least():
         for method in costs.PRICED:
             for same in (False, True):
                 assert costs.least_price(method, shares, same) <= costs.price(method, shares, same)
+
+
+def test_a_self_join_by_grid_takes_less():
+    """It sorts one set instead of two, and compares each pair once."""
+    a = np.random.default_rng(0).random((3000, 4))
+    shares = costs.Shares(a, a, read_closeness(0.1, "l2", False), *costs.QUICK)
+    phases = grid_costs.estimate(shares.problem, grid_costs.find_size(shares.problem))
+    saved = 0.5 * phases.sort + 0.5 * phases.process
+    assert costs.price("grid", shares, same=False) == pytest.approx(phases.total)
+    assert costs.price("grid", shares, same=True) == pytest.approx(phases.total - saved)
 
 
 def test_the_usual_epsilon_gives_about_one_pair():
@@ -206,6 +216,32 @@ def test_the_grid_is_over_the_smaller_set():
         join = GridJoin(a, b, read_closeness(0.1, "l2", False), False)
         assert len(join._b) == 40
         assert sorted(zip(*collect_pairs(join), strict=True)) == sorted(oracle.join(a, b, 0.1))
+
+
+@pytest.mark.parametrize(("d", "metric"), [(2, "l2"), (2, "linf"), (3, "l2")])
+def test_a_self_join_compares_each_pair_once(d, metric):
+    """A point looks at the entries of its lists that have a larger number, in their order."""
+    points = np.random.default_rng(0).random((300, d))
+    join = GridJoin(points, points, read_closeness(0.2, metric, False), True, 9)
+    numbers, later = join._b, np.empty(300, np.int32)
+    for lists in (join._part, join._full):
+        for cell, x in ((0, 150), (40, 0), (40, 150), (40, 299), (80, 20)):
+            entries = lists.entry[lists.start[cell] : lists.start[cell + 1]].tolist()
+            expected = [j for j in entries if numbers[j] > x]
+            later[0] = 7  # stays
+            n = copy_later(lists, cell, numbers, x, later, 1)
+            assert later[:n].tolist() == [7, *expected]
+
+
+def test_a_self_join_continues_where_its_output_was_full():
+    points = np.random.default_rng(0).random((300, 2))
+    closeness = read_closeness(0.2, "l2", False)
+    left, right = collect_pairs(GridJoin(points, points, closeness, True))
+    for room in (1, 7, 1000):
+        blocks = stream_pairs(GridJoin(points, points, closeness, True), room)
+        found = [pair for i, j in blocks for pair in zip(i.tolist(), j.tolist(), strict=True)]
+        assert found == list(zip(left.tolist(), right.tolist(), strict=True))
+    assert sorted(found) == sorted(oracle.self_join(points, 0.2))
 
 
 def test_points_are_in_z_order():

@@ -157,7 +157,8 @@ def price(method: str, shares: Shares, same: bool) -> float:
     """Return the seconds that a method would take."""
     if method == "grid":
         problem = shares.problem
-        return grid_costs.estimate(problem, grid_costs.find_size(problem)).total
+        phases = grid_costs.estimate(problem, grid_costs.find_size(problem))
+        return phases.total_of_self_join if same else phases.total
     costs: dict[str, Any] = unit_costs.load()
     writing = (0.5 if same else 1.0) * shares.pairs * costs["pair"]
     return float(np.dot(count_steps(method, shares, same), costs[method])) + writing
@@ -167,7 +168,7 @@ def least_price(method: str, shares: Shares, same: bool) -> float:
     """Return a lower bound of a method's price, for which nothing is sampled."""
     costs: dict[str, Any] = unit_costs.load()
     if method == "grid":
-        return float(costs["grid"]["sort"]) * (shares.n + shares.m)
+        return float(costs["grid"]["sort"]) * (0.5 if same else 1.0) * (shares.n + shares.m)
     if method == "blocks":  # as each point visits a block at least
         return float(np.dot(count_block_steps(shares, same, visited=1.0), costs["blocks"]))
     return 0.0

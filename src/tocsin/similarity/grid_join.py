@@ -8,10 +8,12 @@ compared. With more dimensions, all are compared. A point of `a` looks at the li
 
 Departures: a cell's lists are consecutive in one array, counted before they are filled, instead of
 a growing array each. The domain is the box around the points. For other metrics the circle is what
-they call one. A self-join leaves out pairs whose first number is not the smaller one.
+they call one. A self-join compares each pair once: a point skips the entries of its lists that do
+not have a larger number.
 
-In memory: 8 bytes per cell and list, and 4 bytes per entry. The size of the grid is found by the
-cost model (`grid_costs`).
+In memory: 8 bytes per cell and list, and 4 bytes per entry; in a self-join, 4 bytes per point for
+the entries that a point is compared with. The size of the grid is found by the cost model
+(`grid_costs`).
 """
 
 from __future__ import annotations
@@ -247,6 +249,21 @@ def list_circles(
                     part_cursor[cell] += 1
 
 
+@bare_step
+def copy_later(lists, cell, numbers, x, later, n):
+    """Append the entries of a cell whose numbers are above x to n others; return how many.
+
+    Half of the entries are, in no order that a processor can predict. So it does not branch: with
+    `if numbers[j] <= x: continue` in the loop over entries, self-joins of 2 to 9 dimensions took
+    1.2 to 1.5 times as long.
+    """
+    for at in range(lists.start[cell], lists.start[cell + 1]):
+        j = lists.entry[at]
+        later[n] = j
+        n += numbers[j] > x
+    return n
+
+
 @kernel
 def look_up_points(
     a: Float64s,
@@ -267,6 +284,7 @@ def look_up_points(
     n, counting = state[WRITTEN], state[COUNTING] != 0
     capacity, size = left.shape[0], plane.size[0]
     resumed = state[OWN + 1]
+    later = np.empty(numbers_b.shape[0] if same else 0, np.int32)
     for i in range(state[OWN], numbers_a.shape[0]):
         x = numbers_a[i]
         cell = cell_of(0.5 * a[i * d + plane.dimension[0]], plane, 0, size) * size + cell_of(
@@ -274,18 +292,19 @@ def look_up_points(
         )
         compared = part.start[cell + 1] - part.start[cell]
         covered = full.start[cell + 1] - full.start[cell]
+        if same:
+            compared = copy_later(part, cell, numbers_b, x, later, 0)
+            covered = copy_later(full, cell, numbers_b, x, later, compared) - compared
         for at in range(resumed, compared + covered):
             if not counting and n == capacity:
                 state[WRITTEN], state[OWN], state[OWN + 1] = n, i, at
                 return False
             if at < compared:
-                j = np.int64(part.entry[part.start[cell] + at])
+                j = np.int64(later[at] if same else part.entry[part.start[cell] + at])
                 if gap_of(a, i * d, b, j * d, d, metric) >= bound:
                     continue
             else:
-                j = np.int64(full.entry[full.start[cell] + at - compared])
-            if same and numbers_b[j] <= x:
-                continue
+                j = np.int64(later[at] if same else full.entry[full.start[cell] + at - compared])
             if not counting:
                 left[n], right[n] = x, numbers_b[j]
             n += 1
