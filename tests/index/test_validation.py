@@ -115,6 +115,13 @@ def all_in_the_first_cell(arrays):
     heads[0, cells.PARTIAL], heads[0, cells.END] = size - words, size
 
 
+def words_after_the_last(arrays):
+    """Let the words of a partial list of a grid begin behind all words."""
+    heads = arrays["heads"].reshape(-1, cells.HEAD)
+    filled = np.flatnonzero(heads[:, cells.END] > heads[:, cells.PARTIAL])[0]
+    heads[filled, cells.WORDS] = len(arrays["words"])
+
+
 def all_in_the_first_lists(arrays):
     for name in ("start", "end", "piece"):
         arrays[name][1:] = len(arrays[f"{name}_id"])
@@ -229,7 +236,8 @@ WRONG = [
     ("grid city", put("heads", 5, 10**6), "'heads' must be"),
     ("grid city", put("heads", -2, 10**6), "'heads' must be"),
     ("grid city", put("heads", -2, -1), "'heads' must be"),
-    ("grid city", resized("words", -1), "must have a word"),
+    ("grid city", resized("words", -1), "'heads' must be|must have a word"),
+    ("grid city", words_after_the_last, "must have a word"),
     ("grid city", resized("splitting", 1), "'splitting' must have"),
     ("ntree city", put("splitting", 1, -1), "'splitting' must be"),
     ("ntree city", put("splitting", 0, 0), "leaf_capacity is 0"),
