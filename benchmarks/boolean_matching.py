@@ -42,7 +42,7 @@ from benchmarks.timing import (
 )
 from tocsin import jit
 from tocsin.index.registry import INDEXES
-from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.conjunctions import Conjunctions, take
 
 NAMES = ["keyed", "counting", "bestar", "exhaustive"]
 RANKED = [name for name in NAMES if INDEXES[name].prunes]
@@ -63,6 +63,7 @@ SIZES: dict[str, dict[str, Any]] = {
         "matches": 100, "growth_events": 20_000,
     },
 }  # fmt: skip
+_INSERTED = 1_000  # rules that are inserted one by one
 AGAINST_COUNTING = {"A": 2, "B": 5}  # targets: times as fast as counting
 LONG = 1.0  # seconds per repetition
 MEBI = 1 << 20
@@ -217,6 +218,22 @@ def measure_build(document: Document, size: dict[str, Any]) -> None:
         label = "bestar, inserted one by one"
         workload = describe(name, zipf, n)
         measure_one_build(document, workload, label, build_by_insertion, c, world.floats)
+        measure_insertions(document, workload, c, world.floats)
+
+
+def measure_insertions(
+    document: Document, workload: str, c: Conjunctions, floats: np.ndarray
+) -> None:
+    """Insert rules into a BE*-tree of the others, one call from Python for each."""
+    last = max(c.size - _INSERTED, 0)
+    tree = INDEXES["bestar"].build(take(c, np.arange(last)), floats)
+    more = [take(c, np.array([number])) for number in range(last, c.size)]
+    tree.insert(more[0])  # copies all conjunctions, once
+    seconds = time_each(tree.insert, more[1:])
+    document.build.add_row(
+        workload, "bestar, one more rule", f"{np.median(seconds) * 1e6:.1f} microseconds (median)",
+        "", "", "", "", None,
+    )  # fmt: skip
 
 
 def measure_one_build(

@@ -58,13 +58,14 @@ from benchmarks.timing import (
 )
 from tocsin import jit
 from tocsin.model.categories import Categories
-from tocsin.model.conjunctions import select
+from tocsin.model.conjunctions import take
 from tocsin.model.events import Events
 from tocsin.model.keys import EventBatch
 
 LIMIT = 60.0  # seconds; longer times are estimated
 ROOM = 4 << 30  # bytes for the pairs of a peer; larger results are split into batches
 PAIRS_ROOM = 8 << 30  # bytes up to which event numbers are measured, too
+_ALONE = 200  # rules that are changed one by one
 REGRET = 1.3  # target: time of the chosen index over the best one
 INDEXES = ("grid", "ntree", "rectangles", "intervals", "exhaustive")
 GROWTH = {  # numbers of boxes, of events; numbers of boxes and events for single events
@@ -386,14 +387,20 @@ def measure_in_place(document: Document, name: str, workload: Workload, batch: i
     order = np.random.default_rng(0).permutation(workload.rules)
     inserting, removing = [], []
     for removed in order[: 5 * batch].reshape(5, batch):
-        is_removed = np.isin(np.arange(index.conjunctions.size), removed)
-        conjunctions = select(index.conjunctions, is_removed)
+        conjunctions = take(index.conjunctions, removed)
         start = clock()
         index.remove(removed)
         removing.append(clock() - start)
         start = clock()
         index.insert(conjunctions)
         inserting.append(clock() - start)
+    alone = {"insert": [], "remove": []}  # one by one, from Python
+    for number in order[5 * batch :][:_ALONE]:
+        conjunctions = take(index.conjunctions, np.array([number]))
+        for verb, change in (("remove", [number]), ("insert", conjunctions)):
+            start = clock()
+            getattr(index, verb)(change)
+            alone[verb].append(clock() - start)
     counts = np.zeros(len(events), np.int64)
     index.count(EventBatch.whole(events.keys(0, len(events)), len(rules.schema)), counts)
     check(f"{name}, removed and inserted", counts.tolist(), expected.tolist())
@@ -401,6 +408,8 @@ def measure_in_place(document: Document, name: str, workload: Workload, batch: i
     for verb, seconds in (("insert", inserting), ("remove", removing)):
         microseconds = min(seconds) / batch * 1e6
         document.targets.add_limit(f"{task}: {verb}", microseconds, 20, "microseconds")
+        median = float(np.median(alone[verb])) * 1e6
+        document.targets.add_value("  one rule at a time, median", f"{median:,.1f} microseconds")
 
 
 def main() -> None:

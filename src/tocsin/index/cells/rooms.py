@@ -24,6 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tocsin.index.appending import copy_with_room
 from tocsin.index.cells.layout import END, FULL, HEAD, PARTIAL, WORDS
 from tocsin.index.posting_lists import MAX_ENTRIES, check_entries
 from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, UInt8s, UInt64Out, UInt64s, kernel, step
@@ -98,9 +99,7 @@ def append(array: np.ndarray, used: int, values: np.ndarray) -> np.ndarray:
     """Return an array with values after what is used of it: longer than it, if needed."""
     needed = used + len(values)
     if needed > len(array):
-        longer = np.zeros(needed + needed // 2, array.dtype)
-        longer[:used] = array[:used]
-        array = longer
+        array = copy_with_room(array[:used], needed)
     array[used:needed] = values
     return array
 
