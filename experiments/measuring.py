@@ -84,10 +84,10 @@ def summarize_matches(structure: Structure, events: int) -> np.ndarray:
         offsets[0] = 0
         stop = structure.search(first, events, offsets, out)
         ends = offsets[: stop - first + 1]
-        if getattr(structure, "repeats", False):
-            remove_repeated(out, ends)
         if ends[-1] and out[: ends[-1]].min() < 0:
             raise AssertionError("a candidate is not proven")
+        if getattr(structure, "repeats", False):
+            remove_repeated(out, ends)
         sums = np.concatenate([[0], np.cumsum(out[: ends[-1]], dtype=np.int64)])[ends]
         blocks.append(np.stack([np.diff(ends), np.diff(sums)]))
         first = stop

@@ -176,7 +176,8 @@ def lengths(size: str) -> Finding:
         f"{n:,} predicates with sides of 1 to W on {side[0]} x {side[1]} values, 90% of corners in "
         "10% of the plane; the published index with an array of pointers, simple decomposition; "
         f"{s['length_events']:,} searches. "
-        f"{_STORAGE} {_REPEATED} That one is not part of the checks: its sides are chosen.",
+        f"{_STORAGE} {_REPEATED} Tocsin's own index is not part of the checks: it chooses its "
+        "sides.",
         [
             main(
                 at_most(

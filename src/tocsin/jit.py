@@ -220,10 +220,19 @@ call_pair = instruction(_call_pair)
 def compile_pair(function: Callable[[float, float], float]) -> int:
     """Compile a user's function of two floats; return its address, for `call_pair`.
 
-    So a kernel can call any function without being compiled again. Functions stay in memory.
+    Kernels call it by address, so they need not be recompiled. Compiled functions are never freed.
+    Where the function raises an exception, the compiled one returns NaN.
     """
+    inner = numba.njit(error_model="numpy")(function)
+
+    def call(left, right):
+        try:
+            return inner(left, right)
+        except Exception:
+            return np.nan
+
     with _thread_lock:
-        compiled: Any = numba.cfunc(types.float64(types.float64, types.float64))(function)
+        compiled: Any = numba.cfunc(types.float64(types.float64, types.float64))(call)
     _PAIRS.append(compiled)
     return int(compiled.address)
 

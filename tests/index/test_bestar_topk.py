@@ -22,7 +22,9 @@ from tocsin.index.bestar.layout import OWN
 from tocsin.index.bestar.topk import compile_score
 from tocsin.index.finish import BestRules
 from tocsin.jit import freeze
+from tocsin.model.encoding import NULL
 from tocsin.model.keys import EventBatch
+from tocsin.model.predicates import SET
 
 SUMMARIES = pytest.mark.parametrize("summary", ["sums", "attributes"])
 
@@ -112,7 +114,7 @@ def test_the_bound_of_section_iii():
     arguments = t.summary, t.summary_attribute, t.summary_weight, OWN, own_weights
     bound = summaries.upper_score(*arguments, np.array([90, 7]), 2, 0)
     assert bound == 2 * (1 + 7 / 8) + 3 * (1 + 90 / 8)
-    greatest = compile_score(SCORES["greatest"])
+    greatest = compile_score(SCORES["greatest"], 1.0)
     bound = summaries.upper_score(*arguments, np.array([90, 7]), 2, greatest)
     assert bound == 3 * (1 + 90 / 8)
 
@@ -139,19 +141,55 @@ def test_another_monotonic_score(summary, name):
     assert [rule for rule, _ in best] != [rule for rule, _ in by_sum]
 
 
+def falls_above_one(total, product):
+    return total + product - total * product
+
+
+NOT_MONOTONIC = r"combine\(total, product\) must be monotonic"
+
+
 @pytest.mark.parametrize(
-    "combine",
+    ("combine", "message"),
     [
-        lambda total, product: total * product,
-        lambda total, product: min(total, product),
-        lambda total, product: total - product,
-        lambda total, product: float("nan"),
+        (lambda total, product: total * product, NOT_MONOTONIC),
+        (lambda total, product: min(total, product), NOT_MONOTONIC),
+        (lambda total, product: total - product, NOT_MONOTONIC),
+        (lambda total, product: total + 1e-3 * (1 - product), NOT_MONOTONIC),
+        (lambda total, product: float("nan"), NOT_MONOTONIC),
+        (falls_above_one, NOT_MONOTONIC),
+        (max, "combine must be a Python function of two floats that Numba can compile"),
+        (np.maximum, "combine must be a Python function"),
+        (3, "combine must be a Python function"),
     ],
 )
-def test_a_score_that_is_not_monotonic(combine):
+def test_a_score_that_cannot_be_used(combine, message):
     index = BEStar.build(made([[between(0, 0, 9, 0.5)]]), np.zeros(1, np.uint8))
-    with pytest.raises(RuleError, match=r"combine\(total, product\) must be monotonic"):
+    with pytest.raises(RuleError, match=message):
+        best_of(index, [{0: 3}], 1, 1, [{0: 4.0}], combine=combine)
+
+
+def test_a_score_that_fails():
+    def combine(total, product):
+        if 2.04 < product < 2.06:
+            raise ValueError
+        return total + product
+
+    rules = [[between(0, 0, 9, n / 100)] for n in range(500)]
+    index = BEStar.build(made(rules), np.zeros(1, np.uint8))
+    with pytest.raises(RuleError, match="raised an exception or returned NaN"):
         best_of(index, [{0: 3}], 1, 1, [{}], combine=combine)
+
+
+@SUMMARIES
+def test_a_set_of_null_alone_counts(summary):
+    """Where the event is null, the weight of the set is in the bound."""
+    null = (2, SET, 0, 0, [NULL], 5.0)
+    rules = [[between(0, 3, 3, 8.0)]] * 30 + [[between(1, 3, 3, 0.1), null]] * 30
+    index = BEStar.build(made(rules), np.zeros(3, np.uint8), summary=summary)
+    event, weights = {0: 3, 1: 3}, {2: 10.0}
+    (best,), _ = best_of(index, [event], 3, 1, [weights])
+    assert best == truly_best(rules, range(60), event, 1, weights)
+    assert best[0][0] == 30
 
 
 @SUMMARIES

@@ -14,6 +14,7 @@ from tocsin.index.cells.published_grid import (
     estimate_lists,
     estimate_published_bytes,
 )
+from tocsin.model.conjunctions import take
 
 
 def built(index, shape, **options):
@@ -216,6 +217,27 @@ def test_the_tree_has_the_lists_of_the_thesis(n):
     assert longest <= capacity
     assert inner > 100
     assert depth > (2 if n < 32 else 1)
+    shapes.check_equal_to_numpy(index, work)
+
+
+@pytest.mark.parametrize("inserted", [False, True])
+def test_boxes_beyond_a_child_at_the_rim_are_divided(inserted):
+    """A child of a cell at the root's rim lies where most bounds are; others are outside of it."""
+    rng = np.random.default_rng(0)
+    groups = (1_000, 0, 1), (8_000, 1_000, 1_001), (1_000, 0, 100_000)
+    low = np.concatenate([rng.uniform(a, b, (2, n)) for n, a, b in groups], axis=1)
+    low = low[:, rng.permutation(low.shape[1])]
+    points = low[:, rng.integers(0, low.shape[1], 300)] + 0.001
+    work = shapes.floats(low, low + 0.002, points)
+    every = np.arange(work.conjunctions.size)
+    first = every[: 500 if inserted else len(every)]
+    index = NTree.build(take(work.conjunctions, first), work.floats)
+    for batch in np.array_split(every[len(first) :], 20):
+        index.insert(take(work.conjunctions, batch))
+    layout = NTree.from_arrays(index.conjunctions, index.arrays()).layout
+    index.validate(2)
+    heads = layout.heads.reshape(-1, HEAD)
+    assert (heads[:, END] - heads[:, PARTIAL]).max() <= (200 if inserted else 100)
     shapes.check_equal_to_numpy(index, work)
 
 

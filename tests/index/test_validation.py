@@ -115,6 +115,13 @@ def all_in_the_first_cell(arrays):
     heads[0, cells.PARTIAL], heads[0, cells.END] = size - words, size
 
 
+def shared_child(arrays):
+    """Let two cells have the same child."""
+    heads = arrays["heads"].reshape(-1, cells.HEAD)
+    parents = np.flatnonzero(heads[:, cells.END] < 0)
+    heads[parents[0], cells.END] = heads[parents[1], cells.END]
+
+
 def words_after_the_last(arrays):
     """Let the words of a partial list of a grid begin behind all words."""
     heads = arrays["heads"].reshape(-1, cells.HEAD)
@@ -230,6 +237,7 @@ WRONG = [
     ("exhaustive", resized("candidate", 1), "'candidate' must have"),
     ("exhaustive", resized("high", -1), "'high' must have"),
     ("grid city", own_child, "must come after"),
+    ("ntree city", shared_child, "the child of one cell"),
     ("grid city", put("heads", 7, ~(10**6)), "must come after"),
     ("grid city", put("heads", 7, 10**6), "'heads' must be"),
     ("grid city", put("heads", 4, -1), "'heads' must be"),

@@ -19,9 +19,9 @@ constant more for each. If points are not uniform, m is the number of uniform po
 is around points of `a`, from a sample.
 
 The model is calibrated with joins of two sets. A self-join sorts its one set once, compares each
-pair once and writes half as many pairs, so half of these phases is estimated. That is a little too
-low for processing: entries that are not compared are passed over, but read. The grid size is that
-for two sets, which is too fine if anything.
+pair once and writes half as many pairs, so these phases are estimated at half. For processing this
+is slightly too low, because skipped entries are still read. The grid size is chosen as for two
+sets; it may be slightly too fine.
 """
 
 from __future__ import annotations

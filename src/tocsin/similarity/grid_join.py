@@ -253,7 +253,7 @@ def list_circles(
 def copy_later(lists, cell, numbers, x, later, n):
     """Append the entries of a cell whose numbers are above x to n others; return how many.
 
-    Half of the entries are, in no order that a processor can predict. So it does not branch: with
+    About half of the entries qualify, in an unpredictable order, so the loop is branch-free: with
     `if numbers[j] <= x: continue` in the loop over entries, self-joins of 2 to 9 dimensions took
     1.2 to 1.5 times as long.
     """

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from tocsin.errors import RuleError
 from tocsin.index.appending import AppendedConjunctions, copy_with_room
 from tocsin.index.array_index import ArrayIndex
 from tocsin.index.bestar.insertion import build_root, insert, update_statistics
@@ -43,7 +44,7 @@ from tocsin.index.bestar.layout import (
 from tocsin.index.bestar.matching import propose
 from tocsin.index.bestar.packing import pack_tree
 from tocsin.index.bestar.removal import remove_members, shrink_pending
-from tocsin.index.bestar.topk import compile_score, find_best
+from tocsin.index.bestar.topk import FAILED, compile_score, find_best
 from tocsin.index.bestar.tuning import (
     count_in_vain,
     mark_misplaced,
@@ -82,7 +83,7 @@ class BEStar(ArrayIndex):
     """Conjunctions in a tree of p-nodes and buckets that changes in place."""
 
     name: ClassVar[str] = "bestar"
-    version: ClassVar[int] = 3
+    version: ClassVar[int] = 4
 
     # Table II(a): leaves of 5 where events match less than 1 in 100 rules, of 20 up to 1 in 10, of
     # 160 above.
@@ -189,10 +190,21 @@ class BEStar(ArrayIndex):
 
         The score of a rule is the sum of rule weight x event weight over its attributes, as
         everywhere, or any monotonic function of these products (footnote 3): `combine(total,
-        product)` returns the score with one more product, and is compiled. See `topk`.
+        product)` returns the score with one more product. See `topk` for what it must promise.
+        It is compiled at its first use: variables that it uses are constants from then on. Define
+        it once, since each function object is compiled and kept.
+
+        Raise a RuleError if it cannot be compiled, is not monotonic, or fails.
         """
-        address = 0 if combine is None else compile_score(combine)
-        return find_best(self.layout, self.conjunctions, batch, weights, removed, best, address)
+        address = 0
+        if combine is not None:
+            greatest = max(weights.common.max(initial=0.0), weights.weight.max(initial=0.0))
+            own = self.conjunctions.weight.max() if len(self.conjunctions.weight) else 1.0
+            address = compile_score(combine, float(own * greatest))
+        found = find_best(self.layout, self.conjunctions, batch, weights, removed, best, address)
+        if found[0] == FAILED:
+            raise RuleError("combine(total, product) raised an exception or returned NaN")
+        return found
 
     def insert(self, more: Conjunctions) -> None:
         """Insert further conjunctions, one after the other; they are numbered on.

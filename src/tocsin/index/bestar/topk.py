@@ -13,14 +13,14 @@ computing a bound costs more than it saves: finding the best rule takes 3 to 4 t
 two numbers are the default.
 
 Any monotonic score can be pruned in this way (footnote 3). A score is defined by a function
-`combine(total, product)`: from 0 on, it is applied to the products of a conjunction, rule weight
-times event weight, one after the other in the order of attributes; products of 0 do not count. The
-bound of a node is the same function of the greatest weights below it. It is a bound if `combine`
-never returns less than `total`, and never less for a greater total or product: then neither more
-attributes nor greater weights can lower a score. The function is compiled by itself and called by
-its address, so kernels are compiled once for all scores. Sums are not called but added in place,
-which keeps them fast. The two numbers above bound sums alone, so other scores prune only with the
-paper's summaries, and without them visit all that the event reaches.
+`combine(total, product)`. Starting from 0, it is applied to each product of rule weight and event
+weight, in attribute order. Products of 0 are skipped. The bound of a node is the same function of
+the greatest weights below it. It is a bound if `combine` never returns less than `total`, and never
+less for a greater total or product: then neither more attributes nor greater weights can lower a
+score. The function is compiled by itself and called by its address, so kernels are compiled once
+for all scores. Sums are not called but added in place, which keeps them fast. The two numbers above
+bound sums alone, so other scores prune only with the paper's summaries, and without them visit all
+that the event reaches.
 """
 
 from __future__ import annotations
@@ -68,24 +68,40 @@ from tocsin.model.keys import EventBatch, load, unload
 
 _SLACK = 1e-9  # a sum in another order may be greater by rounding,
 _TINY = 1e-300  # also where products underflow
-_SAMPLES = (0.001, 0.3, 0.5, 0.9, 1.0)  # totals and products that a score is tried with
+FAILED = -1
+_SHARES = (0.001, 0.3, 0.5, 0.9, 1.0)  # of the greatest product: what a score is tested with
 _LEAST_WEIGHT = 1e-200  # a smaller weight counts as this where it is divided
 
 
-def compile_score(combine: Callable[[float, float], float]) -> int:
-    """Compile the function of a monotonic score; return its address.
+def compile_score(combine: Callable[[float, float], float], greatest: float) -> int:
+    """Compile the function of a monotonic score, for products up to `greatest`; return its address.
 
-    Raise a RuleError if it is found not to be monotonic: samples are tried, all cannot be.
+    Raise a RuleError if it cannot be compiled or is found not to be monotonic. Only sample values
+    are tested, so some functions that are not monotonic are accepted.
     """
-    totals = np.array([0.0, *_SAMPLES])[:, None]
-    table = np.array([[combine(t, p) for p in _SAMPLES] for t in totals[:, 0].tolist()], np.float64)
-    rises = [np.diff(table, axis=0), np.diff(table, axis=1), table - totals]
-    if not all((each >= -_SLACK).all() for each in rises):  # bounds have as much slack
+    try:
+        address = compile_pair(combine)
+    except Exception as error:  # Numba has many
+        raise RuleError(
+            "combine must be a Python function of two floats that Numba can compile, such as "
+            f"lambda total, product: max(total, product); got {combine!r}: {error}"
+        ) from error
+    products = [greatest * share for share in _SHARES]
+    totals = sorted({0.0, *products, *(combine(p, greatest) for p in (0.0, *products))})
+    table = np.array([[combine(t, p) for p in products] for t in totals], np.float64)
+    slack = _SLACK * np.abs(table)  # as bounds have
+    rises = (
+        (np.diff(table, axis=0) >= -slack[1:]).all()
+        and (np.diff(table, axis=1) >= -slack[:, 1:]).all()
+        and (table - np.array(totals)[:, None] >= -slack).all()
+    )
+    if not rises:
         raise RuleError(
             "combine(total, product) must be monotonic: at least total, and no less for a greater "
-            f"total or product; it is not, for values between {_SAMPLES[0]} and {_SAMPLES[-1]}"
+            f"total or product; it is not, for products of up to {greatest:g} (the greatest weight "
+            "of a rule times that of an event)"
         )
-    return compile_pair(combine)
+    return address
 
 
 @bare_step
@@ -166,7 +182,8 @@ def find_best(
 
     Algorithm 6, with one heap for all levels, which is what its recursion amounts to. Return how
     many members were in the leaves visited, and how many of these were evaluated. `combine` is the
-    address of a function that scores (`jit.compile_pair`), or 0 for the sum.
+    address of a function that scores (`jit.compile_pair`), or 0 for the sum. If it returns NaN,
+    return FAILED twice; the lists are then worth nothing.
     """
     bucket, pnode, target, required = t.bucket, t.pnode, t.target, t.required
     only_intervals, max_sums = t.only_intervals, t.max_sums
@@ -316,6 +333,8 @@ def find_best(
                             value = combined_score(
                                 tested, kind, high, weight_of, begin, end, weights, combine
                             )
+                            if value != value:
+                                return FAILED, FAILED
                         size = keep(rule_of[number], value, unique, k, base, size, rules, scores)
                 for side in (LEFT, RIGHT):
                     if bucket[at + side] >= 0:

@@ -24,7 +24,9 @@ is left.
 *Words.* In a partial list each box has a word of 8 bytes that holds its four bounds, each in a lane
 of 16 bits, as far as they matter within the cell. An event computes the matching word once; one
 subtraction then compares all four bounds. A lane keeps its top bit exactly if the event is on the
-right side of that bound.
+right side of that bound. A lane of 0 says that no event in the cell is on the wrong side: the bound
+is outside of the cell. Boxes keep these lanes when they go on to a child, where such a bound has a
+code beyond all others, so that a box is in the full list of each cell that it covers.
 
 In memory: a head of 16 bytes per cell; 4 bytes per box in each list; and 8 bytes for its word in a
 partial list.

@@ -16,6 +16,7 @@ from tocsin.index.cells.codes import (
     NO_PARENT,
     Domains,
     Placement,
+    find_child_ends,
     fit_nodes,
     join_lanes,
     pack_ends,
@@ -39,7 +40,9 @@ class Tier(NamedTuple):
     """The n nodes of one tier, with c cells, and the boxes in them."""
 
     nodes: Nodes  # cells are numbered within the tier
-    has_ends: np.ndarray  # [n] whether a node's domain is the cell above it, which has ends there
+    has_ends: (
+        np.ndarray
+    )  # [n, 4] whether events end where a node does: low x, high x, low y, high y
     placement: Placement
     full: np.ndarray  # [c] how many boxes cover a cell
     partial: np.ndarray  # [c] how many cover some of it
@@ -63,7 +66,7 @@ class Lists(NamedTuple):
 
 
 class Passed(NamedTuple):
-    """Boxes on their way into nodes, one for each box and node."""
+    """Boxes to place in nodes: one row per box and node."""
 
     box: Int32Out
     node: Int32Out
@@ -103,12 +106,16 @@ class CellBuilder(ABC):
         """Return the finished layout over the attributes `axes`."""
         domains, node = self.choose_roots()
         roots = len(domains.begin)
-        boxes = Passed(np.arange(self.boxes.size, dtype=np.int32), node, self.words_above())
+        has_ends, words = self.describe_above(roots)
+        boxes = Passed(np.arange(self.boxes.size, dtype=np.int32), node, words)
         for tier in range(self.tiers):
-            split, boxes = self._add_tier(domains, boxes, tier, tier + 1 < self.tiers)
+            split, boxes = self._add_tier(domains, has_ends, boxes, tier + 1 < self.tiers)
             if split is None:
                 break
             domains = split.domains
+            nodes = self.nodes[-1]
+            has_ends = find_child_ends(nodes, has_ends, split.cells + nodes.first_cell[0])
+            has_ends &= self.children_are_cells
         fields = {f: np.concatenate([getattr(n, f) for n in self.nodes]) for f in Nodes._fields}
         return freeze_fields(
             Cells,
@@ -123,12 +130,15 @@ class CellBuilder(ABC):
             words=np.concatenate(self.words),
         )
 
-    def words_above(self) -> np.ndarray:
-        """Return the words that boxes have above their roots; see `place_boxes`."""
-        return np.full(self.boxes.size, NO_PARENT)
+    def describe_above(self, roots: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return where roots have ends, as in `Tier`, and the words that boxes have above them.
+
+        Nothing is above: events may be anywhere, and all ends of boxes matter.
+        """
+        return np.zeros((roots, 4), bool), np.full(self.boxes.size, NO_PARENT)
 
     def _add_tier(
-        self, domains: Domains, boxes: Passed, tier_number: int, may_split: bool
+        self, domains: Domains, has_ends: np.ndarray, boxes: Passed, may_split: bool
     ) -> tuple[Split | None, Passed]:
         """Add nodes with boxes; return what is split, and which boxes go to which child."""
         nodes = fit_nodes(self.boxes.floats, domains)
@@ -136,7 +146,6 @@ class CellBuilder(ABC):
         cells = int(nodes.across.reshape(-1, 2).prod(axis=1).sum())
         full, partial = np.zeros(cells, np.int32), np.zeros(cells, np.int32)
         count_entries(nodes, placement, full, partial)
-        has_ends = np.full(len(nodes.first_cell), self.children_are_cells and tier_number > 0)
         tier = Tier(nodes, has_ends, placement, full, partial)
         split = self.choose_splits(tier) if may_split else None
         child = np.full(cells, -1, np.int32)

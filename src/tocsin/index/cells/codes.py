@@ -72,8 +72,8 @@ def encode_ends(
 
     Events below a low end have a code no higher than the end's, events from the end on a code no
     lower; the other way round for a high end. Where integers have codes of their own, the end's is
-    between those of two integers. The end of the line has a code beyond all, and so has an end that
-    is outside of the cell whose child the node is: no event that comes to the child is beyond it.
+    between those of two integers. An unbounded end has a code beyond all others. So does an end
+    outside the parent cell, because every event that reaches the child satisfies it.
     """
     low, high, floats = boxes.low, boxes.high, boxes.floats
     low_key, high_key, origin = nodes.low_key, nodes.high_key, nodes.origin
@@ -152,6 +152,24 @@ def join_lanes(lanes_x, lanes_y):
 
 
 # ------------------------------------------------------------ nodes
+
+
+def find_rims(nodes: Nodes, cells: np.ndarray) -> np.ndarray:
+    """Return whether cells are at the rim of their nodes, [n, 4]: low x, high x, low y, high y."""
+    node = np.searchsorted(nodes.first_cell, cells, side="right") - 1
+    across = nodes.across.reshape(-1, 2)[node]
+    inside = cells - nodes.first_cell[node]
+    x, y = inside // across[:, 1], inside % across[:, 1]
+    return np.stack([x == 0, x + 1 == across[:, 0], y == 0, y + 1 == across[:, 1]], axis=1)
+
+
+def find_child_ends(nodes: Nodes, has_ends: np.ndarray, cells: np.ndarray) -> np.ndarray:
+    """Return where children of cells have ends, [n, 4]: where the cells do, inside of their nodes.
+
+    At the rim, a cell has an end if its node has; `has_ends` says so of all nodes.
+    """
+    node = np.searchsorted(nodes.first_cell, cells, side="right") - 1
+    return ~find_rims(nodes, cells) | has_ends[node]
 
 
 class Domains(NamedTuple):

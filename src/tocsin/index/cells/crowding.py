@@ -44,7 +44,8 @@ def measure_crowds(boxes: Boxes, tier: Tier, cells: np.ndarray) -> Crowds:
     n = len(cells)
     crowd = np.full(len(tier.partial), -1, np.int32)
     crowd[cells] = np.arange(n)
-    crowded = tier.nodes, freeze(tier.has_ends, np.uint8), boxes, tier.placement, crowd
+    has_ends = freeze(tier.has_ends.reshape(-1), np.uint8)
+    crowded = tier.nodes, has_ends, boxes, tier.placement, crowd
     begin: np.ndarray = np.full(2 * n, np.inf)
     end: np.ndarray = np.full(2 * n, -np.inf)
     sums, counts = np.zeros(2 * n), np.zeros(2 * n)
@@ -107,10 +108,10 @@ def find_squares(
     )
     inside = cells - nodes.first_cell[node]
     cell = np.stack([inside // across[:, 1], inside % across[:, 1]], axis=1)
-    at_rim = tier.has_ends[node, None] & (scale > 0)
+    ends = tier.has_ends[node] & np.repeat(scale > 0, 2, axis=1)
     scale = np.where(scale > 0, scale, 1.0)
-    begin = np.where((cell > 0) | at_rim, origin + (cell << BITS) / scale, begin)
-    end = np.where((cell + 1 < across) | at_rim, origin + ((cell + 1) << BITS) / scale, end)
+    begin = np.where((cell > 0) | ends[:, 0::2], origin + (cell << BITS) / scale, begin)
+    end = np.where((cell + 1 < across) | ends[:, 1::2], origin + ((cell + 1) << BITS) / scale, end)
     return begin, np.maximum(begin, end)
 
 
@@ -125,7 +126,7 @@ def estimate_tested(qx: Any, qy: Any, area: Any, nx: Any, ny: Any) -> Any:
 
 
 @step
-def clip_end(key, is_float, cell, end, has_ends, origin, scale, across):
+def clip_end(key, is_float, cell, end, has_end, origin, scale, across):
     """Return an end of a box as a number, clipped to the cell; infinite where neither has an end.
 
     The low end is 0, the high end 1. A cell at the rim of its node ends there if the node does.
@@ -136,7 +137,7 @@ def clip_end(key, is_float, cell, end, has_ends, origin, scale, across):
     if np.abs(value) < np.inf:
         far = FAR if is_float != 0 else FAR_INTEGER
         value = min(max(value, -far), far)
-    at_rim = has_ends != 0 and scale > 0
+    at_rim = has_end != 0 and scale > 0
     if end == 0 and (cell > 0 or at_rim):
         return max(value, origin + (cell << BITS) / scale)
     if end == 1 and (cell + 1 < across or at_rim):
@@ -170,7 +171,7 @@ def measure_bounds(
     lows, highs, floats, size = boxes.low, boxes.high, boxes.floats, boxes.exact.shape[0]
     box, node, codes = placement.box, placement.node, placement.codes
     for i in range(box.shape[0]):
-        a, ends = 2 * np.int64(node[i]), has_ends[node[i]]
+        a = 2 * np.int64(node[i])
         low_x, high_x, low_y, high_y = codes[4 * i : 4 * i + 4]
         for x in range(to_cell(low_x, across[a]), to_cell(high_x, across[a]) + 1):
             covers_x = low_x < min_code(x, gap[a]) and high_x > max_code(x, gap[a], across[a])
@@ -187,11 +188,13 @@ def measure_bounds(
                     key, slot, k = axis * size + box[i], 2 * own + axis, a + axis
                     cell = x if axis == 0 else y
                     begin = clip_end(
-                        lows[key], floats[axis], cell, 0, ends, origin[k], scale[k], across[k]
-                    )
+                        lows[key], floats[axis], cell, 0, has_ends[2 * k], origin[k], scale[k],
+                        across[k],
+                    )  # fmt: skip
                     end = clip_end(
-                        highs[key], floats[axis], cell, 1, ends, origin[k], scale[k], across[k]
-                    )
+                        highs[key], floats[axis], cell, 1, has_ends[2 * k + 1], origin[k], scale[k],
+                        across[k],
+                    )  # fmt: skip
                     if measure == _SIDES:
                         extent, share = high[slot] - low[slot], 1.0
                         if extent >= NARROW:

@@ -14,9 +14,10 @@ below, where they are divided. Otherwise the many leaves that are barely too lon
 in the upper tiers, and one that holds half of the boxes, in a corner of hyper-skewed data, is never
 split (70 times slower).
 
-Cells at the rim of the root have no end there, since events may be beyond the domain: a bounded box
-never covers them, and a child lies over the bounds in them. And short full lists of leaves join
-their partial lists (see the package).
+Cells at the edge of the root are unbounded, because events may lie outside the domain. So a bounded
+box never covers them, and their children span the bounds of the boxes inside.
+
+Short full lists of leaves join their partial lists (see the package).
 
 Insertion splits a leaf as well: when it exceeds its capacity, and if not then, whenever its length
 has doubled again. The split must leave an event less than half of the boxes to test, and the tree
@@ -35,7 +36,13 @@ import numpy as np
 
 from tocsin.index.cells.building import MIN_BYTES, CellBuilder, Split, Tier
 from tocsin.index.cells.changes import ChangingCells
-from tocsin.index.cells.codes import NO_PARENT, Domains, place_boxes
+from tocsin.index.cells.codes import (
+    NO_PARENT,
+    Domains,
+    find_child_ends,
+    find_rims,
+    place_boxes,
+)
 from tocsin.index.cells.crowding import MAX_TESTED, Squares, estimate_tested, measure_squares
 from tocsin.index.cells.index import CellIndex
 from tocsin.index.cells.layout import (
@@ -118,7 +125,8 @@ class NTree(CellIndex):
         ids = rooms.ids[entry[inside]]
         numbers = np.where(ids < 0, ~ids, ids)
         boxes = build_boxes(take(self.conjunctions, numbers), g.attribute, g.floats)
-        m, squares = measure_leaves(g, boxes, long, leaf, numbers, words)
+        ends = find_ends(g)
+        m, squares = measure_leaves(g.nodes, ends, boxes, long, leaf, numbers, words)
         needed, tested = estimate_split(m, squares, n)
         allowed = _GROWTH * max(MIN_BYTES, bytes_per_box * self.conjunctions.size)
         allowed -= g.heads.nbytes + int(rooms.used @ [ID_BYTES, ENTRY_BYTES - ID_BYTES])
@@ -130,6 +138,7 @@ class NTree(CellIndex):
         below = LeafBuilder(
             build_boxes(take(self.conjunctions, numbers[kept]), g.attribute, g.floats),
             Domains(squares.begin[worth], squares.end[worth], np.full((int(worth.sum()), 2), n)),
+            find_child_ends(g.nodes, ends, long[worth]),
             (np.cumsum(worth) - 1)[leaf[kept]],
             words[kept],
             capacity,
@@ -196,23 +205,46 @@ class LeafBuilder(NTreeBuilder):
     """The trees below leaves that are split when boxes are inserted: each is a root."""
 
     def __init__(
-        self, boxes: Boxes, leaves: Domains, leaf: np.ndarray, words: np.ndarray, capacity: int
+        self,
+        boxes: Boxes,
+        leaves: Domains,
+        has_ends: np.ndarray,
+        leaf: np.ndarray,
+        words: np.ndarray,
+        capacity: int,
     ):
         super().__init__(boxes, int(leaves.across[0, 0]), capacity)
-        self.leaves, self.leaf, self.words_in_leaves = leaves, leaf.astype(np.int32), words
+        self.leaves, self.has_ends, self.leaf = leaves, has_ends, leaf.astype(np.int32)
+        self.words_in_leaves = words
         self.bytes_left += HEAD_BYTES * int(leaves.across.prod(axis=1).sum())
 
     def choose_roots(self) -> tuple[Domains, np.ndarray]:
         """Return the squares of the leaves, and which leaf each box is of."""
         return self.leaves, self.leaf
 
-    def words_above(self) -> np.ndarray:
-        """Return the words of boxes in their leaves."""
-        return self.words_in_leaves
+    def describe_above(self, roots: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return where leaves have ends, and the words of boxes in them."""
+        return self.has_ends, self.words_in_leaves
+
+
+def find_ends(g: Cells) -> np.ndarray:
+    """Return where all nodes have ends, as in `Tier`: children come after their parents."""
+    has_ends = np.zeros((len(g.first_cell), 4), bool)
+    end = g.heads.reshape(-1, HEAD)[:, END]
+    cells = np.flatnonzero(end < 0)
+    child = ~end[cells]
+    while len(cells):  # once for each tier
+        found = find_child_ends(g.nodes, has_ends, cells)
+        changed = (found != has_ends[child]).any(axis=1)
+        if not changed.any():
+            break
+        has_ends[child] = found
+    return has_ends
 
 
 def measure_leaves(
-    g: Cells,
+    nodes: Nodes,
+    has_ends: np.ndarray,
     boxes: Boxes,
     cells: np.ndarray,
     leaf: np.ndarray,
@@ -224,7 +256,6 @@ def measure_leaves(
     `leaf` is which of the cells each box is in, with its word there, and `numbers` which boxes are
     the same.
     """
-    nodes = g.nodes
     node = np.searchsorted(nodes.first_cell, cells, side="right") - 1
     own, place = np.unique(node, return_inverse=True)
     axes = (2 * own[:, None] + np.arange(2)).reshape(-1)
@@ -244,17 +275,8 @@ def measure_leaves(
     )
     partial = np.zeros(int(sizes.sum()), np.int32)
     partial[own_cells] = np.bincount(leaf, minlength=len(cells))
-    tier = Tier(own_nodes, own >= g.roots[0], placement, partial * 0, partial)
+    tier = Tier(own_nodes, has_ends[own], placement, partial * 0, partial)
     return partial[own_cells], measure_squares(boxes, tier, own_cells)
-
-
-def find_rims(nodes: Nodes, cells: np.ndarray) -> np.ndarray:
-    """Return whether cells are at the rim of their nodes, [n, 4]: low x, high x, low y, high y."""
-    node = np.searchsorted(nodes.first_cell, cells, side="right") - 1
-    across = nodes.across.reshape(-1, 2)[node]
-    inside = cells - nodes.first_cell[node]
-    x, y = inside // across[:, 1], inside % across[:, 1]
-    return np.stack([x == 0, x + 1 == across[:, 0], y == 0, y + 1 == across[:, 1]], axis=1)
 
 
 def mask_outside(words: np.ndarray, rims: np.ndarray) -> np.ndarray:

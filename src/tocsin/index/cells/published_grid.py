@@ -42,8 +42,6 @@ _MAX_SECONDARY_CELLS = 1 << 24  # of all secondary grids; chosen: they take 256 
 class PublishedGridBuilder(CellBuilder):
     """One root of n x n cells over the domain; with two tiers, a secondary grid where crowded."""
 
-    children_are_cells = True
-
     def __init__(self, boxes: Boxes, min_full: int, cells: int | None, tiers: int):
         super().__init__(boxes, min_full)
         self.cells = cells

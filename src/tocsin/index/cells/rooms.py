@@ -100,6 +100,7 @@ def append(array: np.ndarray, used: int, values: np.ndarray) -> np.ndarray:
     needed = used + len(values)
     if needed > len(array):
         array = copy_with_room(array[:used], needed)
+        array[needed:] = 0  # `validate` reads it, too
     array[used:needed] = values
     return array
 

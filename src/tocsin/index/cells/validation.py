@@ -52,6 +52,11 @@ def check_cells(g: Cells, size: int, attributes: int) -> None:
     check_numbers("ids", g.ids, size, proven=bool(g.proven.all()))
     most = find_most_candidates(g)
     require(most >= 0, "a node below a cell must come after the cell's own")
+    children = np.sort(~heads[:, END][heads[:, END] < 0])
+    require(
+        np.array_equal(children, np.arange(g.roots[0], nodes)),
+        "every node but a root must be the child of one cell",
+    )
     require(
         most <= size, f"an event finds {most:,} candidates, and there are {size:,} conjunctions"
     )

@@ -1,10 +1,10 @@
 """Two-phase matching: interval lists for each attribute, and a counter for each conjunction.
 
 The classic engine for conjunctions. First the predicates that an event satisfies are found,
-attribute by attribute, with virtual construct intervals (`constructs`, and its `interval_lists`,
-tell of these); each takes one from its conjunction's counter. A conjunction whose counter comes to
-zero has all its predicates satisfied. Wu, Chen, Yu (Indexing continual range queries, section 2.1)
-propose such intervals for two-phase matching, and leave the second phase to Fabret and others.
+attribute by attribute, with virtual construct intervals (see `constructs.interval_lists`); each
+takes one from its conjunction's counter. A conjunction whose counter comes to zero has all its
+predicates satisfied. Wu, Chen, Yu (Indexing continual range queries, section 2.1) propose such
+intervals for two-phase matching, and leave the second phase to Fabret and others.
 
 Unlike the paper, which has this in a sentence:
 
