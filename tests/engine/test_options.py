@@ -20,7 +20,7 @@ CHOICES = [
     ("grid", {"cells": 12}),
     ("ntree", {"fan_out": 4}),
     ("ntree", {"fan_out": 2, "leaf_capacity": 3}),
-    ("ntree", {"fan_out": 2, "leaf_capacity": 1, "bytes_per_box": 1_000_000}),
+    ("ntree", {"fan_out": 2, "leaf_capacity": 1, "bytes_per_box": 2_000}),
     ("intervals", {"longest": 8, "decomposition": "simple"}),
     ("intervals", {"lattice": "published"}),
     ("intervals", {"lattice": "published", "longest": 2, "decomposition": "simple"}),
