@@ -268,8 +268,8 @@ def against_r_tree(size: str) -> Finding:
     for ax, case in zip(axes, times):
         title = f"time of a search, {case}: {matches[case]:,.0f} matches at the right"
         drawing.lines(ax, title, x, "microseconds", times[case])
-    drawing.paper(axes[2], [counts[0]] * 2, list(papers.values()), "5.1 uniform, 4.6 for 90-10")
     drawing.lines(axes[2], "R*-tree over VCR, time", x, "times as fast", grown)
+    drawing.paper(axes[2], [counts[0]] * 2, list(papers.values()), "5.1 uniform, 4.6 for 90-10")
     drawing.lines(axes[3], "storage", x, "megabytes", storage)
     return Finding(
         "vcr-r-tree",
@@ -378,8 +378,8 @@ def hashing(size: str) -> Finding:
     x = (_PREDICATES, counts)
     drawing.lines(axes[0], "time of a search", x, "microseconds", times)
     drawing.lines(axes[1], "storage", x, "megabytes", storage)
-    drawing.paper(axes[2], [counts[0], counts[-1]], [400 / 80, 1300 / 860], "5.0 to 1.5")
     drawing.lines(axes[2], "time, hashed over direct", x, "times as slow", {"hashed": slower})
+    drawing.paper(axes[2], [counts[0], counts[-1]], [400 / 80, 1300 / 860], "5.0 to 1.5")
     return Finding(
         "vcr-hashing",
         "Hashing",
@@ -466,9 +466,9 @@ def overlapping(size: str) -> Finding:
     drawing.lines(axes[0], "time of a search", x, "microseconds", times, zero=True)
     drawing.lines(axes[1], "load factor", x, "constructs to a place", load, zero=True)
     drawing.lines(axes[2], "constructs compared", x, "per search", probes, zero=True)
-    drawing.limit(axes[3], _MUCH_FASTER, 'required, for "much better"')
     gains = {"overlapped": gain}
     drawing.lines(axes[3], "time, simple over overlapped", x, "times as fast", gains, zero=True)
+    drawing.limit(axes[3], _MUCH_FASTER, 'required, for "much better"')
     return Finding(
         "vcr-overlapped",
         "Overlapped decomposition",
