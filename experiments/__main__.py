@@ -92,7 +92,8 @@ def render_page(records: dict[str, dict[str, Any]]) -> str:
         "at all of its points, and the worst counts. Speed-ups are compared with the paper's "
         "speed-ups, and are reached if at least half of the gain is. Structures take turns in "
         "several rounds: numbers are medians of the rounds, with the least and the greatest in "
-        "parentheses. Everything runs on one core. Times of searches are those of indexes built in "
+        "parentheses. These are the rounds of one run. From run to run, times on a shared machine "
+        "differ more, so a verdict close to its limit may change. Everything runs on one core. Times of searches are those of indexes built in "
         "advance; times of joins cover building (but for the trees of RSJ), and those of covering "
         "the inserts and removals that each command causes. All results are "
         f"compared. {platform.machine()}, Python {platform.python_version()}, "
@@ -140,8 +141,11 @@ def render_page(records: dict[str, dict[str, Any]]) -> str:
 
 def _count_verdicts(records: dict[str, dict[str, Any]]) -> str:
     found = [r["verdict"] for r in records.values()]
-    counts = ", ".join(f"{found.count(v)} {v}" for v in (HOLDS, FAILS, UNTESTED))
-    return f"Of {len(found)} claims: {counts}."
+    holds, fails, untested = (found.count(verdict) for verdict in (HOLDS, FAILS, UNTESTED))
+    return (
+        f"Of {len(found)} claims, {holds} hold, {fails} do not hold, and {untested} cannot be "
+        "tested."
+    )
 
 
 def _join(cells: list[str]) -> str:
