@@ -93,9 +93,10 @@ def render_page(records: dict[str, dict[str, Any]]) -> str:
         "speed-ups, and are reached if at least half of the gain is. Structures take turns in "
         "several rounds: numbers are medians of the rounds, with the least and the greatest in "
         "parentheses. These are the rounds of one run. From run to run, times on a shared machine "
-        "differ more, so a verdict close to its limit may change. Everything runs on one core. Times of searches are those of indexes built in "
-        "advance; times of joins cover building (but for the trees of RSJ), and those of covering "
-        "the inserts and removals that each command causes. All results are "
+        "differ more, so a verdict close to its limit may change. Everything runs on one core. "
+        "Times of searches are those of indexes built in advance; times of joins cover building "
+        "(but for the trees of RSJ), and those of covering the inserts and removals that each "
+        "command causes. All results are "
         f"compared. {platform.machine()}, Python {platform.python_version()}, "
         f"NumPy {np.__version__}, Numba {numba.__version__}.",
         "",
