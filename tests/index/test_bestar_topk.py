@@ -145,6 +145,12 @@ def falls_above_one(total, product):
     return total + product - total * product
 
 
+def raises_above_one(total, product):
+    if product > 1:
+        raise ValueError("too great")
+    return total + product
+
+
 NOT_MONOTONIC = r"combine\(total, product\) must be monotonic"
 
 
@@ -160,6 +166,8 @@ NOT_MONOTONIC = r"combine\(total, product\) must be monotonic"
         (max, "combine must be a Python function of two floats that Numba can compile"),
         (np.maximum, "combine must be a Python function"),
         (3, "combine must be a Python function"),
+        (lambda total: total, "combine must be a Python function"),
+        (raises_above_one, r"must return a number .* raised ValueError: too great"),
     ],
 )
 def test_a_score_that_cannot_be_used(combine, message):

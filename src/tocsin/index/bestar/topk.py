@@ -82,13 +82,22 @@ def compile_score(combine: Callable[[float, float], float], greatest: float) -> 
     try:
         address = compile_pair(combine)
     except Exception as error:  # Numba has many
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise RuleError(
             "combine must be a Python function of two floats that Numba can compile, such as "
-            f"lambda total, product: max(total, product); got {combine!r}: {error}"
+            f"lambda total, product: max(total, product); got {combine!r}: {reason}"
         ) from error
+    if greatest == 0:
+        return address  # no product counts
     products = [greatest * share for share in _SHARES]
-    totals = sorted({0.0, *products, *(combine(p, greatest) for p in (0.0, *products))})
-    table = np.array([[combine(t, p) for p in products] for t in totals], np.float64)
+    try:
+        totals = sorted({0.0, *products, *(combine(p, greatest) for p in (0.0, *products))})
+        table = np.array([[combine(t, p) for p in products] for t in totals], np.float64)
+    except Exception as error:
+        raise RuleError(
+            "combine(total, product) must return a number for all totals and products; it raised "
+            f"{type(error).__name__}: {error}"
+        ) from error
     slack = _SLACK * np.abs(table)  # as bounds have
     rises = (
         (np.diff(table, axis=0) >= -slack[1:]).all()
@@ -97,9 +106,9 @@ def compile_score(combine: Callable[[float, float], float], greatest: float) -> 
     )
     if not rises:
         raise RuleError(
-            "combine(total, product) must be monotonic: at least total, and no less for a greater "
-            f"total or product; it is not, for products of up to {greatest:g} (the greatest weight "
-            "of a rule times that of an event)"
+            "combine(total, product) must be monotonic: never less than total, and never "
+            f"decreasing in either argument. It is not, for products up to {greatest:g} (the "
+            "greatest weight of a rule times the greatest of an event)"
         )
     return address
 

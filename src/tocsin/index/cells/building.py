@@ -40,9 +40,8 @@ class Tier(NamedTuple):
     """The n nodes of one tier, with c cells, and the boxes in them."""
 
     nodes: Nodes  # cells are numbered within the tier
-    has_ends: (
-        np.ndarray
-    )  # [n, 4] whether events end where a node does: low x, high x, low y, high y
+    # [n, 4] Whether no event is beyond a node's low x, high x, low y and high y.
+    has_ends: np.ndarray
     placement: Placement
     full: np.ndarray  # [c] how many boxes cover a cell
     partial: np.ndarray  # [c] how many cover some of it

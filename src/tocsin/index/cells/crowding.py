@@ -100,7 +100,7 @@ def measure_squares(boxes: Boxes, tier: Tier, cells: np.ndarray) -> Squares:
 def find_squares(
     tier: Tier, cells: np.ndarray, begin: np.ndarray, end: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return where cells begin and end, [n, 2] each; at a root's rim, they do as given."""
+    """Return where cells begin and end, [n, 2] each; where they are unbounded, as given."""
     nodes = tier.nodes
     node = np.searchsorted(nodes.first_cell, cells, side="right") - 1
     across, origin, scale = (
