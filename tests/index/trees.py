@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from tocsin.index.bestar.layout import BUCKET, PNODE, ROOT
 from tocsin.index.finish import BestRules, EventWeights
 from tocsin.jit import freeze, freeze_fields
 from tocsin.model.conjunctions import Conjunctions
@@ -113,6 +114,11 @@ def best_of(index, events, width, k, weights, removed=NO_BITS, **options):
         for i in range(n)
     ]
     return lists, counted
+
+
+def directory_of(index, p=0):
+    """Return the buckets, and the number of the top bucket of a p-node."""
+    return index.layout.bucket.reshape(-1, BUCKET), int(index.layout.pnode[p * PNODE + ROOT])
 
 
 # Monotonic scores other than the sum, each by the function that adds a product.
