@@ -194,8 +194,8 @@ def switch(size: str) -> Finding:
         "thesis, Fig. 4.19",
         "With 200,000 points, EGO* passes Grid at an epsilon of about 0.07, a selectivity of about "
         "43.",
-        f"{case.title}. {_HOW} Epsilons are on both sides of 0.07. EGO is left out, for it takes "
-        "long.",
+        f"{case.title}. {_HOW} Epsilons are on both sides of 0.07. EGO is left out because it is "
+        "slow.",
         [
             main(
                 at_least(

@@ -45,10 +45,10 @@ DIFFERS = "parameters that contradict each other are read [in one way](#refresh-
 # The text has bandwidths of 200 and 350 only.
 BY_BANDWIDTH = f"{DIFFERS}; bandwidths are ours"
 _VALUES = (
-    "The score is that of the lowest value's distribution, from the same runs. MinExpEntropy goes "
-    "by the entropy of the EMinQ answer: that of a value which may be exact is infinite."
+    "The score is that of the lowest value's distribution, from the same runs. MinExpEntropy uses "
+    "the entropy of the EMinQ answer: that of a value which may be exact is infinite."
 )
-_ENTROPY = "MinExpEntropy goes by the entropy of EMinQ"
+_ENTROPY = "MinExpEntropy uses the entropy of EMinQ"
 
 
 def describe(s: Sweep) -> str:
@@ -59,7 +59,7 @@ def describe(s: Sweep) -> str:
         "queries. A query ends when its updates have arrived, at the latest 5 seconds after its "
         "arrival; queries in excess of 10 wait; an update takes two messages; sensors report on "
         "their own after 10 seconds ([why](#refresh-readings)). Glb_RR refreshes all sensors in "
-        "turn with all bandwidth, whatever queries there are (5.6); limited, it refreshes the next "
+        "turn with all bandwidth, regardless of queries (5.6); limited, it refreshes the next "
         "one whenever a query may request an update, as many as the other policies."
     )
 
