@@ -35,11 +35,11 @@ METHODS: dict[str, Callable[[int], Any]] = {
 
 HOW = (
     "Commands are those of V-A: a subscribe of a box each of whose sides is a random segment, or, "
-    "with probability p, an unsubscribe of a rule chosen at random. They are generated beforehand. Searches "
-    "are compiled by Numba, except those of NumPy and rtree. All methods get the same commands, "
-    "and all forward the same rules. The relation graph and the ids are in Python, which takes the "
-    "same time for every method; so times inside the index, without that, are given beside total "
-    "times."
+    "with probability p, an unsubscribe of a rule chosen at random. They are generated "
+    "beforehand. Searches are compiled by Numba, except those of NumPy and rtree. All methods get "
+    "the same commands, and all forward the same rules. The relation graph and the ids are in "
+    "Python, which takes the same time for every method; so times inside the index, without that, "
+    "are given beside total times."
 )
 # What is not as in the paper.
 IN_PYTHON = "ids and the relation graph are in Python"
