@@ -229,6 +229,7 @@ class StoreFolder:
         `origin` is the version that this one is derived from. Raise if that is a version of this
         store, or of a copy of it, other than the current one.
         """
+        version = version.settled()
         with self._translate_write_errors():
             for folder in (self._segments, self._parts, self._versions):
                 folder.mkdir(parents=True, exist_ok=True)
