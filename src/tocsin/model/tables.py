@@ -33,6 +33,12 @@ from tocsin.model.thresholds import NO_THRESHOLDS, merge_thresholds, read_thresh
 from tocsin.model.weights import check_weight_pairs
 
 
+_RULES_ON_SPARK = (
+    "tocsin.spark.match and tocsin.spark.lint take a DataFrame of rules as it is; toArrow() collects "
+    "it"
+)
+
+
 class RuleTable(NamedTuple):
     """The n rules of a table, in the order of the table."""
 
@@ -129,7 +135,7 @@ def to_rule_table(source: Any) -> pa.Table:
             "for a dict of columns use pyarrow.table(...)"
         )
     try:
-        return to_table(source, None, "rules")
+        return to_table(source, None, "rules", _RULES_ON_SPARK)
     except EventError as error:
         raise RuleError(str(error)) from None
 
