@@ -1,4 +1,4 @@
-"""What the functions for one process say to a DataFrame of Spark, on Classic and on Connect alike."""
+"""What functions for one process say to a DataFrame of Spark, on Classic and on Connect alike."""
 
 import pyarrow as pa
 

@@ -14,9 +14,7 @@ from tocsin.model.arrow import combine_chunks, decode, is_text, refuse_spark, tr
 from tocsin.model.schema import Schema
 
 
-def to_table(
-    source: Any, names: Sequence[str] | None, what: str, on_spark: str
-) -> pa.Table:
+def to_table(source: Any, names: Sequence[str] | None, what: str, on_spark: str) -> pa.Table:
     """Return any Arrow-compatible table as a pyarrow table.
 
     From a pandas frame only the columns in `names` are converted, or all if it is None, because
