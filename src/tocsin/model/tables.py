@@ -32,10 +32,8 @@ from tocsin.model.schema import Schema
 from tocsin.model.thresholds import NO_THRESHOLDS, merge_thresholds, read_thresholds
 from tocsin.model.weights import check_weight_pairs
 
-
 _RULES_ON_SPARK = (
-    "tocsin.spark.match and tocsin.spark.lint take a DataFrame of rules as it is; toArrow() collects "
-    "it"
+    "tocsin.spark.match and tocsin.spark.lint take a DataFrame of rules; toArrow() collects one"
 )
 
 
