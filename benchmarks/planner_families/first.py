@@ -46,7 +46,7 @@ def flight_alerts(size: float, random: Random, draw: np.random.Generator) -> Fam
         "Passengers of an airline app are told about delays and cancellations of their flight or "
         "route; most ask about the busy ones.",
         rules,
-        resample_or_all(flights, size, draw)[columns.split()],
+        _resample_or_all(flights, size, draw)[columns.split()],
     )
 
 
@@ -83,7 +83,7 @@ def fleet_lists(size: float, random: Random, draw: np.random.Generator) -> Famil
         "Lessors and maintenance shops follow lists of aircraft by tail number, partly only on "
         "some routes or when late.",
         rules,
-        resample_or_all(flights, size, draw)[columns.split()],
+        _resample_or_all(flights, size, draw)[columns.split()],
     )
 
 
@@ -244,7 +244,7 @@ def quality_checks(size: float, random: Random, draw: np.random.Generator) -> Fa
         "A data team runs some hundred checks for nulls and implausible values over every row of "
         "a large table.",
         random.sample(rules, min(_scaled(len(rules), size, least=60), len(rules))),
-        resample_or_all(flights, size, draw)[columns.split()],
+        _resample_or_all(flights, size, draw)[columns.split()],
     )
 
 
@@ -320,7 +320,7 @@ def duty_rosters(size: float, random: Random, draw: np.random.Generator) -> Fami
         "A ground handler assigns departures to shifts of eight hours per airport and airline, "
         "and to some weekly tasks.",
         rules,
-        resample_or_all(flights, size, draw)[columns.split()],
+        _resample_or_all(flights, size, draw)[columns.split()],
     )
 
 
@@ -393,7 +393,7 @@ def gene_regions(size: float, random: Random, draw: np.random.Generator) -> Fami
         "Geneticists annotate variants: each gene with its flanks on a chromosome, and regions of "
         "megabases with a cutoff of p; ranges are narrow and wide, nested and disjoint.",
         rules,
-        resample_or_all(variants, size, draw),
+        _resample_or_all(variants, size, draw),
     )
 
 
@@ -455,12 +455,9 @@ def operations_segments(size: float, random: Random, draw: np.random.Generator) 
         for name in columns
         if name not in numbers and name != "tailnum"
     }
-    favourites = random.choices(
-        ["origin", "carrier", "dest", "month", "hour"], k=max(_scaled(20_000, size), 20_000)
-    )
     rules = []
-    for number, row in enumerate(_rows(context, _scaled(20_000, size), draw)):
-        names = {favourites[number]: None}
+    for row in _rows(context, _scaled(20_000, size), draw):
+        names = {random.choice(["origin", "carrier", "dest", "month", "hour"]): None}
         names |= dict.fromkeys(random.sample(columns, random.randint(5, 8)))
         names.pop("tailnum", None)
         tests = [
@@ -493,7 +490,7 @@ def families(size: float = 1.0) -> Iterator[Family]:
         yield build(size, Random(number), np.random.default_rng(number))
 
 
-def resample_or_all(frame: pd.DataFrame, size: float, draw: np.random.Generator) -> pd.DataFrame:
+def _resample_or_all(frame: pd.DataFrame, size: float, draw: np.random.Generator) -> pd.DataFrame:
     """Return the table itself at size 1, in the order in which its events came."""
     return frame if size == 1 else data.resample(frame, _scaled(len(frame), size), draw)
 
