@@ -243,8 +243,8 @@ def one_each(rng):
 SHAPES = [
     squares, points_on_bounds, whole_numbers, clusters, half_in_a_corner, corner_in_a_corner,
     identical, one_giant, all_sizes, elongated, half_planes, degenerate, outliers, with_nulls,
-    integers, huge_integers, beyond_2_62, a_city_in_a_country, large_on_pixels, times, three_attributes, one_attribute,
-    one_each,
+    integers, huge_integers, beyond_2_62, a_city_in_a_country, large_on_pixels, times,
+    three_attributes, one_attribute, one_each,
 ]  # fmt: skip
 
 
