@@ -138,7 +138,8 @@ class Draft:
         self.next_position = 0
         self.id_type: pa.DataType | None = None
         self.payload_schema = pa.schema([])
-        self.sealed: Version | None = None  # None after a change, until the next `seal`
+        self._sealed: Version | None = None  # None after a change, until the next `seal`
+        self._declared = 0  # columns of the schema when it was sealed
         self._last_version: Version | None = None  # the last version
         self._segments: dict[str, LiveSegment] = {}  # by role
         self._unshared: set[str] = set()  # roles of segments whose bitmaps no version shares
@@ -159,11 +160,23 @@ class Draft:
         draft.size = len(version)
         return draft
 
+    def sealed(self) -> Version | None:
+        """Return the current rules as a version, or None if that takes a `seal`.
+
+        It does after a change, and also once the schema has grown: whoever shares the schema can
+        add to it without a change here.
+        """
+        version = self._sealed
+        return version if self._declared == self.attributes.schema.declared else None
+
     def seal(self) -> Version:
         """Return the current rules as a version."""
-        if self.sealed is None:
+        sealed = self.sealed()
+        if sealed is None:
+            declared = self.attributes.schema.declared
+            self.attributes.update()
             self._freeze()
-            version = Version(
+            sealed = Version(
                 self.attributes,
                 len(self.attributes),
                 self.categories,
@@ -176,8 +189,9 @@ class Draft:
                 self.payload_schema,
             )
             self._unshared = set()
-            self.sealed = self._last_version = version.inherit(self._last_version)
-        return self.sealed
+            self._sealed = self._last_version = sealed.inherit(self._last_version)
+            self._declared = declared
+        return sealed
 
     def _live_segments(self) -> tuple[LiveSegment, ...]:
         return tuple(self._segments[role] for role in ROLES if role in self._segments)
@@ -238,7 +252,7 @@ class Draft:
             self.categories.truncate(categories)
             raise
         self.size = sum(map(len, self._segments.values())) + len(self._pending.place_of)
-        self.sealed = None
+        self._sealed = None
 
     def append(self, rule: NewRule, instead_of: tuple[int, int] | None = None) -> None:
         """Add one rule; it replaces the rule at the location `instead_of`, if given."""

@@ -220,7 +220,7 @@ class Rules:
 
         It is cheap: only rules added since the last snapshot are prepared for matching.
         """
-        version = self._draft.sealed
+        version = self._draft.sealed()
         if version is None:
             with self._changing():
                 version = self._draft.seal()

@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 
 from tocsin.engine.rules import Rules
-from tocsin.engine.store_folder import StoreFolder, VersionInfo
+from tocsin.engine.store_folder import TRIES, StoreFolder, VersionInfo
 from tocsin.engine.stream_log import StreamInfo
 from tocsin.errors import StoreConflictError, StoreError
-
-_TRIES = 50  # attempts to publish; each fails only if another writer has published
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ class RuleStore:
 
     def versions(self) -> list[VersionInfo]:
         """Return all versions, oldest first."""
-        return [self._folder.describe(number) for number in self._folder.numbers()]
+        return self._folder.describe()
 
     def rules(self, version: int | None = None) -> Rules:
         """Return the rules of a version, by default the current one; changes are private."""
@@ -191,7 +189,7 @@ class RuleStore:
 
         If another writer publishes meanwhile, the function is called again with the new rules.
         """
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             rules = self._current()
             change(rules)
             try:
@@ -200,9 +198,7 @@ class RuleStore:
                 continue
             self._rules = rules
             return number
-        raise StoreConflictError(
-            f"{self.path}: other writers were faster {_TRIES} times; try again"
-        )
+        raise StoreConflictError(f"{self.path}: other writers were faster {TRIES} times; try again")
 
     def _current(self) -> Rules:
         """Return the current rules for one change; a change that fails discards them."""

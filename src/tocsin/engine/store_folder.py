@@ -8,9 +8,35 @@
     log/                     the version of each micro-batch of a stream, see `stream_log`
 
 Publishing writes only what is new: after one change, a segment of the recent rules (at most 1,024
-of them), a list of removed positions, and a version file. The version file is written last, and
-only if its number is free. So a crash leaves the old version intact, and the second of two writers
-gets an error. Old versions are kept until they are pruned.
+of them), a list of removed positions, and a version file, which is written last. So a crash leaves
+the old version intact. Versions are kept until they are pruned.
+
+**Several writers.** Readers follow the highest number. A writer puts its version at the number
+after its parent's, if that is absent; the second of two writers finds it taken. Prune
+deletes versions below the highest number only, so the highest number that was ever put is always
+present. But it makes lower numbers free again, and a writer that was stopped for long may put its
+version at one of them, where no reader ever looks. So every version lists the checksums of the
+versions before it (`VersionFile.history`), and after putting a version, its writer checks that it
+has not come too late:
+
+- If no number is higher, readers follow this version.
+- If one is, the writer of that version found its parent to be the highest, so all checksums that it
+  lists are of versions that readers followed, one of each number. This version was published if
+  its own checksum is listed; otherwise the writer deletes it again, and gets an error.
+
+This takes nothing but put-if-absent, read, list and delete, and listings that show what was put
+before. It uses no clocks, and it does not matter where writers crash or how long they are stopped:
+a version that no writer vouches for is either followed by readers, or lies at a number below theirs
+until somebody prunes. Only if more versions than a history lists were published and pruned within
+those two steps, the error says that the outcome is unknown. Versions that an earlier Tocsin wrote
+have no history, and their writer does not check itself: writers of one store should be of one
+release if they prune.
+
+**Pruning.** The files of a version are deleted after the version. No later version needs them: a
+version has new files and files of its parent, which was the highest. Files that no version lists
+are left over from a writer that failed, or about to be published by one that is slow. They are
+deleted after an hour, once the current version has been published again under the next number, so
+that a writer that is still there comes too late.
 
 A store has an identity: a random name that its first version introduces and all others repeat. A
 path does not identify a store, since a folder can have many paths, and a path can name different
@@ -40,16 +66,14 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.engine.draft import ROLES
+from tocsin.engine.part_files import PartFolder
 from tocsin.engine.segment import LiveSegment, Segment, none_removed, remove
 from tocsin.engine.segment_files import (
-    check_file,
     check_fits,
     damage_error,
-    describe,
     is_complete,
     put_if_absent,
     read_segment,
-    sync_folder,
     write_segment,
 )
 from tocsin.engine.stream_log import StreamLog
@@ -60,7 +84,8 @@ from tocsin.model.categories import Categories
 from tocsin.model.validation import require
 
 _MOST_PARTS = 32  # files of category values that a version may list before they are merged
-_UNFINISHED = 3600  # seconds after which a file that no version lists counts as left over
+_UNFINISHED = 3600  # seconds, chosen: a publish takes far less, see `_is_old`
+TRIES = 50  # attempts to publish; each fails only if another writer has published
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _VERSION_NAME = re.compile(r"([0-9]{8,})\.json")
 
@@ -110,7 +135,7 @@ class StoreFolder:
         self.path = Path(os.path.abspath(text))
         self.log = StreamLog(self.path / "log")
         self._segments = self.path / "segments"
-        self._parts = self.path / "parts"
+        self._parts = PartFolder(self.path / "parts")
         self._versions = self.path / "versions"
 
     # ------------------------------------------------------------ versions
@@ -132,11 +157,19 @@ class StoreFolder:
             raise StoreError(f"there is no rule store at {self.path}")
         return numbers[-1]
 
-    def describe(self, number: int) -> VersionInfo:
-        """Return the summary of a version."""
-        version = self._read_version(number)
-        names = tuple(entry["name"] for entry in version.segments)
-        return VersionInfo(number, version.created, version.rules, names)
+    def describe(self) -> list[VersionInfo]:
+        """Return the summaries of all versions, oldest first."""
+        files = map(self._find_version, self.numbers())
+        return [
+            VersionInfo(
+                file.number,
+                file.created,
+                file.rules,
+                tuple(entry["name"] for entry in file.segments),
+            )
+            for file in files
+            if file is not None
+        ]
 
     def _version_path(self, number: int) -> Path:
         return self._versions / f"{number:08d}.json"
@@ -164,7 +197,27 @@ class StoreFolder:
             ) from None
         except OSError as error:
             raise self._read_error(error) from None
-        return parse(path, data)
+        file = parse(path, data)
+        if file.number != number:
+            raise damage_error(path, f"it is version {file.number}")
+        return file
+
+    def _find_version(self, number: int) -> VersionFile | None:
+        """Return a version that was listed; None if it has been pruned since."""
+        try:
+            return self._read_version(number)
+        except StoreError:
+            if os.path.lexists(self._version_path(number)):
+                raise
+            return None
+
+    def _read_latest(self) -> VersionFile | None:
+        """Return the current version; None if there is no store."""
+        while numbers := self.numbers():
+            file = self._find_version(numbers[-1])
+            if file is not None:
+                return file
+        return None
 
     def _read_error(self, error: OSError) -> StoreError:
         return StoreError(f"the rule store at {self.path} cannot be read: {error}")
@@ -173,8 +226,19 @@ class StoreFolder:
 
     def open(self, number: int | None = None, verify: bool = True) -> tuple[Version, Origin]:
         """Return a version, by default the current one, and its origin."""
-        number = self.latest() if number is None else number
-        file = self._read_version(number)
+        if number is not None:
+            file = self._read_version(number)
+            return self._open(file, verify)
+        while True:
+            latest = self.latest()
+            try:
+                return self._open(self._read_version(latest), verify)
+            except StoreError:
+                # Others may have published, and pruned this version before all of it was read.
+                if latest == self.latest():
+                    raise
+
+    def _open(self, file: VersionFile, verify: bool) -> tuple[Version, Origin]:
         segments: dict[str, Segment] = {}
         for entry in file.segments:
             folder = self._segments / entry["name"]
@@ -182,15 +246,15 @@ class StoreFolder:
             segments[entry["role"]] = segment
         texts: list[str] = []
         for entry in file.codes:
-            texts += self._read_part(entry, "text", pa.large_string(), verify).to_pylist()
+            texts += self._parts.read(entry, "text", pa.large_string(), verify).to_pylist()
         categories = Categories(texts)
         try:
             _check_parts(file, [segments[r] for r in ROLES if r in segments], categories, verify)
         except StoreError as error:
-            raise damage_error(self._version_path(number), error) from None
+            raise damage_error(self._version_path(file.number), error) from None
         removed = np.empty(0, np.int32)
         if file.removed:
-            removed = self._read_part(file.removed, "position", pa.int32(), verify).to_numpy()
+            removed = self._parts.read(file.removed, "position", pa.int32(), verify).to_numpy()
         version = Version(
             file.attributes,
             len(file.attributes),
@@ -230,10 +294,9 @@ class StoreFolder:
         store, or of a copy of it, other than the current one.
         """
         with self._translate_write_errors():
-            for folder in (self._segments, self._parts, self._versions):
+            for folder in (self._segments, self._parts.path, self._versions):
                 folder.mkdir(parents=True, exist_ok=True)
-            numbers = self.numbers()
-            parent = self._read_version(numbers[-1]) if numbers else None
+            parent = self._read_latest()
             if parent is None or not self._is_on_top_of(origin, parent):
                 origin = None  # no files of these rules are here yet
             removed = _removed_positions(version)
@@ -251,12 +314,47 @@ class StoreFolder:
                 version.payload_schema,
                 [self._write_segment(live, origin) for live in version.segments],
                 self._write_categories(version, origin),
-                self._write_part(pa.table({"position": removed})) if len(removed) else None,
+                self._parts.write(pa.table({"position": removed})) if len(removed) else None,
             )
-            data = file.to_bytes()
-            if not put_if_absent(self._version_path(file.number), data):
-                raise self._conflict(file.number - 1, self.latest())
-        return self._origin(replace(file, checksum=checksum_of(data)), version)
+            file = self._put(file, parent)
+        return self._origin(file, version)
+
+    def _put(self, file: VersionFile, parent: VersionFile | None) -> VersionFile:
+        """Put a version file; return it with its checksum. Raise if another writer was faster."""
+        file = replace(file, history=parent.extended_history() if parent else ())
+        path, data = self._version_path(file.number), file.to_bytes()
+        file = replace(file, checksum=checksum_of(data))
+        was_put = put_if_absent(path, data)
+        # Also if it was not: an earlier try that seemed to fail may have put it.
+        if self._is_followed(file, was_put):
+            return file
+        if was_put:
+            with contextlib.suppress(StoreError):  # if others have pruned it
+                if self._read_version(file.number).checksum == file.checksum:
+                    path.unlink(missing_ok=True)
+        raise self._conflict(file.number - 1, self.latest())
+
+    def _is_followed(self, file: VersionFile, was_put: bool) -> bool:
+        """Return whether readers follow a version, or later ones that are based on it."""
+        while True:
+            numbers = self.numbers()
+            higher = min((n for n in numbers if n > file.number), default=None)
+            if higher is None and file.number not in numbers:
+                return False  # the store was deleted
+            other = self._find_version(higher or file.number)
+            if other is None:
+                continue
+            if higher is None:
+                return other.checksum == file.checksum
+            if other.knows(file.number):
+                return other.follows(file)
+            if not was_put:
+                return False
+            raise StoreError(
+                f"{self.path} is now at version {self.latest()}: this process was stopped for so "
+                f"long while it published version {file.number} that it cannot tell whether later "
+                "versions are based on it; open the store, and repeat the change if it is missing"
+            )
 
     @contextlib.contextmanager
     def _translate_write_errors(self) -> Iterator[None]:
@@ -307,57 +405,11 @@ class StoreFolder:
     def _write_categories(self, version: Version, origin: Origin | None) -> list[dict[str, Any]]:
         """Write new category values; return the entries of all files of category values."""
         files = origin.category_files if origin and origin.categories is version.categories else []
-        if len(files) >= _MOST_PARTS or not all(map(self._has_part, files)):
+        if len(files) >= _MOST_PARTS or not all(map(self._parts.has, files)):
             files = []
         written = sum(entry["count"] for entry in files)
         texts = version.categories.to_arrow(written, version.category_count)
-        return [*files, self._write_part(pa.table({"text": texts}))] if len(texts) else files
-
-    def _write_part(self, table: pa.Table) -> dict[str, Any]:
-        name = uuid.uuid4().hex
-        temporary = self._parts / f".{name}"
-        try:
-            with open(temporary, "wb") as out:
-                with pa.ipc.new_file(out, table.schema) as writer:
-                    writer.write_table(table)
-                out.flush()
-                os.fsync(out.fileno())
-            entry = {"name": name, "count": len(table)} | describe(temporary)
-            temporary.rename(self._parts / name)
-        finally:
-            temporary.unlink(missing_ok=True)
-        sync_folder(self._parts)
-        return entry
-
-    def _has_part(self, entry: dict[str, Any]) -> bool:
-        try:
-            self._check_part(entry, verify=False)
-        except StoreError:
-            return False
-        return True
-
-    def _check_part(self, entry: dict[str, Any], verify: bool) -> Path:
-        path = self._parts / entry["name"]
-        check_file(path, {k: entry[k] for k in ("bytes", "sha256")}, verify)
-        return path
-
-    def _read_part(
-        self, entry: dict[str, Any], column: str, type_: pa.DataType, verify: bool
-    ) -> pa.Array:
-        path = self._check_part(entry, verify)
-        try:
-            with pa.memory_map(str(path)) as source:
-                table = pa.ipc.open_file(source).read_all()
-            table.validate(full=verify)
-        except (pa.ArrowException, OSError) as error:
-            raise StoreError(f"{path} cannot be read: {error}") from None
-        if table.schema.names != [column] or table.schema.types != [type_]:
-            raise damage_error(path, f"its columns are {table.schema}")
-        if len(table) != entry["count"]:
-            raise damage_error(path, f"it has {len(table):,} rows instead of {entry['count']:,}")
-        if table.column(0).null_count:
-            raise damage_error(path, "it has nulls")
-        return table.column(0).combine_chunks()
+        return [*files, self._parts.write(pa.table({"text": texts}))] if len(texts) else files
 
     # ------------------------------------------------------------ live
 
@@ -374,21 +426,51 @@ class StoreFolder:
         deleted versions.
         """
         with self._translate_write_errors():
+            versions = {number: self._files_of(number) for number in self.numbers()}
+            abandoned = self._abandoned(set().union(*versions.values()))
+            if abandoned:
+                self._republish()
             numbers = self.numbers()
             kept = set(numbers[-keep:]) | self.log.pinned()
+            versions |= {n: self._files_of(n) for n in numbers if n not in versions}
+            used = set().union(*(versions[n] for n in numbers if n in kept))
             deleted = [number for number in numbers if number not in kept]
-            versions = [self._read_version(n) for n in numbers if n in kept]
-            used = {entry["name"] for v in versions for entry in (*v.segments, *v.codes)}
-            used |= {v.removed["name"] for v in versions if v.removed}
             for number in deleted:
                 self._version_path(number).unlink(missing_ok=True)
-            for entry in (*self._segments.iterdir(), *self._parts.iterdir()):
-                if entry.name not in used:
-                    _delete_left_over(entry)
+            for path in abandoned.union(*(versions[n] for n in deleted)) - used:
+                with contextlib.suppress(FileNotFoundError):
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
             for folder in (self._versions, *self.log.folders()):
-                for entry in folder.glob(".*"):
-                    _delete_left_over(entry)
+                for path in filter(_is_old, folder.glob(".*")):
+                    path.unlink(missing_ok=True)
         return deleted
+
+    def _files_of(self, number: int) -> set[Path]:
+        """Return the segments and parts of a version; none if it has been deleted."""
+        file = self._find_version(number)
+        if file is None:
+            return set()
+        parts = [*file.codes, *([file.removed] if file.removed else [])]
+        return {self._segments / entry["name"] for entry in file.segments} | {
+            self._parts.path / entry["name"] for entry in parts
+        }
+
+    def _abandoned(self, listed: set[Path]) -> set[Path]:
+        """Return old segments and parts that no version lists, finished or not."""
+        present = {*self._segments.iterdir(), *self._parts.path.iterdir()}
+        return set(filter(_is_old, present - listed))
+
+    def _republish(self) -> None:
+        """Publish the current version under the next number, ahead of writers that are slow."""
+        for _ in range(TRIES):
+            parent = self._read_latest()
+            if parent is None:
+                return
+            now = datetime.datetime.now(datetime.UTC)
+            with contextlib.suppress(StoreConflictError):
+                self._put(replace(parent, number=parent.number + 1, created=now), parent)
+                return
+        raise StoreConflictError(f"{self.path}: other writers were faster {TRIES} times; try again")
 
 
 def _live_segment(role: str, segment: Segment, removed_positions: np.ndarray) -> LiveSegment:
@@ -433,8 +515,8 @@ def _check_parts(
     require(last < version.next_position, "a rule has the next position already")
 
 
-def _delete_left_over(path: Path) -> None:
-    """Delete a file that no version lists, unless a writer may be about to publish it."""
+def _is_old(path: Path) -> bool:
+    """Return whether a file that no version lists is so old that its writer has probably failed."""
     with contextlib.suppress(FileNotFoundError):
-        if datetime.datetime.now().timestamp() - path.stat().st_mtime >= _UNFINISHED:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        return datetime.datetime.now().timestamp() - path.stat().st_mtime >= _UNFINISHED
+    return False
