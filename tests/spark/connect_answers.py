@@ -24,6 +24,7 @@ from tests.spark import (
     uncertain_answers,
 )
 from tests.spark.connect_server import connect_session
+from tests.spark.refusals import refuse_frame
 
 
 def run_with_changing_rules(spark, path):
@@ -61,6 +62,7 @@ def main(folder):
         asked = uncertain_answers.ask_spark(spark, uncertain_answers.ALL, 3, queries)
         (folder / "uncertain.json").write_text(json.dumps(asked))
         uncertain_answers.run_stream(spark, folder / "watch")
+        (folder / "refusals.json").write_text(json.dumps(refuse_frame(spark)))
         (folder / "zoned.json").write_text(json.dumps(answers.match_in_another_zone(spark)))
 
 

@@ -357,7 +357,8 @@ class Draft:
         if base is None:
             return
         rows = {attribute: row for row, attribute in enumerate(base.attributes)}
-        read = Events.read(events, self.attributes, rows, self.categories)
+        advice = "use tocsin.spark.tune, which draws a sample"
+        read = Events.read(events, self.attributes, rows, self.categories, on_spark=advice)
         batch = EventBatch.whole(read.keys(0, len(read)), len(self.attributes))
         if self.index == "auto":
             if len(read):
