@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,15 @@ settings.register_profile("long", max_examples=1500, deadline=None)
 settings.load_profile(os.environ.get("TOCSIN_PROFILE", "quick"))
 
 
+# Files of few tests that take long.
+SLOW = (
+    "tests/index/test_extreme_bounds.py",
+    "tests/experiments/test_figures.py",
+    "tests/test_benchmarks.py",
+    "tests/engine/test_untrusted_store.py",
+)
+
+
 def group_of(item: pytest.Item) -> str:
     """Return which tests belong together if they run on several cores.
 
@@ -38,15 +48,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Tests that wait for Spark Connect come last in theirs: it has the time of the others.
     """
-    first = {"spark": 0, **{file: 1 for file in SLOW}}
+    sizes = Counter(map(group_of, items))
     for item in items:
         item.add_marker(pytest.mark.xdist_group(group_of(item)))
-    items.sort(
-        key=lambda item: (
-            first.get(group_of(item), 2),
-            "connect_folder" in getattr(item, "fixturenames", ()),
-        )
-    )
+
+    def order(item):
+        group = group_of(item)
+        waits = "connect_folder" in getattr(item, "fixturenames", ())
+        return group != "spark", group not in SLOW, -sizes[group], group, waits
+
+    items.sort(key=order)
 
 
 @pytest.fixture(scope="session")
