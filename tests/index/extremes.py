@@ -303,4 +303,6 @@ def plane_case(seed):
     pool = [extremes[0], 1, *rng.choice(extremes, rng.integers(1, 4)).tolist()]
     if seed < 3:
         pool = [0.0, 1.0, 1e308 if seed else LARGEST]  # each of these crashed once
-    return Case(rng, [kind] * 2, [pool] * 2, int(rng.choice([150, 300, *([400, 1000] if LONG else [])])))
+    return Case(
+        rng, [kind] * 2, [pool] * 2, int(rng.choice([150, 300, *([400, 1000] if LONG else [])]))
+    )
