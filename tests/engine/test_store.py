@@ -202,6 +202,40 @@ def test_growing_schemas_zones_and_refusals(tmp_path):
         again.add(3, "p > 1")
 
 
+def test_a_schema_that_grows_without_a_rule_is_saved(store, tmp_path):
+    with store.change() as rules:
+        rules.schema.add("temp", "number")
+    assert "temp" in store.rules().schema
+    store.publish(lambda rules: rules.schema.add("wind", "number"))  # the rules of the last publish
+    store.publish(lambda rules: rules.schema.add("place", "struct<lat: number>"))
+    rules = store.rules()
+    assert list(rules.schema)[-2:] == ["temp", "wind"]
+    rules.snapshot()
+    rules.schema.add("rain", "number")
+    rules.schema.refuse({"raw": "is binary"})
+    rules.save(store.path)
+    again = store.rules()
+    assert list(again.schema)[-3:] == ["temp", "wind", "rain"]
+    with pytest.raises(tocsin.ConditionError, match="is binary"):
+        again.add("d", "raw = 1")
+    again.add("e", "place.lat > 3 AND rain > 2 AND wind < 1")
+    again.save(store.path)
+    event = {"place": {"lat": 4}, "rain": 3, "wind": 0}
+    assert list(store.rules().match(event)) == [(0, "e")]
+
+    again.snapshot()
+    again.schema.add("snow", "number")
+    for number, other in enumerate((again.copy(), tocsin.Rules(again.schema))):
+        other.save(tmp_path / str(number))
+        assert list(tocsin.open(tmp_path / str(number)).schema) == list(again.schema)
+        other.snapshot()
+        again.schema.add(f"hail{number}", "number")  # the copy shares the schema
+        assert other.snapshot().attribute_count == len(other.snapshot().attributes)
+        other.save(tmp_path / str(number))
+        assert list(tocsin.open(tmp_path / str(number)).schema) == list(again.schema)
+    assert again.top(event, weights={"rain": 2, "snow": 5}).scores.tolist() == [4.0]
+
+
 @given(st.randoms(use_true_random=False))
 def test_any_sequence_of_changes(tmp_path_factory, rng):
     """What every version says, opened later, is what the rules said when it was published."""
@@ -478,17 +512,20 @@ def test_a_crash_between_any_two_steps_leaves_the_old_version(store, monkeypatch
     assert "new" in tocsin.open(store.path)
 
 
-def test_two_writers_at_once_lose_nothing(store):
-    writers = [writer(store, name, 25) for name in ("one", "two")]
+def test_writers_at_once_lose_nothing_while_another_prunes(store):
+    names = ("one", "two", "three")
+    writers = [writer(store, name, 25) for name in names]
+    while any(process.poll() is None for process in writers):
+        store.prune(1)
     for process in writers:
         output, _ = process.communicate()
         assert output == "ready\ndone\n"
         assert process.returncode == 0
     rules = store.rules()
-    for name in ("one", "two"):
+    for name in names:
         assert [i for i in rules if str(i).startswith(name)] == [f"{name}-{i}" for i in range(25)]
-    assert store.version == 4 + 50
-    assert sorted(rules.match({"x": 100, "c": "w7"}).by_rule()) == ["one-7", "two-7"]
+    assert store.version == 4 + 75
+    assert sorted(rules.match({"x": 100, "c": "w7"}).by_rule()) == sorted(f"{n}-7" for n in names)
 
 
 def test_threads_may_share_a_folder(store):

@@ -14,6 +14,7 @@ import time
 import pytest
 
 from tests.cli.commands import run_failing
+from tests.documents import run_examples
 from tocsin import RoutingError
 from tocsin.routing import RouterClient
 
@@ -99,6 +100,14 @@ def line(network):
     network.start_router("c", "b")
     network.wait_for_routers("a", "b", "c")
     return network
+
+
+@needs_server
+def test_the_example_of_the_document(line):
+    names = {"__name__": "__main__"}
+    places = {f'RouterClient("{name}"': f'RouterClient("{name}", "{line.url}"' for name in "ac"}
+    (printed,) = run_examples("docs/routing.md", names, places)
+    assert printed == "{'x': 6, 'tier': 'gold'} ['wide']\n"
 
 
 async def receive(client, count):

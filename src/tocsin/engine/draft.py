@@ -138,7 +138,8 @@ class Draft:
         self.next_position = 0
         self.id_type: pa.DataType | None = None
         self.payload_schema = pa.schema([])
-        self.sealed: Version | None = None  # None after a change, until the next `seal`
+        self._sealed: Version | None = None  # None after a change, until the next `seal`
+        self._declared = 0  # columns of the schema when it was sealed
         self._last_version: Version | None = None  # the last version
         self._segments: dict[str, LiveSegment] = {}  # by role
         self._unshared: set[str] = set()  # roles of segments whose bitmaps no version shares
@@ -159,11 +160,23 @@ class Draft:
         draft.size = len(version)
         return draft
 
+    def sealed(self) -> Version | None:
+        """Return the current rules as a version, or None if that takes a `seal`.
+
+        It does after a change, and also once the schema has grown: whoever shares the schema can
+        add to it without a change here.
+        """
+        version = self._sealed
+        return version if self._declared == self.attributes.schema.declared else None
+
     def seal(self) -> Version:
         """Return the current rules as a version."""
-        if self.sealed is None:
+        sealed = self.sealed()
+        if sealed is None:
+            declared = self.attributes.schema.declared
+            self.attributes.update()
             self._freeze()
-            version = Version(
+            sealed = Version(
                 self.attributes,
                 len(self.attributes),
                 self.categories,
@@ -176,8 +189,9 @@ class Draft:
                 self.payload_schema,
             )
             self._unshared = set()
-            self.sealed = self._last_version = version.inherit(self._last_version)
-        return self.sealed
+            self._sealed = self._last_version = sealed.inherit(self._last_version)
+            self._declared = declared
+        return sealed
 
     def _live_segments(self) -> tuple[LiveSegment, ...]:
         return tuple(self._segments[role] for role in ROLES if role in self._segments)
@@ -207,6 +221,21 @@ class Draft:
             return pending.weights[place], pending.payload[place], pending.at_least[place]
         segment = self._live_segments()[owner].segment
         return *segment.weights_and_payload(place), segment.threshold(place) or 0.0
+
+    def has_same(self, rule: NewRule, location: tuple[int, int]) -> bool:
+        """Return whether the rule at a location has the same text and settings as a new one."""
+        owner, place = location
+        if owner == _PENDING:
+            where = self._pending.where[place]
+        else:
+            where = self._live_segments()[owner].segment.metadata.where[place].as_py()
+        weights, payload, at_least = self.settings(location)
+        return (
+            rule.where == where
+            and rule.at_least == at_least
+            and _without(rule.weights, 1.0) == _without(weights, 1.0)
+            and _without(rule.payload, None) == _without(payload, None)
+        )
 
     def unknown_rule_error(self, id_: Any) -> UnknownRuleError:
         """Return the error for an id that no rule has."""
@@ -238,7 +267,7 @@ class Draft:
             self.categories.truncate(categories)
             raise
         self.size = sum(map(len, self._segments.values())) + len(self._pending.place_of)
-        self.sealed = None
+        self._sealed = None
 
     def append(self, rule: NewRule, instead_of: tuple[int, int] | None = None) -> None:
         """Add one rule; it replaces the rule at the location `instead_of`, if given."""
@@ -343,7 +372,8 @@ class Draft:
         if base is None:
             return
         rows = {attribute: row for row, attribute in enumerate(base.attributes)}
-        read = Events.read(events, self.attributes, rows, self.categories)
+        advice = "use tocsin.spark.tune, which draws a sample"
+        read = Events.read(events, self.attributes, rows, self.categories, on_spark=advice)
         batch = EventBatch.whole(read.keys(0, len(read)), len(self.attributes))
         if self.index == "auto":
             if len(read):
@@ -476,6 +506,10 @@ class Draft:
                 f"row {int(read.rows[place])}: rule {read.ids[place].as_py()!r} exists already; "
                 "use replace to change it"
             )
+
+
+def _without(values: Mapping[Any, Any], default: Any) -> dict[Any, Any]:
+    return {key: value for key, value in values.items() if value != default}
 
 
 def _combine_recent(segments: Sequence[LiveSegment | None]) -> list[LiveSegment]:

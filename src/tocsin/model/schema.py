@@ -165,6 +165,11 @@ class Schema:
             self.refuse({name.lower(): reason})
 
     @property
+    def declared(self) -> int:
+        """How many columns were declared, those that conditions cannot test included."""
+        return len(self._names) + len(self.nested) + len(self.refused)
+
+    @property
     def terms(self) -> Mapping[int, Term]:
         """The terms by number; a schema has none, the attributes of rules may have some."""
         return {}

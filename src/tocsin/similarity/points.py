@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.types as t
 
 from tocsin.errors import SimilarityError
+from tocsin.model.arrow import refuse_spark
 from tocsin.model.event_tables import is_pandas
 
 _MOST_POINTS = 2**31 - 1024  # methods number them with 32 bits
@@ -28,6 +29,7 @@ class Points(NamedTuple):
 
 def read_points(source: Any, name: str) -> Points:
     """Return the points in an array or a table; `name` is that of the argument."""
+    refuse_spark(source, SimilarityError, name, "use tocsin.spark.similarity_join")
     if isinstance(source, pa.Array | pa.ChunkedArray):
         points = Points(_read_lists(source, name), ())
     elif _is_table(source):

@@ -62,7 +62,7 @@ class Grid(CellIndex):
     """Boxes in the cells of a grid over two attributes."""
 
     name: ClassVar[str] = "grid"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     priced = True
     summary = Summary(
         holds="boxes over two attributes, in the cells of a grid",
