@@ -177,7 +177,7 @@ def test_a_stream_that_is_killed_and_resumed(spark, place):
             stderr=subprocess.DEVNULL,
             text=True,
             start_new_session=True,
-            env=os.environ | {"PYTHONPATH": os.getcwd()},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path])},
         )
         assert process.stdout.readline() == "running\n"
         begun = begun_batches(folder)
@@ -478,7 +478,7 @@ def test_a_failed_batch_can_be_released(spark, place):
     """A batch is pinned to a version that cannot be opened, until it is unpinned."""
     folder, store = place
     write_events(folder, 0)
-    query = stream(spark, folder).trigger(availableNow=True)
+    query = stream(spark, folder).queryName("watch <b>").trigger(availableNow=True)
     store.add("bad", "tier = 'gold'")
     version = store.path / "versions" / f"{store.version:08d}.json"
     whole = version.read_bytes()
@@ -493,7 +493,7 @@ def test_a_failed_batch_can_be_released(spark, place):
     with pytest.raises(StreamingQueryException, match=r"has no version 3.*tocsin rules unpin"):
         started.awaitTermination()
     (listed,) = store.streams()
-    assert (listed.batch, listed.version) == (0, 3)
+    assert (listed.batch, listed.version, listed.name) == (0, 3, "watch <b>")
     store.unpin(listed.query, 0)
     run(spark, folder)
     assert read_output(spark, folder) == {(row, "all", good) for row in range(20)}

@@ -39,7 +39,7 @@ def match_files(job: Job, folder: Path, bar: Bar) -> Outcome:
     bar.step("reading events", size)
     events = open_events(files, job.format, job.declared, bar.advance)
     if job.rules.is_dir():
-        rules = Rules.open(job.rules)
+        rules = Rules.open(job.rules, job.version)
     else:
         rules = job.read_rules(events.schema)
     matcher = _Matcher(job, rules, events.schema)
