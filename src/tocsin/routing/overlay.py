@@ -6,7 +6,6 @@ be down for a while. Clients are at their router: nothing is delayed or lost bet
 
 from __future__ import annotations
 
-import functools
 import heapq
 import itertools
 import random
@@ -96,8 +95,10 @@ class Overlay:
                 "delay must be two times, the shortest first, and loss at least 0 and less than 1; "
                 f"got {delay!r} and {loss!r}"
             )
-        self._create = functools.partial(Router, language=language, covering=covering, **graph)
-        self.routers = {name: self._create(name, each) for name, each in neighbours.items()}
+        self._options: dict[str, Any] = {"language": language, "covering": covering, **graph}
+        self.routers = {
+            name: Router(name, each, **self._options) for name, each in neighbours.items()
+        }
         self._ended: list[Router] = []
         self.time = 0.0
         self.deliveries: list[Delivery] = []
@@ -156,7 +157,7 @@ class Overlay:
         epoch = next(self._epochs)
         neighbours = [other for name, other in self._sessions if name == router]
         self._ended.append(ended)
-        self.routers[router] = self._create(router, neighbours, first=epoch << 32)
+        self.routers[router] = Router(router, neighbours, first=epoch << 32, **self._options)
         self._established = {each for each in self._established if each[0] != router}
         for other in neighbours:
             self._sessions[router, other] = Session(epoch)
