@@ -50,11 +50,9 @@ class CsvEvents:
 
     def assume(self, known: Schema) -> None:
         """Give columns that have no values the kinds of a schema, where it has them."""
-        for name in self._without_values:
-            if known.find(name) is not None:
-                place = self.schema.names.index(name)
-                field = pa.field(name, type_of_kind(known.kind(name)))
-                self.schema = self.schema.set(place, field)
+        empty = [name for name in self._without_values if known.find(name) is not None]
+        types = {name: type_of_kind(known.kind(name)) for name in empty}
+        self.schema = pa.schema([(f.name, types.get(f.name, f.type)) for f in self.schema])
 
     def _infer_types(self) -> dict[str, pa.DataType]:
         types = {name: pa.null() for name in self._names if name not in self._declared}
