@@ -29,6 +29,7 @@ bench: $(READY) java
 	$(BIN)/python -m benchmarks.range_matching --out docs/benchmarks-range.md
 	$(BIN)/python -m benchmarks.boolean_matching --out docs/benchmarks-boolean.md
 	$(BIN)/python -m benchmarks.real_rules --out docs/benchmarks-real-rules.md
+	$(BIN)/python -m benchmarks.planner --out docs/benchmarks-planner.md
 	$(BIN)/python -m benchmarks.similarity --out docs/benchmarks-similarity.md
 	$(BIN)/python -m benchmarks.uncertain --out docs/benchmarks-uncertain.md
 	$(BIN)/python -m benchmarks.covering --out docs/benchmarks-covering.md

@@ -48,6 +48,12 @@ def test_real_rules():
         assert name in output
 
 
+def test_the_planner():
+    output = output_of("planner")
+    for family in ("flight alerts: match", "operations segments: count", "The second families"):
+        assert family in output
+
+
 def test_similarity():
     output = output_of("similarity")
     for name in ("2-D", "32-D", "scipy", "sklearn", "faiss", "SedonaDB", "ego_star", "join_blocks"):
