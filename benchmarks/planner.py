@@ -20,6 +20,7 @@ import platform
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -122,8 +123,8 @@ def check_results(family: Family, contenders: list[Contender], events: pa.Table)
         check(f"{family.name}, {each.name}: count", np.array_equal(counts, sizes), True)
 
 
-def measure_family(section: Section, which: str, family: Family, size: str) -> None:
-    log(f"{which}: {family.name}")
+def measure_family(section: Section, family: Family, size: str) -> None:
+    log(family.name)
     order = np.random.default_rng(0).permutation(len(family.events))
     events = family.events.take(np.sort(order[: EVENTS[size]])).combine_chunks()
     rest = order[EVENTS[size] : EVENTS[size] + SAMPLE]
@@ -132,52 +133,43 @@ def measure_family(section: Section, which: str, family: Family, size: str) -> N
     check_results(family, contenders, events)
     pairs = int(contenders[0].rules.count(events).sum())
     contenders = keep_close(contenders, events)
-    for call in ("match", "count"):
-        for threads in THREADS:
+    for call, threads in product(("match", "count"), THREADS):
+        for each in contenders:
+            each.seconds[call, threads] = []
+        for _ in range(REPETITIONS[size]):
             for each in contenders:
-                each.seconds[call, threads] = []
-            for _ in range(REPETITIONS[size]):
-                for each in contenders:
-                    each.run(call, threads, events)  # the caches hold another one's rules
-                    each.seconds[call, threads].append(each.run(call, threads, events))
-        add_row(section, family, which, call, contenders, len(events), pairs)
-        log("  " + " | ".join(section.rows[-1][3:]))
+                each.run(call, threads, events)  # the caches hold another one's rules
+                each.seconds[call, threads].append(each.run(call, threads, events))
+        add_row(section, family, call, threads, contenders, len(events), pairs)
+        log("  " + " | ".join(section.rows[-1]))
 
 
 def add_row(
-    section: Section, family: Family, which: str, call: str, contenders: list[Contender],
+    section: Section, family: Family, call: str, threads: str, contenders: list[Contender],
     events: int, pairs: int,
 ) -> None:  # fmt: skip
-    """Add the times of one call; the target concerns both numbers of threads."""
     auto, tuned, *indexes = contenders
-    cells: list[str] = []
-    worst = 0.0
-    for threads in THREADS:
-        best = min(indexes, key=lambda each: each.median(call, threads))
-        unit = best.median(call, threads)
-        regret, after = (each.median(call, threads) / unit for each in (auto, tuned))
-        worst = max(worst, regret)
-        nanoseconds = [each.median(call, threads) / events * 1e9 for each in (best, auto)]
-        cells += [best.name, *(f"{value:,.0f}" for value in nanoseconds), f"{regret:.2f}",
-                  f"{after:.2f}"]  # fmt: skip
-    plans = [
+    best = min(indexes, key=lambda each: each.median(call, threads))
+    least = best.median(call, threads)
+    regret, after = (each.median(call, threads) / least for each in (auto, tuned))
+    nanoseconds = (each.median(call, threads) / events * 1e9 for each in (best, auto))
+    plans = (
         " and ".join(dict.fromkeys(part.index for part in each.rules.plan().parts))
         for each in (auto, tuned)
-    ]
+    )
     section.add_row(
-        f"{family.name}: {call}", f"{len(auto.rules):,}", f"{pairs / events:.2f}", plans[0],
-        plans[1], *cells, f"at most {REGRET}", worst <= REGRET,
+        f"{family.name}: {call}, {threads}", f"{len(auto.rules):,}", f"{pairs / events:.2f}",
+        best.name, *(f"{value:,.0f}" for value in nanoseconds), *plans, f"{regret:.2f}",
+        f"{after:.2f}", f"at most {REGRET}", regret <= REGRET,
     )  # fmt: skip
 
 
 def make_section(which: str) -> Section:
-    columns = ("best", "its ns", "auto's ns", "regret", "tuned")
     return Section(
-        f"The {which} families", "family", "rules", "matches", "auto", "after tune",
-        *columns, *(f"{column}, default threads" for column in columns), "target", "met",
+        f"The {which} families", "family, call, threads", "rules", "matches", "best index", "ns",
+        "auto's ns", "auto", "after tune", "regret", "tuned", "target", "met",
         note="Nanoseconds per event, and matches per event. `regret` is the time of `auto` over\n"
-        "that of the best single index, `tuned` the same after `tune`. The first columns are for\n"
-        "one thread.",
+        "that of the best single index, `tuned` the same after `tune`.",
     )  # fmt: skip
 
 
@@ -204,7 +196,7 @@ def main() -> None:
         for family in load_families(which, arguments.size):
             described.append(f"* {family.name}: {family.what}")
             if not arguments.only or family.name in arguments.only.split(","):
-                measure_family(section, which, family, arguments.size)
+                measure_family(section, family, arguments.size)
                 gc.collect()
     sections = [section for section in sections if section.rows]
     show(f"The planner, size {arguments.size}", sections)

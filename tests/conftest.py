@@ -2,8 +2,9 @@
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -22,31 +23,41 @@ settings.register_profile("long", max_examples=1500, deadline=None)
 settings.load_profile(os.environ.get("TOCSIN_PROFILE", "quick"))
 
 
-def group_of(nodeid: str) -> str:
+# Files of few tests that take long.
+SLOW = (
+    "tests/index/test_extreme_bounds.py",
+    "tests/experiments/test_figures.py",
+    "tests/test_benchmarks.py",
+    "tests/engine/test_untrusted_store.py",
+)
+
+
+def group_of(item: pytest.Item) -> str:
     """Return which tests belong together if they run on several cores.
 
-    Tests on Spark share a session, and those of a file share compiled kernels and fixtures.
+    Tests on Spark share a session, wherever they are. Others share the fixtures of their file.
     """
-    file = nodeid.partition("::")[0]
-    return "spark" if "spark" in file else file
+    if "spark" in getattr(item, "fixturenames", ()):
+        return "spark"
+    return item.nodeid.partition("::")[0]
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the largest group first, so that no core is idle in the end."""
-    items.sort(key=lambda item: group_of(item.nodeid) != "spark")
+    """Group tests, and run the largest groups first, so that no core is idle in the end.
 
+    Tests that wait for Spark Connect come last in theirs: it has the time of the others.
+    """
+    sizes = Counter(map(group_of, items))
+    for item in items:
+        item.add_marker(pytest.mark.xdist_group(group_of(item)))
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Give each group to one process, in the order of tests."""
-    from xdist.scheduler import LoadScopeScheduling
+    def order(item):
+        group = group_of(item)
+        waits = "connect_folder" in getattr(item, "fixturenames", ())
+        return group != "spark", group not in SLOW, -sizes[group], group, waits
 
-    class GroupScheduling(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return group_of(nodeid)
-
-    config.option.loadscopereorder = False
-    return GroupScheduling(config, log)
+    items.sort(key=order)
 
 
 @pytest.fixture(scope="session")

@@ -34,6 +34,7 @@ _BUSIEST = 5  # rules in the summary
 
 @click.command()
 @click.option("--rules", "source", type=_PATH, required=True, help="A rule store or a file.")
+@click.option("--version", type=int, help="Version of the rule store. Default: the current one.")
 @click.option("--events", type=_PATH, required=True, help="A file or a folder of files.")
 @click.option("--out", type=_PATH, required=True, help="A .parquet, .csv or .jsonl file.")
 @click.option(
@@ -84,6 +85,7 @@ _BUSIEST = 5  # rules in the summary
 @click.option("--spark", is_flag=True, help="Use a local Spark session with all cores.")
 def match(
     source: Path,
+    version: int | None,
     events: Path,
     out: Path,
     how: str,
@@ -112,6 +114,8 @@ def match(
         raise click.UsageError(
             "--index and --index-option are for a file of rules; a store has its own index."
         )
+    if version is not None and not source.is_dir():
+        raise click.UsageError("--version is for a rule store; a file of rules has none.")
     _check_out(out, overwrite)
     events_format = detect_format(events)
     _check_rules(source)
@@ -123,6 +127,7 @@ def match(
     declared = read_schema(schema) if schema is not None else Schema({})
     job = Job(
         rules=source,
+        version=version,
         events=events,
         format=events_format,
         declared=declared,

@@ -12,6 +12,7 @@ from tocsin.cli.files import list_data_files
 from tocsin.cli.job import Job, Outcome
 from tocsin.cli.output import join_parts, tally_parts
 from tocsin.cli.progress import Bar, follow_spark, redirect_stderr
+from tocsin.engine.rules import Rules
 from tocsin.errors import TocsinError
 
 
@@ -28,7 +29,11 @@ def match_files(job: Job, folder: Path, bar: Bar) -> Outcome:
         start = time.perf_counter()
         step("reading events")
         frame = tocsin_spark.files.read_files(spark, job.events, job.format, job.declared)
-        rules = job.rules if job.rules.is_dir() else job.read_rules(frame.schema)
+        rules: Any = job.rules
+        if not job.rules.is_dir():
+            rules = job.read_rules(frame.schema)
+        elif job.version is not None:
+            rules = Rules.open(job.rules, job.version)
         frame, rows = tocsin_spark.files.observe_row_count(frame)
         matches = tocsin_spark.match(
             frame,

@@ -222,6 +222,21 @@ class Draft:
         segment = self._live_segments()[owner].segment
         return *segment.weights_and_payload(place), segment.threshold(place) or 0.0
 
+    def has_same(self, rule: NewRule, location: tuple[int, int]) -> bool:
+        """Return whether the rule at a location has the same text and settings as a new one."""
+        owner, place = location
+        if owner == _PENDING:
+            where = self._pending.where[place]
+        else:
+            where = self._live_segments()[owner].segment.metadata.where[place].as_py()
+        weights, payload, at_least = self.settings(location)
+        return (
+            rule.where == where
+            and rule.at_least == at_least
+            and _without(rule.weights, 1.0) == _without(weights, 1.0)
+            and _without(rule.payload, None) == _without(payload, None)
+        )
+
     def unknown_rule_error(self, id_: Any) -> UnknownRuleError:
         """Return the error for an id that no rule has."""
         return unknown_rule_error(id_, self._live_segments(), list(self._pending.place_of)[:100])
@@ -491,6 +506,10 @@ class Draft:
                 f"row {int(read.rows[place])}: rule {read.ids[place].as_py()!r} exists already; "
                 "use replace to change it"
             )
+
+
+def _without(values: Mapping[Any, Any], default: Any) -> dict[Any, Any]:
+    return {key: value for key, value in values.items() if value != default}
 
 
 def _combine_recent(segments: Sequence[LiveSegment | None]) -> list[LiveSegment]:

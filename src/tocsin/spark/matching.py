@@ -21,7 +21,6 @@ import re
 import shutil
 import tempfile
 import uuid
-import zipfile
 import zoneinfo
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -32,6 +31,7 @@ import pyspark
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 
+from tocsin.engine.archive import write_archive
 from tocsin.engine.rules import Rules
 from tocsin.engine.store import RuleStore
 from tocsin.engine.store_folder import StoreFolder
@@ -63,6 +63,7 @@ def match(
     rules_version: bool = False,
     index: str = "auto",
     options: Mapping[str, Any] | None = None,
+    batch_id: tuple[str, int] | None = None,
 ) -> Any:
     """Return which rules each event satisfies, as a DataFrame, batch or streaming.
 
@@ -97,6 +98,9 @@ def match(
     index, options
         Which index holds the rules of a DataFrame, and its options, as in `Rules`. A `Rules` or a
         store already has its index.
+    batch_id
+        Inside `foreachBatch`, with a store: a name for the stream, and the number of the
+        micro-batch. All calls with the same two use the version of the first one.
     """
     if how not in HOW:
         raise RuleError(f"how must be one of {', '.join(HOW)}; got {how!r}{suggest(how, HOW)}")
@@ -114,7 +118,9 @@ def match(
     check_is_frame(events, "events", "Rules.match")
     columns = EventColumns(events.schema)
     kept = columns.select(keep)
-    source, version = _prepare_rules(rules, events, columns, index, options)
+    if batch_id is not None:
+        _check_batch_id(batch_id, events, rules)
+    source, version = _prepare_rules(rules, events, columns, index, options, batch_id)
     if isinstance(weights, str):
         weights = columns.get(weights, "weights").name
     weight_columns = [weights] if isinstance(weights, str) else []
@@ -177,7 +183,12 @@ def _describe_type(value: Any) -> str:
 
 
 def _prepare_rules(
-    rules: Any, events: Any, columns: EventColumns, index: str, options: Mapping[str, Any] | None
+    rules: Any,
+    events: Any,
+    columns: EventColumns,
+    index: str,
+    options: Mapping[str, Any] | None,
+    batch_id: tuple[str, int] | None,
 ) -> tuple[RuleSource, Version]:
     """Return where workers find the rules, and the current version of the rules."""
     if not hasattr(rules, "mapInArrow") and (index != "auto" or options):
@@ -187,7 +198,8 @@ def _prepare_rules(
         )
     if isinstance(rules, str | os.PathLike):
         folder = StoreFolder(rules)
-        current, origin = folder.open()
+        pinned = None if batch_id is None else folder.pin(batch_id[0], str(batch_id[1]))
+        current, origin = folder.open(pinned)
         is_live = getattr(events, "isStreaming", False)
         return RuleSource(str(folder.path), None if is_live else origin.version, False), current
     is_frame = hasattr(rules, "mapInArrow")
@@ -205,6 +217,23 @@ def _prepare_rules(
         rules = _read_rules(rules, events, columns, index, options)
     version = rules.snapshot() if isinstance(rules, Rules) else rules
     return send_archive(version, events.sparkSession), version
+
+
+def _check_batch_id(batch_id: Any, events: Any, rules: Any) -> None:
+    """Raise unless a micro-batch can be pinned to a version; see `match`."""
+    is_pair = isinstance(batch_id, tuple | list) and [*map(type, batch_id)] == [str, int]
+    if not is_pair or batch_id[1] < 0:
+        raise RuleError(
+            "batch_id is a name for the stream and the number of the micro-batch, as in "
+            f"('alerts', 7); got {batch_id!r}"
+        )
+    if getattr(events, "isStreaming", False):
+        raise EventError(
+            "batch_id is for a DataFrame inside of foreachBatch; the micro-batches of a stream are "
+            "pinned by themselves"
+        )
+    if not isinstance(rules, str | os.PathLike):
+        raise RuleError("batch_id needs the path of a rule store, which keeps what is pinned")
 
 
 def _rules_advice(rules: Any) -> str:
@@ -264,12 +293,7 @@ def send_archive(version: Version, spark: Any) -> RuleSource:
     """Send a version to the workers, as an archive of a store that has only this version."""
     name = f"tocsin-{uuid.uuid4().hex}"
     archive = _archive_folder() / f"{name}.zip"
-    with tempfile.TemporaryDirectory() as folder:
-        StoreFolder(folder).publish(version, None)
-        # Compression would take longer than everything else.
-        with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as file:
-            for each in sorted(Path(folder).rglob("*")):
-                file.write(each, each.relative_to(folder))
+    write_archive(version, archive)
     spark.addArtifacts(f"{archive}#{name}", archive=True)
     return RuleSource(name, 1, True)
 
