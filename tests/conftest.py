@@ -53,9 +53,13 @@ def users_of_spark(file: str) -> set[str]:
 
     They are found in the text: the process that distributes tests does not collect them.
     """
-    text = (ROOT / file).read_text() if file.endswith(".py") else ""
+    path = ROOT / file
+    text = path.read_text() if path.suffix == ".py" and path.exists() else ""
     functions = re.findall(r"^def (\w+)\(([^)]*)\)", text, re.MULTILINE)
     users = {"spark"}
+    for module, names in re.findall(r"^from (tests[\w.]+) import (.*)$", text, re.MULTILINE):
+        others = users_of_spark(module.replace(".", "/") + ".py")
+        users |= others & set(re.findall(r"\w+", names))
     while more := {n for n, taken in functions if users & set(re.findall(r"\w+", taken))} - users:
         users |= more
     return users
