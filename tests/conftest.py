@@ -54,12 +54,18 @@ def users_of_spark(file: str) -> set[str]:
     They are found in the text: the process that distributes tests does not collect them.
     """
     path = ROOT / file
-    text = path.read_text() if path.suffix == ".py" and path.exists() else ""
-    functions = re.findall(r"^def (\w+)\(([^)]*)\)", text, re.MULTILINE)
+    text = path.read_text() if path.suffix == ".py" else ""
     users = {"spark"}
-    for module, names in re.findall(r"^from (tests[\w.]+) import (.*)$", text, re.MULTILINE):
-        others = users_of_spark(module.replace(".", "/") + ".py")
-        users |= others & set(re.findall(r"\w+", names))
+    for module, names in re.findall(r"^from (tests[.\w]*[.]test_\w+) import (.*)$", text, re.M):
+        imported = (ROOT / (module.replace(".", "/") + ".py")).read_text()
+        users |= find_users(users, imported) & set(re.findall(r"\w+", names))
+    return find_users(users, text)
+
+
+def find_users(fixtures: set[str], text: str) -> set[str]:
+    """Return some fixtures and the functions in a text that take them, also indirectly."""
+    functions = re.findall(r"^def (\w+)\(([^)]*)\)", text, re.M)
+    users = set(fixtures)
     while more := {n for n, taken in functions if users & set(re.findall(r"\w+", taken))} - users:
         users |= more
     return users
