@@ -7,12 +7,14 @@ READY := $(VENV)/.ready
 
 .PHONY: test test-long check format bench calibrate tables experiments demo clean java nats
 
-test: $(READY) java
-	$(BIN)/python -m pytest -n 3
+TESTS := -n 3 --durations 25
+
+test: $(READY) java nats
+	$(BIN)/python -m pytest $(TESTS)
 
 # The same tests with many more generated examples: before an issue is called resolved.
-test-long: $(READY) java
-	TOCSIN_PROFILE=long $(BIN)/python -m pytest -n 3
+test-long: $(READY) java nats
+	TOCSIN_PROFILE=long $(BIN)/python -m pytest $(TESTS)
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -58,7 +60,7 @@ demo: $(READY) java
 java:
 	@bash scripts/ensure-java.sh
 
-# Tests of routers over NATS are skipped without a nats-server.
+# What tests of routers over NATS need.
 nats:
 	@bash scripts/ensure-nats.sh
 

@@ -177,7 +177,7 @@ def test_a_stream_that_is_killed_and_resumed(spark, place):
             stderr=subprocess.DEVNULL,
             text=True,
             start_new_session=True,
-            env=os.environ | {"PYTHONPATH": os.getcwd()},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path])},
         )
         assert process.stdout.readline() == "running\n"
         begun = begun_batches(folder)

@@ -174,12 +174,12 @@ def _lists(offsets: pa.Array, values: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _check_names(kept: list[str], names: list[str]) -> None:
-    folded = [name.lower() for name in names]
+    first: dict[str, int] = {}
     for i, name in enumerate(names):
-        if name.lower() in folded[:i]:
+        if first.setdefault(name.lower(), i) < i:
             raise EventError(
                 f"the kept column {name!r} has the name of a column that matching adds; rename "
                 "it, or leave it out of --keep"
-                if folded.index(name.lower()) < len(kept)
+                if first[name.lower()] < len(kept)
                 else f"the payload column {name!r} has the name of a column that matching adds"
             )

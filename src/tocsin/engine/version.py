@@ -265,6 +265,11 @@ class Version:
         """The ids and the payload of rules, by position."""
         return RuleDirectory([live.segment for live in self.segments], self.id_type or pa.string())
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        from tocsin.engine import archive
+
+        return archive.from_bytes, (archive.to_bytes(self),)
+
     def inherit(self, before: Version | None) -> Version:
         """Reuse cached data of the version before, where it is the same; return self.
 

@@ -21,7 +21,6 @@ import re
 import shutil
 import tempfile
 import uuid
-import zipfile
 import zoneinfo
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -32,6 +31,7 @@ import pyspark
 from pyspark.sql import types as st
 from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
 
+from tocsin.engine.archive import write_archive
 from tocsin.engine.rules import Rules
 from tocsin.engine.store import RuleStore
 from tocsin.engine.store_folder import StoreFolder
@@ -293,12 +293,7 @@ def send_archive(version: Version, spark: Any) -> RuleSource:
     """Send a version to the workers, as an archive of a store that has only this version."""
     name = f"tocsin-{uuid.uuid4().hex}"
     archive = _archive_folder() / f"{name}.zip"
-    with tempfile.TemporaryDirectory() as folder:
-        StoreFolder(folder).publish(version, None)
-        # Compression would take longer than everything else.
-        with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as file:
-            for each in sorted(Path(folder).rglob("*")):
-                file.write(each, each.relative_to(folder))
+    write_archive(version, archive)
     spark.addArtifacts(f"{archive}#{name}", archive=True)
     return RuleSource(name, 1, True)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
@@ -205,8 +206,8 @@ def read_common_header(files: Sequence[Path]) -> bytes:
 def _parse_header(header: bytes) -> list[str]:
     """Return the names in a header; like Spark, number those that are empty or not unique."""
     names = pyarrow.csv.read_csv(io.BytesIO(header + b"\n")).column_names
-    folded = [name.lower() for name in names]
+    counts = Counter(name.lower() for name in names)
     return [
-        f"_c{i}" if not name else f"{name}{i}" if folded.count(name.lower()) > 1 else name
+        f"_c{i}" if not name else f"{name}{i}" if counts[name.lower()] > 1 else name
         for i, name in enumerate(names)
     ]
