@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 
 .PHONY: test test-long check format bench calibrate tables experiments demo clean java nats
 
-TESTS := -n 3 --dist loadgroup --no-loadscope-reorder --durations 25
+TESTS := -n 3 --durations 25
 
 test: $(READY) java nats
 	$(BIN)/python -m pytest $(TESTS)
