@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.types as t
 
 from tocsin.cli.events import open_events
+from tocsin.cli.events.csv_files import CsvEvents
 from tocsin.cli.events.types import can_be_written, spark_type, type_name
 from tocsin.cli.files import list_data_files, naming_rows
 from tocsin.cli.job import Job, Outcome
@@ -40,6 +41,8 @@ def match_files(job: Job, folder: Path, bar: Bar) -> Outcome:
     events = open_events(files, job.format, job.declared, bar.advance)
     if job.rules.is_dir():
         rules = Rules.open(job.rules, job.version)
+        if isinstance(events, CsvEvents):
+            events.assume(rules.schema)
     else:
         rules = job.read_rules(events.schema)
     matcher = _Matcher(job, rules, events.schema)
