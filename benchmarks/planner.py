@@ -41,10 +41,11 @@ SETS = ("first", "second")
 REGRET = 1.3
 SCALE = {"tiny": 0.01, "full": 1.0}  # of a family's rules
 EVENTS = {"tiny": 300, "full": 20_000}  # that are timed
-REPETITIONS = {"tiny": 1, "full": 9}
+REPETITIONS = {"tiny": 1, "full": 7}
 SAMPLE = 5_000  # events for `tune`, none of which is timed
 FEW = 2_000  # events by which indexes are left out that are far from the best
-FAR = 4.0  # times the best; chosen
+FAR = 2.0  # times the best; chosen
+SECONDS = 0.04  # that `auto` takes on one thread for the events that are timed, about
 THREADS = {"one": 1, "default": None}
 
 
@@ -133,20 +134,22 @@ def measure_family(section: Section, family: Family, size: str) -> None:
     check_results(family, contenders, events)
     pairs = int(contenders[0].rules.count(events).sum())
     contenders = keep_close(contenders, events)
+    affordable = SECONDS / contenders[0].run("match", "one", events) * len(events)
+    timed = events.slice(0, max(int(affordable), FEW))
     for call, threads in product(("match", "count"), THREADS):
         for each in contenders:
             each.seconds[call, threads] = []
         for _ in range(REPETITIONS[size]):
             for each in contenders:
-                each.run(call, threads, events)  # the caches hold another one's rules
-                each.seconds[call, threads].append(each.run(call, threads, events))
-        add_row(section, family, call, threads, contenders, len(events), pairs)
+                each.run(call, threads, timed)  # the caches hold another one's rules
+                each.seconds[call, threads].append(each.run(call, threads, timed))
+        add_row(section, family, call, threads, contenders, len(timed), pairs / len(events))
         log("  " + " | ".join(section.rows[-1]))
 
 
 def add_row(
     section: Section, family: Family, call: str, threads: str, contenders: list[Contender],
-    events: int, pairs: int,
+    events: int, matches: float,
 ) -> None:  # fmt: skip
     auto, tuned, *indexes = contenders
     best = min(indexes, key=lambda each: each.median(call, threads))
@@ -158,7 +161,7 @@ def add_row(
         for each in (auto, tuned)
     )
     section.add_row(
-        f"{family.name}: {call}, {threads}", f"{len(auto.rules):,}", f"{pairs / events:.2f}",
+        f"{family.name}: {call}, {threads}", f"{len(auto.rules):,}", f"{matches:.2f}",
         best.name, *(f"{value:,.0f}" for value in nanoseconds), *plans, f"{regret:.2f}",
         f"{after:.2f}", f"at most {REGRET}", regret <= REGRET,
     )  # fmt: skip
@@ -184,18 +187,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=SCALE, default="full")
     parser.add_argument("--out", type=Path, help="also write the tables as Markdown")
-    parser.add_argument("--sets", default=",".join(SETS), help=f"comma-separated: {SETS}")
     parser.add_argument("--only", help="comma-separated names of families")
     arguments = parser.parse_args()
     tocsin.Rules({"x": "number"})  # imports all kernels
     jit.compile_all(("tocsin.index", "tocsin.engine", "tocsin.model"))
+    only = set(arguments.only.split(",")) if arguments.only else None
     sections, described = [], []
-    for which in arguments.sets.split(","):
+    for which in SETS:
         section = make_section(which)
         sections.append(section)
+        families = {each.name: each.what for each in load_families(which, "tiny")}
+        described += [f"* {name}: {what}" for name, what in families.items()]
+        wanted = families.keys() if only is None else families.keys() & only
         for family in load_families(which, arguments.size):
-            described.append(f"* {family.name}: {family.what}")
-            if not arguments.only or family.name in arguments.only.split(","):
+            if not wanted:
+                break
+            if family.name in wanted:
+                wanted = wanted - {family.name}
                 measure_family(section, family, arguments.size)
                 gc.collect()
     sections = [section for section in sections if section.rows]
@@ -208,8 +216,9 @@ def main() -> None:
             "planner chooses wrote the families of rules (benchmarks/planner_families). The first",
             "set was there while it was improved, the second was not looked at.",
             "",
-            f"Events are Arrow tables, {EVENTS[arguments.size]:,} of them. Times are medians of",
-            f"{REPETITIONS[arguments.size]} repetitions, with `auto` and all indexes taking turns.",
+            f"Events are Arrow tables, up to {EVENTS[arguments.size]:,} of them: as many as take",
+            f"{SECONDS * 1000:g} ms. Times are the medians of {REPETITIONS[arguments.size]}",
+            "repetitions, in which `auto` and all indexes take turns.",
             f"`tune` is given {SAMPLE:,} other events. Indexes that take more than {FAR:g} times",
             "as long as the best are left out. All find the same matches.",
             "",
