@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -250,3 +251,27 @@ def test_kernels_that_check_bounds_have_a_cache_of_their_own(tmp_path):
     assert out.split("\n") == [beyond, "0", "0", beyond, beyond, "255", beyond, beyond]
     (digest,) = cache.iterdir()
     assert (digest.name == jit.cache_directories()[0].name) == jit._BOUNDS_CHECK
+
+
+def test_kernels_that_are_not_used_are_removed(tmp_path):
+    def add(name, days):
+        lock = tmp_path / name / "lock"
+        lock.parent.mkdir(parents=True)
+        lock.touch()
+        used = time.time() - days * 24 * 3600
+        os.utime(lock, (used, used))
+
+    add("one version/kernel-old", 31)
+    add("one version/kernel-new", 29)
+    add("another/kernel", 31)
+    jit._remove_unused(tmp_path)
+    assert [lock.parent.name for lock in tmp_path.glob("*/*/lock")] == ["kernel-new"]
+
+
+def test_loading_a_kernel_counts_as_using_it(compiled):
+    locks = sorted(compiled.rglob("lock"))
+    before = time.time() - 20 * 24 * 3600
+    for lock in locks:
+        os.utime(lock, (before, before))
+    assert answered(started(MATCH, compiled)) == MATCHED
+    assert all(time.time() - lock.stat().st_mtime < 3600 for lock in locks)

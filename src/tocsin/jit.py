@@ -10,10 +10,11 @@ A parameter can also be a named tuple of such arrays. Each kernel therefore has 
 compiled form: Numba never specialises it, and no two processes compile different signatures.
 
 A kernel compiles at its first call, under a file lock of its own, into a cache. The cache is keyed
-by the package's sources, the versions of Python and Numba, and the CPU, because Numba's own cache
-has two gaps: it looks only at the file that defines a function, so an edited `step` in another file
-would leave a stale kernel behind, and several processes that write to it can corrupt it.
-`compile_all` fills the cache before workers start.
+by what a kernel uses (`code_digest`), the versions of Python and Numba, and the CPU, because
+Numba's own cache has two gaps: it looks only at the file that defines a function, so an edited
+`step` in another file would leave a stale kernel behind, and several processes that write to it can
+corrupt it. `compile_all` fills the cache before workers start. Kernels that were not loaded for 30
+days are removed.
 
 A read-only cache, for example one in a container image, is read without a lock because nobody
 changes it. Numba itself insists on a writable cache and looks up kernels by the path of the
@@ -33,14 +34,17 @@ import functools
 import hashlib
 import inspect
 import os
+import shutil
 import sys
 import tempfile
 import threading
+import time
 import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple, TypeVar
 
+import llvmlite
 import llvmlite.binding
 import numba
 import numpy as np
@@ -49,6 +53,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np import arrayobj
+
+from tocsin.code_digest import digest_code
 
 
 class _Array(NamedTuple):
@@ -87,6 +93,7 @@ _Tuple = TypeVar("_Tuple", bound=tuple[Any, ...])
 
 _BOUNDS_CHECK = "TOCSIN_BOUNDS_CHECK" in os.environ
 _OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": _BOUNDS_CHECK}
+_UNUSED_DAYS = 30
 _CHECKED_CALLS = "TOCSIN_CHECKED_CALLS" in os.environ
 _KERNELS: list[Kernel] = []
 _PAIRS: list[Any] = []  # what `compile_pair` has compiled: an address is valid while it exists
@@ -268,22 +275,29 @@ class Kernel:
         """
         with _thread_lock:
             if self._compiled is None:
-                hints = typing.get_type_hints(self.function, include_extras=True)
-                parameters = inspect.signature(self.function).parameters
-                for name in parameters:
-                    if name not in hints:
-                        raise TypeError(
-                            f"parameter {name!r} of kernel {self.function.__name__} has no type: "
-                            "the annotations of a kernel are its signature"
-                        )
-                signature = tuple(_numba_type(hints[name]) for name in parameters)
-                folder_of = _open_folder(self.function, wait)
-                with folder_of as folder, _use_folder(self.function, folder):
+                signature, digest = self._signature(), self.digest()
+                folder_of = _open_folder(self.function, digest, wait)
+                with folder_of as folder, _use_folder(self.function, folder, digest):
                     dispatcher = numba.njit(signature, cache=True, **_OPTIONS)(self.function)
                 overload: Any = dispatcher.overloads[dispatcher.signatures[0]]
                 self._compiled = dispatcher if _CHECKED_CALLS else overload.entry_point
             assert self._compiled is not None
             return self._compiled
+
+    def digest(self) -> str:
+        """Return the digest of all that the compiled code depends on."""
+        return digest_code(self.function, self._signature())
+
+    def _signature(self) -> tuple[Any, ...]:
+        hints = typing.get_type_hints(self.function, include_extras=True)
+        parameters = inspect.signature(self.function).parameters
+        for name in parameters:
+            if name not in hints:
+                raise TypeError(
+                    f"parameter {name!r} of kernel {self.function.__name__} has no type: "
+                    "the annotations of a kernel are its signature"
+                )
+        return tuple(_numba_type(hints[name]) for name in parameters)
 
 
 def compile_all(packages: tuple[str, ...] = ("",)) -> None:
@@ -328,36 +342,41 @@ def cache_directories() -> list[Path]:
     """Return the folders that may hold compiled kernels, in order of preference.
 
     They are in `$TOCSIN_CACHE_DIR`, in the user's cache and in the folder for temporary files,
-    each named by the digest. They need not exist or be writable.
+    each named by what the code is compiled by and for. They need not exist or be writable.
     """
-    digest = hashlib.sha256()
-    package = Path(__file__).parent
-    # Layers above the engine have no kernels, and the layers below do not import them.
-    above = {package / "cli", package / "spark"}
-    for source in sorted(p for p in package.rglob("*.py") if not above & set(p.parents)):
-        digest.update(str(source.relative_to(package)).encode())
-        digest.update(source.read_bytes())
     settings: Any = numba.config
     target = [
         sys.implementation.cache_tag,
+        np.__version__,
         numba.__version__,
+        llvmlite.__version__,
         settings.CPU_NAME or llvmlite.binding.get_host_cpu_name(),
         settings.CPU_FEATURES or llvmlite.binding.get_host_cpu_features().flatten(),
-        _BOUNDS_CHECK,
+        sorted(_OPTIONS.items()),
     ]
-    digest.update(repr(target).encode())
+    name = hashlib.sha256(repr(target).encode()).hexdigest()[:16]
     roots = [
         os.environ.get("TOCSIN_CACHE_DIR"),
         os.environ.get("XDG_CACHE_HOME", "~/.cache") + "/tocsin",
         f"{tempfile.gettempdir()}/tocsin-{os.getuid()}",
     ]
-    return [Path(root).expanduser() / digest.hexdigest()[:16] for root in roots if root]
+    return [Path(root).expanduser() / name for root in roots if root]
+
+
+@functools.cache
+def _remove_unused(root: Path) -> None:
+    """Remove kernels from a cache that were not loaded for 30 days."""
+    limit = time.time() - _UNUSED_DAYS * 24 * 3600
+    for lock in root.glob("*/*/lock"):
+        with contextlib.suppress(OSError):
+            if lock.stat().st_mtime < limit:
+                shutil.rmtree(lock.parent)
 
 
 @contextlib.contextmanager
-def _open_folder(function: Callable[..., Any], wait: bool) -> Iterator[Path]:
+def _open_folder(function: Callable[..., Any], digest: str, wait: bool) -> Iterator[Path]:
     """Yield the cache folder of a kernel: under a lock, or in a read-only cache that has it."""
-    name = f"{function.__module__}.{function.__qualname__}-{_source_digest(function)[:16]}"
+    name = f"{function.__module__}.{function.__qualname__}-{digest[:16]}"
     for directory in cache_directories():
         folder = directory / name
         try:
@@ -373,6 +392,8 @@ def _open_folder(function: Callable[..., Any], wait: bool) -> Iterator[Path]:
             if not _is_trusted(directory):
                 continue
             fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.utime(lock)
+            _remove_unused(directory.parent)
             yield folder
         finally:
             os.close(lock)
@@ -389,12 +410,8 @@ def _is_trusted(directory: Path) -> bool:
     return owners <= {os.getuid(), 0}
 
 
-def _source_digest(function: Callable[..., Any]) -> str:
-    """Return the digest of a kernel's file, which may be outside of this package."""
-    return hashlib.sha256(Path(inspect.getfile(function)).read_bytes()).hexdigest()
-
-
-_folders: dict[Callable[..., Any], Path] = {}  # of the kernels being compiled or loaded
+# Of the kernels that are compiled or loaded at the moment: folder and digest.
+_folders: dict[Callable[..., Any], tuple[Path, str]] = {}
 
 
 class KernelLocator:
@@ -402,8 +419,7 @@ class KernelLocator:
 
     def __init__(self, function: Callable[..., Any], file: str):
         self._py_file = file  # Numba mentions it in a warning
-        self.folder = _folders[function]
-        self.stamp = _source_digest(function)
+        self.folder, self.stamp = _folders[function]
 
     @classmethod
     def from_function(cls, function: Callable[..., Any], file: str) -> KernelLocator | None:
@@ -428,13 +444,13 @@ class KernelLocator:
 
 
 @contextlib.contextmanager
-def _use_folder(function: Callable[..., Any], folder: Path) -> Iterator[None]:
+def _use_folder(function: Callable[..., Any], folder: Path, digest: str) -> Iterator[None]:
     """Make Numba use a folder for a kernel."""
     settings: Any = numba.config
     before = settings.CACHE_LOCATOR_CLASSES
     # Numba's own locators follow, for functions that other threads compile meanwhile.
     builtin = "UserProvidedCacheLocator,InTreeCacheLocator,UserWideCacheLocator,IPythonCacheLocator"
-    _folders[function] = folder
+    _folders[function] = folder, digest
     settings.CACHE_LOCATOR_CLASSES = f"{__name__}.KernelLocator,{before or builtin}"
     try:
         yield

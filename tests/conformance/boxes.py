@@ -71,6 +71,19 @@ def points_on_bounds(rng):
     return floats(low, high, np.stack([low[0, pick], high[1, pick]]))
 
 
+def whole_numbers(rng):
+    """Columns of floats whose values are whole: most events are on bounds, and some are outside.
+
+    Some events between them are on none. Runs of both are longer than what is computed together.
+    """
+    low = rng.integers(0, 40, (2, 3000)).astype(float)
+    low[rng.random((2, 3000)) < 0.02] += 0.5
+    events = rng.integers(-10, 60, (2, 600)).astype(float)
+    events[:, 300:400] += 0.25
+    events[:, 500:][:, rng.random(100) < 0.5] += 0.25
+    return floats(low, low + rng.integers(0, 4, (2, 3000)), events)
+
+
 def clusters(rng):
     centres = rng.random((5, 2))
     low = centres[rng.integers(0, 5, 4000)].T + rng.normal(0, 0.1, (2, 4000))
@@ -228,10 +241,10 @@ def one_each(rng):
 
 
 SHAPES = [
-    squares, points_on_bounds, clusters, half_in_a_corner, corner_in_a_corner, identical, one_giant,
-    all_sizes, elongated, half_planes, degenerate, outliers, with_nulls, integers, huge_integers,
-    beyond_2_62, a_city_in_a_country, large_on_pixels, times, three_attributes, one_attribute,
-    one_each,
+    squares, points_on_bounds, whole_numbers, clusters, half_in_a_corner, corner_in_a_corner,
+    identical, one_giant, all_sizes, elongated, half_planes, degenerate, outliers, with_nulls,
+    integers, huge_integers, beyond_2_62, a_city_in_a_country, large_on_pixels, times,
+    three_attributes, one_attribute, one_each,
 ]  # fmt: skip
 
 

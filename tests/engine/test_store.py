@@ -512,17 +512,20 @@ def test_a_crash_between_any_two_steps_leaves_the_old_version(store, monkeypatch
     assert "new" in tocsin.open(store.path)
 
 
-def test_two_writers_at_once_lose_nothing(store):
-    writers = [writer(store, name, 25) for name in ("one", "two")]
+def test_writers_at_once_lose_nothing_while_another_prunes(store):
+    names = ("one", "two", "three")
+    writers = [writer(store, name, 25) for name in names]
+    while any(process.poll() is None for process in writers):
+        store.prune(1)
     for process in writers:
         output, _ = process.communicate()
         assert output == "ready\ndone\n"
         assert process.returncode == 0
     rules = store.rules()
-    for name in ("one", "two"):
+    for name in names:
         assert [i for i in rules if str(i).startswith(name)] == [f"{name}-{i}" for i in range(25)]
-    assert store.version == 4 + 50
-    assert sorted(rules.match({"x": 100, "c": "w7"}).by_rule()) == ["one-7", "two-7"]
+    assert store.version == 4 + 75
+    assert sorted(rules.match({"x": 100, "c": "w7"}).by_rule()) == sorted(f"{n}-7" for n in names)
 
 
 def test_threads_may_share_a_folder(store):

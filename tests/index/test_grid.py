@@ -6,15 +6,18 @@ import pytest
 from tests.conformance import boxes as shapes
 from tocsin.errors import RuleError
 from tocsin.index.cells import published_grid
+from tocsin.index.cells.codes import NO_PARENT, encode_key, place_boxes
 from tocsin.index.cells.grid import Grid, choose_resolution
-from tocsin.index.cells.layout import END, FULL, HEAD, HEAD_BYTES, PARTIAL
+from tocsin.index.cells.layout import BITS, CODES, END, FULL, HEAD, HEAD_BYTES, PARTIAL
 from tocsin.index.cells.ntree import NTree
 from tocsin.index.cells.published_grid import (
     compute_cell_side,
     estimate_lists,
     estimate_published_bytes,
 )
+from tocsin.index.plane import build_boxes
 from tocsin.model.conjunctions import take
+from tocsin.model.encoding import HIGHEST, NULL
 
 
 def built(index, shape, **options):
@@ -102,6 +105,28 @@ def test_on_whole_numbers_nothing_is_left_to_accept():
     index, _ = built(Grid, shapes.integers)
     assert index.proven
     assert (index.layout.gap > 0).all()
+
+
+@pytest.mark.parametrize("shape", [shapes.whole_numbers, shapes.integers, shapes.large_on_pixels])
+@pytest.mark.parametrize("kind", [Grid, NTree])
+def test_events_outside_of_the_domain_have_codes_that_no_bound_has(kind, shape):
+    """Else each of them, and there may be many, is matched once more by comparing keys."""
+    index, work = built(kind, shape)
+    g, n = index.layout, work.conjunctions.size
+    boxes = build_boxes(work.conjunctions, g.attribute, g.floats)
+    numbers, root = np.arange(n, dtype=np.int32), np.zeros(n, np.int32)
+    codes = place_boxes(g.nodes, boxes, numbers, root, np.full(n, NO_PARENT)).codes.reshape(n, 2, 2)
+    for axis in range(2):
+        below = encode_key.py_func(NULL, g.floats[axis], *axis_of(g, axis))
+        above = encode_key.py_func(HIGHEST, g.floats[axis], *axis_of(g, axis))
+        assert (below, above) == (0, (g.across[axis] << BITS) - 1)
+        assert not np.isin(codes[:, axis], [below, above]).any()
+
+
+def axis_of(g, axis):
+    return [
+        getattr(g, f)[axis] for f in ("low_key", "high_key", "origin", "scale", "gap", "across")
+    ]
 
 
 def test_more_than_two_attributes_are_left_to_accept():
@@ -349,8 +374,11 @@ def test_a_crowded_cell_of_the_directory_has_a_secondary_grid():
     ends = layout.heads.reshape(-1, HEAD)[:, END]
     assert np.flatnonzero(ends < 0).tolist() == [0]
     # The secondary grid lies over the square of its cell.
-    np.testing.assert_allclose(layout.origin[2:], 0.0, atol=1e-12)
-    np.testing.assert_allclose(layout.scale[2:], 50 * layout.scale[:2], rtol=1e-9)
+    # The first code and the last are for events outside.
+    begin = layout.origin[2:] + 1 / layout.scale[2:]
+    np.testing.assert_allclose(begin, 0.0, atol=1e-12)
+    finer = (50 * CODES - 2) / (CODES - 1)
+    np.testing.assert_allclose(layout.scale[2:], finer * layout.scale[:2], rtol=1e-9)
     shapes.check_equal_to_numpy(index, work)
     # Without `cells`, both follow the formula.
     chosen = Grid.build(work.conjunctions, work.floats, tiers="two").layout.across

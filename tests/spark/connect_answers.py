@@ -7,6 +7,7 @@ tests read them.
 """
 
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from tests.spark import (
     uncertain_answers,
 )
 from tests.spark.connect_server import connect_session
+from tests.spark.refusals import refuse_frame
 
 
 def run_with_changing_rules(spark, path):
@@ -60,8 +62,10 @@ def main(folder):
         asked = uncertain_answers.ask_spark(spark, uncertain_answers.ALL, 3, queries)
         (folder / "uncertain.json").write_text(json.dumps(asked))
         uncertain_answers.run_stream(spark, folder / "watch")
+        (folder / "refusals.json").write_text(json.dumps(refuse_frame(spark)))
         (folder / "zoned.json").write_text(json.dumps(answers.match_in_another_zone(spark)))
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and stop the server
     main(Path(sys.argv[1]))

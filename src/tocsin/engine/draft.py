@@ -191,6 +191,21 @@ class Draft:
         segment = self._segments[owner].segment
         return *segment.weights_and_payload(place), segment.threshold(place) or 0.0
 
+    def has_same(self, rule: NewRule, location: tuple[int, int]) -> bool:
+        """Return whether the rule at a location has the same text and settings as a new one."""
+        owner, place = location
+        if owner == _PENDING:
+            where = self._pending.where[place]
+        else:
+            where = self._segments[owner].segment.metadata.where[place].as_py()
+        weights, payload, at_least = self.settings(location)
+        return (
+            rule.where == where
+            and rule.at_least == at_least
+            and _without(rule.weights, 1.0) == _without(weights, 1.0)
+            and _without(rule.payload, None) == _without(payload, None)
+        )
+
     def unknown_rule_error(self, id_: Any) -> UnknownRuleError:
         """Return the error for an id that no rule has."""
         return unknown_rule_error(id_, self._segments, list(self._pending.place_of)[:100])
@@ -327,7 +342,8 @@ class Draft:
             return
         base = self._segments[0]
         rows = {attribute: row for row, attribute in enumerate(base.attributes)}
-        read = Events.read(events, self.attributes, rows, self.categories)
+        advice = "use tocsin.spark.tune, which draws a sample"
+        read = Events.read(events, self.attributes, rows, self.categories, on_spark=advice)
         batch = EventBatch.whole(read.keys(0, len(read)), len(self.attributes))
         if self.index == "auto":
             if len(read):
@@ -538,3 +554,7 @@ class Draft:
                 f"row {int(read.rows[place])}: rule {read.ids[place].as_py()!r} exists already; "
                 "use replace to change it"
             )
+
+
+def _without(values: Mapping[Any, Any], default: Any) -> dict[Any, Any]:
+    return {key: value for key, value in values.items() if value != default}

@@ -29,6 +29,7 @@ from tocsin.model.wording import predicate_text
 if TYPE_CHECKING:
     from tocsin.engine.version import Version
 
+_ON_SPARK = "use tocsin.spark.lint, which also takes the rules as a DataFrame"
 FINDINGS = ("duplicate", "covered", "never", "always", "out of range")
 
 
@@ -249,5 +250,5 @@ def lint(
 def read_values(version: Version, events: Any) -> dict[int, Values]:
     """Return the values of all attributes that rules test."""
     used = version.tested_attributes()
-    read = Events.read(events, version.attributes, used, version.categories)
+    read = Events.read(events, version.attributes, used, version.categories, on_spark=_ON_SPARK)
     return {each: values_of(read, each, version.attributes.kind(each)) for each in used}

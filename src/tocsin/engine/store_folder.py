@@ -8,9 +8,15 @@
     log/                     the version of each micro-batch of a stream, see `stream_log`
 
 Publishing writes only what is new: after one change, a segment of the recent rules (at most 1,024
-of them), a list of removed positions, and a version file. The version file is written last, and
-only if its number is free. So a crash leaves the old version intact, and the second of two writers
-gets an error. Old versions are kept until they are pruned.
+of them), a list of removed positions, and a version file, which is written last. So a crash leaves
+the old version intact, and the second of two writers gets an error, see `version_folder`. Versions
+are kept until they are pruned.
+
+Prune deletes a version first, and then its files. No later version needs them: a version has new
+files, and files of its parent, which was the highest. Files that no version lists are left over
+from a writer that failed, or about to be published by one that is slow. They are deleted after an
+hour, once the current version has been published again under the next number: a writer that is
+still there then comes too late.
 
 A store has an identity: a random name that its first version introduces and all others repeat. A
 path does not identify a store, since a folder can have many paths, and a path can name different
@@ -31,7 +37,7 @@ import re
 import shutil
 import uuid
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -40,29 +46,27 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.engine.draft import ROLES
+from tocsin.engine.part_files import PartFolder
 from tocsin.engine.segment import LiveSegment, Segment, none_removed, remove
 from tocsin.engine.segment_files import (
-    check_file,
     check_fits,
     damage_error,
-    describe,
     is_complete,
-    put_if_absent,
     read_segment,
-    sync_folder,
     write_segment,
 )
 from tocsin.engine.stream_log import StreamLog
 from tocsin.engine.version import Version
-from tocsin.engine.version_file import VersionFile, checksum_of, parse
-from tocsin.errors import StoreConflictError, StoreError
+from tocsin.engine.version_file import VersionFile
+from tocsin.engine.version_folder import VersionFolder
+from tocsin.errors import StoreConflictError, StoreError, is_unicode
 from tocsin.model.categories import Categories
 from tocsin.model.validation import require
 
 _MOST_PARTS = 32  # files of category values that a version may list before they are merged
-_UNFINISHED = 3600  # seconds after which a file that no version lists counts as left over
+_UNFINISHED = 3600  # seconds, chosen: a publish takes far less, see `_is_old`
+TRIES = 50  # attempts to publish; each fails only if another writer has published
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-_VERSION_NAME = re.compile(r"([0-9]{8,})\.json")
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,8 @@ class VersionInfo:
     created: datetime.datetime
     rules: int
     segments: tuple[str, ...]
+    author: str | None = None
+    message: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,6 +93,50 @@ class Origin:
     segments: weakref.WeakKeyDictionary[Segment, tuple[str, str]]
     categories: Categories
     category_files: list[dict[str, Any]]  # hold the first of these categories
+    removed: np.ndarray  # positions of removed rules
+    removed_file: dict[str, Any] | None  # holds them
+
+    @classmethod
+    def of(
+        cls,
+        version: Version,
+        store: str,
+        folder: Path,
+        number: int,
+        checksum: str,
+        stored: Mapping[str, tuple[str, str]],
+        category_files: list[dict[str, Any]],
+        removed_file: dict[str, Any] | None,
+    ) -> Origin:
+        """Return the origin of a version whose segments are `stored`, by role."""
+        segments = {
+            live.segment: stored[live.role] for live in version.segments if live.role in stored
+        }
+        return cls(
+            store,
+            folder,
+            number,
+            checksum,
+            weakref.WeakKeyDictionary(segments),
+            version.categories,
+            category_files,
+            _removed_positions(version),
+            removed_file,
+        )
+
+    def describe_for(self, version: Version) -> tuple[Any, ...]:
+        """Return what `of` takes, for a version derived from this origin in another process."""
+        stored = {live.role: self.segments.get(live.segment) for live in version.segments}
+        is_removed_file = np.array_equal(self.removed, _removed_positions(version))
+        return (
+            self.store,
+            self.folder,
+            self.version,
+            self.checksum,
+            {role: names for role, names in stored.items() if names},
+            self.category_files if self.categories is version.categories else [],
+            self.removed_file if is_removed_file else None,
+        )
 
 
 class StoreFolder:
@@ -110,71 +160,42 @@ class StoreFolder:
         self.path = Path(os.path.abspath(text))
         self.log = StreamLog(self.path / "log")
         self._segments = self.path / "segments"
-        self._parts = self.path / "parts"
-        self._versions = self.path / "versions"
+        self._parts = PartFolder(self.path / "parts")
+        self.versions = VersionFolder(self.path)
 
-    # ------------------------------------------------------------ versions
-
-    def numbers(self) -> list[int]:
-        """Return the numbers of all versions, ascending."""
-        try:
-            name_matches = map(_VERSION_NAME.fullmatch, os.listdir(self._versions))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        except OSError as error:
-            raise self._read_error(error) from None
-        return sorted(int(match[1]) for match in name_matches if match)
-
-    def latest(self) -> int:
-        """Return the number of the current version; raise if there is no store."""
-        numbers = self.numbers()
-        if not numbers:
-            raise StoreError(f"there is no rule store at {self.path}")
-        return numbers[-1]
-
-    def describe(self, number: int) -> VersionInfo:
-        """Return the summary of a version."""
-        version = self._read_version(number)
-        names = tuple(entry["name"] for entry in version.segments)
-        return VersionInfo(number, version.created, version.rules, names)
-
-    def _version_path(self, number: int) -> Path:
-        return self._versions / f"{number:08d}.json"
-
-    def stamp(self, number: int) -> tuple[int, int] | None:
-        """Return a stamp that differs for a version of the same number in a re-created store."""
-        try:
-            status = os.stat(self._version_path(number))
-        except FileNotFoundError:
-            return None
-        return status.st_ino, status.st_mtime_ns
-
-    def _read_version(self, number: int) -> VersionFile:
-        if type(number) is not int:
-            raise StoreError(f"a version is a number, got {type(number).__name__} {number!r}")
-        path = self._version_path(number)
-        try:
-            if not path.is_file():  # reading a pipe, for example, could block
-                raise FileNotFoundError
-            data = path.read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            known = ", ".join(map(str, self.numbers()[-5:])) or "none"
-            raise StoreError(
-                f"{self.path} has no version {number}; the latest versions are {known}"
-            ) from None
-        except OSError as error:
-            raise self._read_error(error) from None
-        return parse(path, data)
-
-    def _read_error(self, error: OSError) -> StoreError:
-        return StoreError(f"the rule store at {self.path} cannot be read: {error}")
+    def describe(self, numbers: list[int]) -> list[VersionInfo]:
+        """Return the summaries of listed versions, without those that were pruned since."""
+        files = map(self.versions.find, numbers)
+        return [
+            VersionInfo(
+                file.number,
+                file.created,
+                file.rules,
+                tuple(entry["name"] for entry in file.segments),
+                file.author,
+                file.message,
+            )
+            for file in files
+            if file is not None
+        ]
 
     # ------------------------------------------------------------ open
 
     def open(self, number: int | None = None, verify: bool = True) -> tuple[Version, Origin]:
         """Return a version, by default the current one, and its origin."""
-        number = self.latest() if number is None else number
-        file = self._read_version(number)
+        if number is not None:
+            file = self.versions.read(number)
+            return self._open(file, verify)
+        while True:
+            latest = self.versions.latest()
+            try:
+                return self._open(self.versions.read(latest), verify)
+            except StoreError:
+                # Others may have published, and pruned this version before all of it was read.
+                if latest == self.versions.latest():
+                    raise
+
+    def _open(self, file: VersionFile, verify: bool) -> tuple[Version, Origin]:
         segments: dict[str, Segment] = {}
         for entry in file.segments:
             folder = self._segments / entry["name"]
@@ -182,15 +203,15 @@ class StoreFolder:
             segments[entry["role"]] = segment
         texts: list[str] = []
         for entry in file.codes:
-            texts += self._read_part(entry, "text", pa.large_string(), verify).to_pylist()
+            texts += self._parts.read(entry, "text", pa.large_string(), verify).to_pylist()
         categories = Categories(texts)
         try:
             _check_parts(file, [segments[r] for r in ROLES if r in segments], categories, verify)
         except StoreError as error:
-            raise damage_error(self._version_path(number), error) from None
+            raise damage_error(self.versions.path_of(file.number), error) from None
         removed = np.empty(0, np.int32)
         if file.removed:
-            removed = self._read_part(file.removed, "position", pa.int32(), verify).to_numpy()
+            removed = self._parts.read(file.removed, "position", pa.int32(), verify).to_numpy()
         version = Version(
             file.attributes,
             len(file.attributes),
@@ -208,36 +229,42 @@ class StoreFolder:
         return version, self._origin(file, version)
 
     def _origin(self, file: VersionFile, version: Version) -> Origin:
-        stored = {entry["role"]: (entry["name"], entry["manifest"]) for entry in file.segments}
-        return Origin(
+        return Origin.of(
+            version,
             file.store,
             Path(os.path.realpath(self.path)),
             file.number,
             file.checksum,
-            weakref.WeakKeyDictionary(
-                {live.segment: stored[live.role] for live in version.segments}
-            ),
-            version.categories,
+            {entry["role"]: (entry["name"], entry["manifest"]) for entry in file.segments},
             file.codes,
+            file.removed,
         )
 
     # ------------------------------------------------------------ publish
 
-    def publish(self, version: Version, origin: Origin | None) -> Origin:
+    def publish(
+        self,
+        version: Version,
+        origin: Origin | None,
+        author: str | None = None,
+        message: str | None = None,
+    ) -> Origin:
         """Write a version as the store's next one, and return its origin.
 
         `origin` is the version that this one is derived from. Raise if that is a version of this
-        store, or of a copy of it, other than the current one.
+        store, or of a copy of it, other than the current one. If the two have the same rules,
+        nothing is published.
         """
+        for what, text in (("author", author), ("message", message)):
+            if text is not None and not (isinstance(text, str) and is_unicode(text)):
+                raise StoreError(f"{what} must be a text, got {text!r}")
         version = version.settled()
         with self._translate_write_errors():
-            for folder in (self._segments, self._parts, self._versions):
+            for folder in (self._segments, self._parts.path, self.versions.path):
                 folder.mkdir(parents=True, exist_ok=True)
-            numbers = self.numbers()
-            parent = self._read_version(numbers[-1]) if numbers else None
+            parent = self.versions.read_latest()
             if parent is None or not self._is_on_top_of(origin, parent):
                 origin = None  # no files of these rules are here yet
-            removed = _removed_positions(version)
             file = VersionFile(
                 parent.store if parent and parent.store else uuid.uuid4().hex,
                 parent.number + 1 if parent else 1,
@@ -252,12 +279,14 @@ class StoreFolder:
                 version.payload_schema,
                 [self._write_segment(live, origin) for live in version.segments],
                 self._write_categories(version, origin),
-                self._write_part(pa.table({"position": removed})) if len(removed) else None,
+                self._write_removed(version, origin),
+                author,
+                message,
             )
-            data = file.to_bytes()
-            if not put_if_absent(self._version_path(file.number), data):
-                raise self._conflict(file.number - 1, self.latest())
-        return self._origin(replace(file, checksum=checksum_of(data)), version)
+            if origin is not None and parent is not None and file.has_same_rules(parent):
+                return origin
+            file = self.versions.put(file, parent)
+        return self._origin(file, version)
 
     @contextlib.contextmanager
     def _translate_write_errors(self) -> Iterator[None]:
@@ -285,17 +314,11 @@ class StoreFolder:
         if (origin.version, origin.checksum) == (parent.number, parent.checksum):
             return True
         if origin.version != parent.number and origin.store in ("", parent.store):
-            raise self._conflict(origin.version, parent.number)
+            raise self.versions.conflict(origin.version, parent.number)
         raise StoreConflictError(
             f"version {parent.number} of {self.path} does not follow the version that these rules "
             "were opened at: the store was re-created, or is a copy that has changed since; open "
             "the store again and repeat the change"
-        )
-
-    def _conflict(self, known: int, now: int) -> StoreConflictError:
-        return StoreConflictError(
-            f"{self.path} is now at version {now}, but these rules were opened at version {known}; "
-            "open the store again and repeat the change"
         )
 
     def _write_segment(self, live: LiveSegment, origin: Origin | None) -> dict[str, Any]:
@@ -305,66 +328,30 @@ class StoreFolder:
             name, checksum = write_segment(self._segments, live.segment)
         return {"role": live.role, "name": name, "manifest": checksum}
 
+    def _write_removed(self, version: Version, origin: Origin | None) -> dict[str, Any] | None:
+        """Write the positions of removed rules, unless they are stored already."""
+        removed = _removed_positions(version)
+        if not len(removed):
+            return None
+        stored = origin.removed_file if origin and np.array_equal(removed, origin.removed) else None
+        if stored and self._parts.has(stored):
+            return stored
+        return self._parts.write(pa.table({"position": removed}))
+
     def _write_categories(self, version: Version, origin: Origin | None) -> list[dict[str, Any]]:
         """Write new category values; return the entries of all files of category values."""
         files = origin.category_files if origin and origin.categories is version.categories else []
-        if len(files) >= _MOST_PARTS or not all(map(self._has_part, files)):
+        if len(files) >= _MOST_PARTS or not all(map(self._parts.has, files)):
             files = []
         written = sum(entry["count"] for entry in files)
         texts = version.categories.to_arrow(written, version.category_count)
-        return [*files, self._write_part(pa.table({"text": texts}))] if len(texts) else files
-
-    def _write_part(self, table: pa.Table) -> dict[str, Any]:
-        name = uuid.uuid4().hex
-        temporary = self._parts / f".{name}"
-        try:
-            with open(temporary, "wb") as out:
-                with pa.ipc.new_file(out, table.schema) as writer:
-                    writer.write_table(table)
-                out.flush()
-                os.fsync(out.fileno())
-            entry = {"name": name, "count": len(table)} | describe(temporary)
-            temporary.rename(self._parts / name)
-        finally:
-            temporary.unlink(missing_ok=True)
-        sync_folder(self._parts)
-        return entry
-
-    def _has_part(self, entry: dict[str, Any]) -> bool:
-        try:
-            self._check_part(entry, verify=False)
-        except StoreError:
-            return False
-        return True
-
-    def _check_part(self, entry: dict[str, Any], verify: bool) -> Path:
-        path = self._parts / entry["name"]
-        check_file(path, {k: entry[k] for k in ("bytes", "sha256")}, verify)
-        return path
-
-    def _read_part(
-        self, entry: dict[str, Any], column: str, type_: pa.DataType, verify: bool
-    ) -> pa.Array:
-        path = self._check_part(entry, verify)
-        try:
-            with pa.memory_map(str(path)) as source:
-                table = pa.ipc.open_file(source).read_all()
-            table.validate(full=verify)
-        except (pa.ArrowException, OSError) as error:
-            raise StoreError(f"{path} cannot be read: {error}") from None
-        if table.schema.names != [column] or table.schema.types != [type_]:
-            raise damage_error(path, f"its columns are {table.schema}")
-        if len(table) != entry["count"]:
-            raise damage_error(path, f"it has {len(table):,} rows instead of {entry['count']:,}")
-        if table.column(0).null_count:
-            raise damage_error(path, "it has nulls")
-        return table.column(0).combine_chunks()
+        return [*files, self._parts.write(pa.table({"text": texts}))] if len(texts) else files
 
     # ------------------------------------------------------------ live
 
     def pin(self, query: str, batch: str) -> int:
         """Return the version that a stream's micro-batch uses; the first call pins it."""
-        return self.log.pin(query, batch, self.latest)
+        return self.log.pin(query, batch, self.versions.latest)
 
     # ------------------------------------------------------------ prune
 
@@ -375,21 +362,57 @@ class StoreFolder:
         deleted versions.
         """
         with self._translate_write_errors():
-            numbers = self.numbers()
+            versions = {number: self._files_of(number) for number in self.versions.numbers()}
+            abandoned = self._abandoned(set().union(*versions.values()))
+            if abandoned:
+                self._republish()
+            numbers = self.versions.numbers()
             kept = set(numbers[-keep:]) | self.log.pinned()
+            versions |= {n: self._files_of(n) for n in numbers if n not in versions}
+            used = set().union(*(versions[n] for n in numbers if n in kept))
             deleted = [number for number in numbers if number not in kept]
-            versions = [self._read_version(n) for n in numbers if n in kept]
-            used = {entry["name"] for v in versions for entry in (*v.segments, *v.codes)}
-            used |= {v.removed["name"] for v in versions if v.removed}
             for number in deleted:
-                self._version_path(number).unlink(missing_ok=True)
-            for entry in (*self._segments.iterdir(), *self._parts.iterdir()):
-                if entry.name not in used:
-                    _delete_left_over(entry)
-            for folder in (self._versions, *self.log.folders()):
-                for entry in folder.glob(".*"):
-                    _delete_left_over(entry)
+                self.versions.path_of(number).unlink(missing_ok=True)
+            for path in abandoned.union(*(versions[n] for n in deleted)) - used:
+                with contextlib.suppress(FileNotFoundError):
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
+            for folder in (self.versions.path, *self.log.folders()):
+                for path in filter(_is_old, folder.glob(".*")):
+                    path.unlink(missing_ok=True)
         return deleted
+
+    def _files_of(self, number: int) -> set[Path]:
+        """Return the segments and parts of a version; none if it has been deleted."""
+        file = self.versions.find(number)
+        if file is None:
+            return set()
+        parts = [*file.codes, *([file.removed] if file.removed else [])]
+        return {self._segments / entry["name"] for entry in file.segments} | {
+            self._parts.path / entry["name"] for entry in parts
+        }
+
+    def _abandoned(self, listed: set[Path]) -> set[Path]:
+        """Return old segments and parts that no version lists, finished or not."""
+        present = {*self._segments.iterdir(), *self._parts.path.iterdir()}
+        return set(filter(_is_old, present - listed))
+
+    def _republish(self) -> None:
+        """Publish the current version under the next number, ahead of writers that are slow."""
+        for _ in range(TRIES):
+            parent = self.versions.read_latest()
+            if parent is None:
+                return
+            again = replace(
+                parent,
+                number=parent.number + 1,
+                created=datetime.datetime.now(datetime.UTC),
+                author=None,
+                message=f"version {parent.number} again, to delete left-over files",
+            )
+            with contextlib.suppress(StoreConflictError):
+                self.versions.put(again, parent)
+                return
+        raise StoreConflictError(f"{self.path}: other writers were faster {TRIES} times; try again")
 
 
 def _live_segment(role: str, segment: Segment, removed_positions: np.ndarray) -> LiveSegment:
@@ -434,8 +457,8 @@ def _check_parts(
     require(last < version.next_position, "a rule has the next position already")
 
 
-def _delete_left_over(path: Path) -> None:
-    """Delete a file that no version lists, unless a writer may be about to publish it."""
+def _is_old(path: Path) -> bool:
+    """Return whether a file that no version lists is so old that its writer has probably failed."""
     with contextlib.suppress(FileNotFoundError):
-        if datetime.datetime.now().timestamp() - path.stat().st_mtime >= _UNFINISHED:
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        return datetime.datetime.now().timestamp() - path.stat().st_mtime >= _UNFINISHED
+    return False

@@ -32,6 +32,12 @@ from tocsin.model.validation import require
 _SEAL = 66  # bytes: a line break, the checksum, a line break
 _NAME = re.compile(r"[0-9a-f]{32}")
 _CHECKSUM = re.compile(r"[0-9a-f]{64}")
+_DIGEST = 16  # characters of a checksum, chosen: the chance that two versions share one is nil
+_HISTORY = re.compile(rf"[0-9a-f]{{{_DIGEST}}}")
+# Chosen: a writer that lost the processor between two calls sees fewer versions pruned, and a
+# version file grows by a kilobyte.
+_LONGEST_HISTORY = 64
+_NOT_RULES = {"version", "created", "history", "author", "message", "next_position"}
 
 
 @dataclass(frozen=True)
@@ -52,15 +58,46 @@ class VersionFile:
     segments: list[dict[str, Any]]  # role, name, manifest (its checksum)
     codes: list[dict[str, Any]]  # name, count, bytes, sha256: files of category values
     removed: dict[str, Any] | None  # the same: a file of removed positions
+    author: str | None = None
+    message: str | None = None
+    history: tuple[str, ...] = ()  # digests of the versions before it, the latest first
     checksum: str = ""  # of the file; set by `parse`
+
+    def extended_history(self) -> tuple[str, ...]:
+        """Return the history of a version that is based on this one."""
+        return (self._digest, *self.history)[:_LONGEST_HISTORY]
+
+    def knows(self, number: int) -> bool:
+        """Return whether the history reaches back to a version."""
+        return 0 < self.number - number <= len(self.history)
+
+    def follows(self, other: VersionFile) -> bool:
+        """Return whether this version is based on another one that it knows."""
+        return self.history[self.number - other.number - 1] == other._digest
+
+    @property
+    def _digest(self) -> str:
+        return self.checksum[:_DIGEST]
 
     def to_bytes(self) -> bytes:
         """Return the file's content."""
-        content = {
+        body = json.dumps(self._content(), indent=1).encode()
+        return body + _seal(body)
+
+    def has_same_rules(self, other: VersionFile) -> bool:
+        """Return whether two versions have the same rules and schema."""
+        own, others = self._content(), other._content()
+        return all(own[key] == others[key] for key in own.keys() - _NOT_RULES)
+
+    def _content(self) -> dict[str, Any]:
+        return {
             "format": FORMAT,
             "store": self.store,
             "version": self.number,
             "created": self.created.isoformat(),
+            "history": " ".join(self.history),
+            "author": self.author,
+            "message": self.message,
             "rules": self.rules,
             "attributes": [
                 {"term": to_json(entry), "kind": kind_of_term(entry)}
@@ -83,8 +120,6 @@ class VersionFile:
             "codes": self.codes,
             "removed": self.removed,
         }
-        body = json.dumps(content, indent=1).encode()
-        return body + _seal(body)
 
 
 def checksum_of(data: bytes) -> str:
@@ -169,6 +204,13 @@ def _read(content: dict[str, Any]) -> VersionFile:
     options = known_options(content["index"], content.get("options", {}))
     check_index(content["index"], options)
     require(isinstance(content.get("store", ""), str), "'store' must be a text")
+    author, message = content.get("author"), content.get("message")
+    require(
+        all(text is None or isinstance(text, str) for text in (author, message)),
+        "'author' and 'message' must be texts",
+    )
+    history = content.get("history", "").split()
+    require(all(map(_HISTORY.fullmatch, history)), "'history' must be checksums")
     return VersionFile(
         content.get("store", ""),
         content["version"],
@@ -184,6 +226,9 @@ def _read(content: dict[str, Any]) -> VersionFile:
         segments,
         codes,
         removed,
+        author,
+        message,
+        tuple(history),
     )
 
 

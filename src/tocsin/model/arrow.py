@@ -90,6 +90,24 @@ def to_python(scalar: pa.Scalar) -> Any:
         return to_python(value) if isinstance(value, pa.Scalar) else value
 
 
+def is_spark(source: Any) -> bool:
+    """Return whether an object is Spark's, Classic or Connect, without importing pyspark."""
+    return any(base.__module__.partition(".")[0] == "pyspark" for base in type(source).__mro__)
+
+
+def refuse_spark(source: Any, error: type[TocsinError], name: str, advice: str) -> None:
+    """Raise if a source is a DataFrame of Spark, which may be larger than this process.
+
+    Its rows would be collected without a word: PySpark exports them as an Arrow stream, and pandas
+    on Spark also as NumPy arrays.
+    """
+    if is_spark(source):
+        raise error(
+            f"{name} must not be a Spark {type(source).__name__}, because all of its rows would be "
+            f"collected in this process; {advice}"
+        )
+
+
 @contextlib.contextmanager
 def translate_errors(error: type[TocsinError], what: str) -> Iterator[None]:
     """Reraise errors of Arrow and of conversions as `error`; the message starts with `what`."""

@@ -10,15 +10,15 @@ import pyarrow as pa
 import pyarrow.types as t
 
 from tocsin.errors import EventError
-from tocsin.model.arrow import combine_chunks, decode, is_text, translate_errors
+from tocsin.model.arrow import combine_chunks, decode, is_text, refuse_spark, translate_errors
 from tocsin.model.schema import Schema
 
 
-def to_table(source: Any, names: Sequence[str] | None, what: str) -> pa.Table:
+def to_table(source: Any, names: Sequence[str] | None, what: str, on_spark: str) -> pa.Table:
     """Return any Arrow-compatible table as a pyarrow table.
 
     From a pandas frame only the columns in `names` are converted, or all if it is None, because
-    Arrow cannot hold columns of mixed types.
+    Arrow cannot hold columns of mixed types. `on_spark` says what to use for a Spark DataFrame.
     """
     if isinstance(source, pa.Table):
         return source
@@ -30,6 +30,7 @@ def to_table(source: Any, names: Sequence[str] | None, what: str) -> pa.Table:
             source = source.loc[:, [str(c).lower() in lower_names for c in source.columns]]
         with translate_errors(EventError, f"the {what} have columns that Arrow cannot hold"):
             return pa.Table.from_pandas(source, preserve_index=False)
+    refuse_spark(source, EventError, f"the {what}", on_spark)
     if hasattr(source, "__arrow_c_stream__") or hasattr(source, "__arrow_c_array__"):
         with translate_errors(EventError, f"the {what} are not a table"):
             return pa.table(source)

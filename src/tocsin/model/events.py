@@ -72,6 +72,10 @@ BLOCK = 1 << 16  # events, at most
 _MAX_KEYS = 1 << 22  # in one block, chosen: 32 MB; wide events have smaller blocks
 _MAX_DENSE = 8  # attributes up to which dicts become columns, chosen
 _MIN_SPARSE = 64  # columns above which mostly null events become compressed rows, chosen
+_MATCH_ON_SPARK = (
+    "use tocsin.spark.match, with how='count' or how='top' in place of count and top, or toArrow() "
+    "for a few rows"
+)
 
 
 class Events:
@@ -112,8 +116,9 @@ class Events:
         used: Iterable[int],
         categories: Categories,
         uncertain: Callable[[], set[int]] | None = None,
+        on_spark: str = _MATCH_ON_SPARK,
     ) -> Events:
-        """Return the events in any supported input."""
+        """Return the events in any supported input; `on_spark` is advice for a Spark DataFrame."""
         events = cls(schema, used, categories, uncertain)
         if isinstance(source, Mapping):
             source = [source]
@@ -123,7 +128,7 @@ class Events:
             return events
         computed = events._computed
         names = [schema.name(a) for a in used] + list(computed.sources if computed else ())
-        table = to_table(source, names, "events")
+        table = to_table(source, names, "events", on_spark)
         events._size, names = table.num_rows, table.column_names
         if is_pandas(source):
             # The table has only the tested columns, and no rows if there are none.

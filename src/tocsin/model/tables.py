@@ -32,6 +32,10 @@ from tocsin.model.schema import Schema
 from tocsin.model.thresholds import NO_THRESHOLDS, merge_thresholds, read_thresholds
 from tocsin.model.weights import check_weight_pairs
 
+_RULES_ON_SPARK = (
+    "tocsin.spark.match and tocsin.spark.lint take a DataFrame of rules; toArrow() collects one"
+)
+
 
 class RuleTable(NamedTuple):
     """The n rules of a table, in the order of the table."""
@@ -129,7 +133,7 @@ def to_rule_table(source: Any) -> pa.Table:
             "for a dict of columns use pyarrow.table(...)"
         )
     try:
-        return to_table(source, None, "rules")
+        return to_table(source, None, "rules", _RULES_ON_SPARK)
     except EventError as error:
         raise RuleError(str(error)) from None
 

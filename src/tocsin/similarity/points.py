@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.types as t
 
 from tocsin.errors import SimilarityError
+from tocsin.model.arrow import refuse_spark
 from tocsin.model.event_tables import is_pandas
 
 _MOST_POINTS = 2**31 - 1024  # methods number them with 32 bits
@@ -28,6 +29,7 @@ class Points(NamedTuple):
 
 def read_points(source: Any, name: str) -> Points:
     """Return the points in an array or a table; `name` is that of the argument."""
+    refuse_spark(source, SimilarityError, name, "use tocsin.spark.similarity_join")
     if isinstance(source, pa.Array | pa.ChunkedArray):
         points = Points(_read_lists(source, name), ())
     elif _is_table(source):
@@ -35,8 +37,6 @@ def read_points(source: Any, name: str) -> Points:
     else:
         points = Points(_read_array(source, name), ())
     n, d = points.coordinates.shape
-    if n == 0:
-        raise SimilarityError(f"{name} has no points")
     if n > _MOST_POINTS:
         raise SimilarityError(
             f"{name} has {n:,} points, but at most {_MOST_POINTS:,} are joined in one process; use "

@@ -14,12 +14,13 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.errors import UncertainError
+from tocsin.model.arrow import refuse_spark
 from tocsin.uncertain.answers import Answer
 from tocsin.uncertain.densities import write_probabilities
 from tocsin.uncertain.disks import Disks
 from tocsin.uncertain.distances import Bounded, bound_disks, bound_values
 from tocsin.uncertain.evaluation import evaluate
-from tocsin.uncertain.readings import Readings, read_number
+from tocsin.uncertain.readings import ON_SPARK, Readings, read_number
 
 
 def in_range(readings: Readings, low: float, high: float, at_least: float | None = None) -> Answer:
@@ -97,6 +98,7 @@ def _check_values(readings: Any, query: str, may_be_empty: bool = False) -> None
 def check_readings(readings: Any, may_be_empty: bool = False) -> None:
     """Raise unless these are readings, and not empty."""
     if not isinstance(readings, Readings):
+        refuse_spark(readings, UncertainError, "readings", ON_SPARK)
         hint = "; use .at(time)" if hasattr(readings, "at") else ""
         raise UncertainError(f"a query needs Readings, got {type(readings).__name__}{hint}")
     if not len(readings) and not may_be_empty:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from tocsin.errors import UncertainError, suggest
 from tocsin.jit import freeze_fields
-from tocsin.model.arrow import decode
+from tocsin.model.arrow import decode, refuse_spark
 from tocsin.uncertain.densities import (
     FAMILIES,
     HISTOGRAM,
@@ -30,6 +30,7 @@ from tocsin.uncertain.disks import Disks
 
 _MOST_DEVIATIONS = 1e8  # of a truncated normal; beyond, squares of deviations lose all digits
 _MOST_SHOWN = 8  # objects in a repr
+ON_SPARK = "use the queries of tocsin.spark.uncertain"
 
 
 class Readings:
@@ -301,6 +302,7 @@ class Growing:
 
 def _read_ids(source: Any) -> pa.Array:
     """Return ids as an Arrow array: different ones, and no nulls."""
+    refuse_spark(source, UncertainError, "ids", ON_SPARK)
     if isinstance(source, str | bytes) or not isinstance(source, Iterable):
         raise UncertainError(f"ids must be a list or an array, got {source!r}")
     try:
@@ -343,6 +345,7 @@ def _join_ids(a: pa.Array, b: pa.Array) -> pa.Array:
 
 def _read_numbers(source: Any, name: str, ids: pa.Array) -> np.ndarray:
     """Return one finite float64 per id; a single number is that of all."""
+    refuse_spark(source, UncertainError, name, ON_SPARK)
     try:
         if hasattr(source, "to_numpy") and not isinstance(source, np.ndarray):
             source = _to_numpy(source)
@@ -399,6 +402,7 @@ def _read_domain(domain: Any) -> tuple[float, float]:
 
 def _read_lists(source: Any, name: str, ids: pa.Array, n: int) -> list[np.ndarray]:
     """Return one array per id; a single list of numbers is that of all."""
+    refuse_spark(source, UncertainError, name, ON_SPARK)
     if isinstance(source, pa.Array | pa.ChunkedArray):
         source = source.to_pylist()
     try:

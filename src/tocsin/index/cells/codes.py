@@ -23,14 +23,18 @@ _16, _32, _48 = np.uint64(16), np.uint64(32), np.uint64(48)
 
 @step
 def encode_key(key, is_float, low_key, high_key, origin, scale, gap, across):
-    """Return the code of an event's key on an axis of a node."""
+    """Return the code of an event's key on an axis of a node.
+
+    The lowest code and the highest are for keys outside of the domain. There may be many such
+    events, and hardly any bound has a code in common with them.
+    """
     if key < low_key:
         return np.int64(0)
     top = (across << BITS) - 1
     if key > high_key:
         return top
     code = np.int64((to_number(key, is_float) - origin) * scale) + np.int64(gap > 0)
-    return min(max(code, np.int64(0)), top)
+    return min(max(code, np.int64(1)), top - 1)
 
 
 @step
@@ -202,8 +206,9 @@ def fit_axis(
             np.clip(whole, -FAR_INTEGER, FAR_INTEGER) for whole in (np.floor(begin), np.ceil(end))
         )
     low_key, high_key = to_keys(begin, is_float), to_keys(end, is_float)
-    scale = compute_scale(across * float(CODES), begin, end)
+    scale = compute_scale(across * float(CODES) - 2, begin, end)
     across = np.where(scale > 0, across, 1)
+    origin = begin - 1 / np.where(scale > 0, scale, 1.0)
     gap = np.zeros(len(begin), np.int64)
     if not is_float:
         # A power of two of integers to a cell, each with codes of its own and bounds in between,
@@ -216,11 +221,12 @@ def fit_axis(
         gap = np.where(spaced, CODES >> bits, 0)
         scale = np.where(spaced, gap, scale)
         extent = np.where(spaced, end - begin, 0).astype(np.int64)
-        across = np.where(spaced, (extent >> bits) + 1, across)
+        across = np.where(spaced, ((extent + 1) >> bits) + 1, across)
+        origin = np.where(spaced, begin - 1, origin)
     return {
         "low_key": low_key,
         "high_key": high_key,
-        "origin": begin,
+        "origin": origin,
         "scale": scale,
         "across": across,
         "gap": gap,

@@ -80,7 +80,7 @@ class NTree(CellIndex):
     """Boxes in the leaves, and full lists in the nodes, of a tree over two attributes."""
 
     name: ClassVar[str] = "ntree"
-    version: ClassVar[int] = 4
+    version: ClassVar[int] = 5
     summary = Summary(
         holds="boxes over two attributes, in a tree whose nodes have n x n children",
         cost="a cache miss per tier, and as much per box in its leaf as `grid`",

@@ -291,7 +291,11 @@ class _Reader:
     def _date_add(self, node: Any) -> Term:
         if str(node.args.get("unit") or "DAY").upper() != "DAY":
             raise TermError(f"{to_sql(node)} is not supported; only days can be added")
-        return self._make("date_add", [node.this, node.expression])
+        days = node.expression
+        # The parser's form of date_sub(date, days); who writes days * -1 gets the same.
+        if isinstance(days, exp.Mul) and days.expression == exp.Neg(this=exp.Literal.number(1)):
+            return self._make("date_sub", [node.this, days.this])
+        return self._make("date_add", [node.this, days])
 
     def _truncate(self, node: Any) -> Term:
         unit = literal(node.args["unit"].name, STRING)

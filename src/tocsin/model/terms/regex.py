@@ -47,6 +47,7 @@ class Regex(NamedTuple):
 
     pattern: str
     skips_terminator: bool
+    size: int  # characters, sets and anchors, as often as they are repeated
 
 
 @functools.lru_cache(maxsize=4096)
@@ -67,7 +68,7 @@ def translate_regex(pattern: str) -> Regex:
         pc.match_substring_regex(pa.array([""]), translated)  # of no texts, Arrow checks nothing
     except pa.ArrowInvalid as error:
         raise parser.refuse(str(error)) from None
-    return Regex(translated, parser.has_dollar)
+    return Regex(translated, parser.has_dollar, parser.size)
 
 
 def match_regex(text: pa.Array, regex: Regex) -> pa.Array:
@@ -122,6 +123,8 @@ class _Parser:
         self._names: set[str] = set()
         self.has_dollar = False
         self.has_end = False
+        self.size = 0
+        self._times = 1  # that the node read last is repeated
 
     def refuse(self, problem: str) -> TermError:
         return TermError(f"the regular expression {self._pattern!r} is not supported: {problem}")
@@ -135,9 +138,13 @@ class _Parser:
                 self.at += 1
                 found.append([])
                 continue
+            before = self.size
             node = self._atom(depth)
+            self.size += 1
             if node is not None:
                 found[-1].append(self._quantified(node))
+                self.size = before + (self.size - before) * self._times
+                self._times = 1
         return found
 
     def _peek(self, offset: int = 0) -> str:
@@ -207,6 +214,7 @@ class _Parser:
             if match[3] and not match[2]:
                 raise self.refuse(f"{quantifier} is not a repetition")
             quantifier = f"{{{match[1]}{match[2]}{match[3]}}}"
+            self._times = max(1, *numbers)
             self.at = match.end()
         else:
             quantifier = char
@@ -233,6 +241,7 @@ class _Parser:
             end = self._pattern.find("\\E", self.at)
             end = len(self._pattern) if end < 0 else end
             quoted = self._pattern[self.at + 1 : end]
+            self.size += len(quoted)
             self.at = end + 2 if end < len(self._pattern) else end
             if self._peek() and self._peek() in "*+?{":
                 raise self.refuse("a repetition follows \\E; use parentheses")

@@ -46,7 +46,7 @@ FUNCTIONS: dict[str, Function] = {
 
 # Written as functions, but translated to one or more other functions.
 REWRITTEN = (
-    "if", "nvl", "ifnull", "nvl2", "nullif", "isnotnull", "date_sub", "to_date", "try_to_date",
+    "if", "nvl", "ifnull", "nvl2", "nullif", "isnotnull", "to_date", "try_to_date",
     "try_cast", "try_element_at", "element_at", "extract", "date_part", "ilike", "like",
 )  # fmt: skip
 
