@@ -59,8 +59,11 @@ def changes(count, seed=1):
         kind = ("add", "add", "replace", "add", "remove")[number % 5]
         id_ = number if kind == "add" else int(rng.choice(list(live)))
         where = condition(number)
-        live.pop(id_, None)
-        if kind != "remove":
+        if live.get(id_) != where:  # otherwise it is not changed, and keeps its place
+            live.pop(id_, None)
+        if kind == "remove":
+            live.pop(id_, None)
+        else:
             live[id_] = where
         yield kind, id_, where, live
 
