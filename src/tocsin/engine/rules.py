@@ -301,6 +301,16 @@ class Rules:
         rules._begin(draft, origin)
         return rules
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        with self._changing():
+            version, origin = self._draft.seal(), self._origin
+        return Rules._restore, (version, origin and origin.describe_for(version))
+
+    @classmethod
+    def _restore(cls, version: Version, origin: tuple[Any, ...] | None) -> Rules:
+        draft = Draft.from_version(version, version.attributes, version.categories)
+        return cls._from_draft(draft, Origin.of(version, *origin) if origin else None)
+
     @property
     def nbytes(self) -> int:
         """Bytes of conjunctions and indexes, without ids, texts and payload."""

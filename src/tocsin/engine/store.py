@@ -192,5 +192,8 @@ class RuleStore:
             rules = self.rules()
         return rules
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RuleStore, (self.path,)
+
     def __repr__(self) -> str:
         return f"RuleStore({str(self.path)!r}, version {self.version})"

@@ -37,7 +37,7 @@ import re
 import shutil
 import uuid
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,48 @@ class Origin:
     category_files: list[dict[str, Any]]  # hold the first of these categories
     removed: np.ndarray  # positions of removed rules
     removed_file: dict[str, Any] | None  # holds them
+
+    @classmethod
+    def of(
+        cls,
+        version: Version,
+        store: str,
+        folder: Path,
+        number: int,
+        checksum: str,
+        stored: Mapping[str, tuple[str, str]],
+        category_files: list[dict[str, Any]],
+        removed_file: dict[str, Any] | None,
+    ) -> Origin:
+        """Return the origin of a version whose segments are `stored`, by role."""
+        segments = {
+            live.segment: stored[live.role] for live in version.segments if live.role in stored
+        }
+        return cls(
+            store,
+            folder,
+            number,
+            checksum,
+            weakref.WeakKeyDictionary(segments),
+            version.categories,
+            category_files,
+            _removed_positions(version),
+            removed_file,
+        )
+
+    def describe_for(self, version: Version) -> tuple[Any, ...]:
+        """Return what `of` takes, for a version derived from this origin in another process."""
+        stored = {live.role: self.segments.get(live.segment) for live in version.segments}
+        is_removed_file = np.array_equal(self.removed, _removed_positions(version))
+        return (
+            self.store,
+            self.folder,
+            self.version,
+            self.checksum,
+            {role: names for role, names in stored.items() if names},
+            self.category_files if self.categories is version.categories else [],
+            self.removed_file if is_removed_file else None,
+        )
 
 
 class StoreFolder:
@@ -187,18 +229,14 @@ class StoreFolder:
         return version, self._origin(file, version)
 
     def _origin(self, file: VersionFile, version: Version) -> Origin:
-        stored = {entry["role"]: (entry["name"], entry["manifest"]) for entry in file.segments}
-        return Origin(
+        return Origin.of(
+            version,
             file.store,
             Path(os.path.realpath(self.path)),
             file.number,
             file.checksum,
-            weakref.WeakKeyDictionary(
-                {live.segment: stored[live.role] for live in version.segments}
-            ),
-            version.categories,
+            {entry["role"]: (entry["name"], entry["manifest"]) for entry in file.segments},
             file.codes,
-            _removed_positions(version),
             file.removed,
         )
 
