@@ -99,7 +99,7 @@ class Overlay:
         self.routers = {
             name: Router(name, each, **self._options) for name, each in neighbours.items()
         }
-        self._ended: list[Router] = []
+        self._sent: Counter[str] = Counter()  # by routers that have ended
         self.time = 0.0
         self.deliveries: list[Delivery] = []
         self._delay, self._loss, self._random = delay, loss, random.Random(seed)
@@ -153,10 +153,9 @@ class Overlay:
 
     def restart(self, router: str) -> None:
         """End a router and start it again: it has lost its state, its clients and their events."""
-        ended = self._router(router)
+        self._sent += self._router(router).sent
         epoch = next(self._epochs)
         neighbours = [other for name, other in self._sessions if name == router]
-        self._ended.append(ended)
         self.routers[router] = Router(router, neighbours, first=epoch << 32, **self._options)
         self._established = {each for each in self._established if each[0] != router}
         for other in neighbours:
@@ -180,8 +179,7 @@ class Overlay:
     @property
     def messages(self) -> Counter[str]:
         """How many messages routers have sent, by kind; packets that were repeated count once."""
-        every = [*self._ended, *self.routers.values()]
-        return sum((each.sent for each in every), Counter())
+        return sum((each.sent for each in self.routers.values()), self._sent)
 
     def table_sizes(self) -> dict[str, int]:
         """Return how many subscriptions each router has, of clients and from neighbours."""
