@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 
 .PHONY: test test-long check format bench calibrate tables experiments demo clean java nats
 
-TESTS := -n 3 --dist loadgroup --no-loadscope-reorder --durations 25
+TESTS := -n 3 --durations 25
 
 test: $(READY) java nats
 	$(BIN)/python -m pytest $(TESTS)
@@ -31,6 +31,7 @@ bench: $(READY) java
 	$(BIN)/python -m benchmarks.range_matching --out docs/benchmarks-range.md
 	$(BIN)/python -m benchmarks.boolean_matching --out docs/benchmarks-boolean.md
 	$(BIN)/python -m benchmarks.real_rules --out docs/benchmarks-real-rules.md
+	$(BIN)/python -m benchmarks.planner --out docs/benchmarks-planner.md
 	$(BIN)/python -m benchmarks.similarity --out docs/benchmarks-similarity.md
 	$(BIN)/python -m benchmarks.uncertain --out docs/benchmarks-uncertain.md
 	$(BIN)/python -m benchmarks.covering --out docs/benchmarks-covering.md

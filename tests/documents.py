@@ -33,9 +33,14 @@ def examples(page):
 
 
 def pages():
-    """Return the pages that have such examples."""
+    """Return all pages."""
     every = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
-    return [str(page.relative_to(ROOT)) for page in every if examples(page)]
+    return [str(page.relative_to(ROOT)) for page in every]
+
+
+def fences(page):
+    """Return what begins and ends the blocks of a page, in all ways that Markdown knows."""
+    return re.findall(r"^[ >]*(?:```|~~~).*$", (ROOT / page).read_text(), re.MULTILINE)
 
 
 def _rows(text):

@@ -60,6 +60,12 @@ def test_real_rules(output_of):
         assert name in output
 
 
+def test_the_planner(output_of):
+    output = output_of("planner")
+    for row in ("flight alerts", "operations segments", "The second families", "default"):
+        assert row in output
+
+
 def test_similarity(output_of):
     output = output_of("similarity")
     for name in ("2-D", "32-D", "scipy", "sklearn", "faiss", "SedonaDB", "ego_star", "join_blocks"):

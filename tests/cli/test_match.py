@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import random
+import signal
 import subprocess
 import sys
 
@@ -315,7 +316,7 @@ def test_threads(files, tmp_path, monkeypatch, how):
 
     monkeypatch.setattr(version, "ThreadedRun", Recorder)
     monkeypatch.setattr(threads, "LEAST_IF_ASKED", 2)
-    monkeypatch.setattr(threads, "_FIRST_RANGE", (10, 10))
+    monkeypatch.setattr(threads, "_FIRST_RANGE", 10)
     monkeypatch.setenv("TOCSIN_THREADS", "5")
     options = ("--rules", files / "store", "--events", files / "events.csv", "--how", *how)
     outputs = []
@@ -436,3 +437,25 @@ tocsin(sys.argv[1:])
     assert result.returncode == 1
     assert "pyspark is not installed; pip install 'tocsin[spark]'" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_nothing_is_left_if_it_is_ended(files, tmp_path):
+    code = """
+import os, signal, sys, time
+from tocsin.cli import in_process
+from tocsin.cli.main import tocsin
+
+def end(job, folder, bar):
+    (folder / "part").write_text("part")
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(60)
+
+in_process.match_files = end
+tocsin(sys.argv[1:])
+"""
+    command = [sys.executable, "-c", code, "match", "--rules", files / "store", "--events"]
+    command += [files / "events.csv", "--out", tmp_path / "o.csv"]
+    before = sorted(tmp_path.iterdir())
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 128 + signal.SIGTERM
+    assert sorted(tmp_path.iterdir()) == before

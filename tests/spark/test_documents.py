@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import tocsin
-from tests.documents import pages, run_examples
+from tests.documents import examples, fences, pages, run_examples
 
 EVENTS = "event BIGINT, x DOUBLE, y DOUBLE, tier STRING"
 REPORTS = "sensor STRING, floor BIGINT, value DOUBLE, rate DOUBLE, time DOUBLE"
@@ -87,7 +87,9 @@ def run_page(spark, tmp_path):
 
 
 def test_every_example_is_run():
-    assert sorted(pages()) == sorted([*PREPARE, *ELSEWHERE])
+    assert [page for page in pages() if examples(page)] == sorted([*PREPARE, *ELSEWHERE])
+    for page in pages():
+        assert set(fences(page)) <= {"```", "```python", "```console"}, "other blocks are not found"
 
 
 def test_readme(run_page):

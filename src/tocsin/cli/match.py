@@ -7,7 +7,9 @@ read and before Spark starts, which takes seconds.
 from __future__ import annotations
 
 import contextlib
+import signal
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -156,12 +158,34 @@ def match(
 def _temporary_folder(out: Path) -> Iterator[Path]:
     """Yield a folder next to the output and remove it; system errors about it become ours."""
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as folder:
+        with (
+            _exit_when_ended(),
+            tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as folder,
+        ):
             yield Path(folder)
     except OSError as error:
         if error.filename is not None and f".{out.name}." not in str(error.filename):
             raise  # about another file
         raise TocsinError(f"{out} cannot be written: {error.strerror or error}") from None
+
+
+@contextlib.contextmanager
+def _exit_when_ended() -> Iterator[None]:
+    """Exit if SIGTERM or SIGHUP ends the process, which otherwise would not remove its folder."""
+
+    def leave(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []  # Python allows it only there
+    for number in numbers:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 # ------------------------------------------------------------ checks

@@ -13,6 +13,7 @@ from tocsin.cli.job import Job, Outcome
 from tocsin.cli.output import join_parts, tally_parts
 from tocsin.cli.progress import Bar, follow_spark, redirect_stderr
 from tocsin.engine.rules import Rules
+from tocsin.engine.store_folder import StoreFolder
 from tocsin.errors import TocsinError
 
 
@@ -28,7 +29,8 @@ def match_files(job: Job, folder: Path, bar: Bar) -> Outcome:
         spark = _session(tocsin_spark, log)
         start = time.perf_counter()
         step("reading events")
-        frame = tocsin_spark.files.read_files(spark, job.events, job.format, job.declared)
+        known = StoreFolder(job.rules).open(job.version)[0].schema if job.rules.is_dir() else None
+        frame = tocsin_spark.files.read_files(spark, job.events, job.format, job.declared, known)
         rules: Any = job.rules
         if not job.rules.is_dir():
             rules = job.read_rules(frame.schema)

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import atexit
 import functools
-import inspect
 import os
 import re
 import shutil
@@ -29,7 +28,7 @@ from typing import Any
 import pyarrow as pa
 import pyspark
 from pyspark.sql import types as st
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from pyspark.sql.pandas.types import from_arrow_type
 
 from tocsin.engine.archive import write_archive
 from tocsin.engine.rules import Rules
@@ -40,9 +39,11 @@ from tocsin.errors import EventError, RuleError, suggest
 from tocsin.spark.columns import (
     EventColumns,
     check_names,
+    check_types,
     find_needed_columns,
     is_collated,
     quote_column,
+    to_arrow,
 )
 from tocsin.spark.kernels import compile_kernels
 from tocsin.spark.worker import MatchOptions, RuleSource, make_self_contained, match_batches
@@ -139,6 +140,7 @@ def match(
     names = [f.name for f in kept]
     check_names(names, [f.name for f in [*added, *versions]], payload_schema.names)
     selected = dict.fromkeys([*names, *needed, *weight_columns])
+    check_types([f for f in columns.fields if f.name in selected], "leave it out of keep")
     collated = [f.name for f in columns.fields if f.name in selected and is_collated(f.dataType)]
     match_options = MatchOptions(
         how,
@@ -346,18 +348,10 @@ def _payload_schema(rules: Version, names: Iterable[str]) -> pa.Schema:
 def _to_spark_field(field: pa.Field) -> pa.Field:
     """Return a column in the Arrow type that Spark uses for its own type."""
     try:
-        type_ = _to_arrow_type(from_arrow_type(field.type, prefer_timestamp_ntz=True))
+        type_ = to_arrow(from_arrow_type(field.type, prefer_timestamp_ntz=True))
     except (TypeError, ValueError):
         raise RuleError(
             f"payload column {field.name!r} is of type {field.type}, which Spark does not support; "
             "cast it when the rules are added"
         ) from None
     return pa.field(field.name, type_)
-
-
-# Spark 4.3 requires an argument that 4.0 does not have.
-_to_arrow_type = (
-    functools.partial(to_arrow_type, timezone="UTC")
-    if "timezone" in inspect.signature(to_arrow_type).parameters
-    else to_arrow_type
-)

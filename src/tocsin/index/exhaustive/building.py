@@ -22,9 +22,9 @@ def build_layout(c: Conjunctions) -> Layout:
     signature, lead = np.empty(c.size, np.int64), np.empty(c.size, np.int64)
     exact = np.empty(c.size, np.uint8)
     survey(c, facts, signature, lead, exact)
-    order, block, alike = _group(c, signature, lead)
+    order, block, alike = group_alike(c, signature, lead)
     members = [order[first:stop] for first, stop in pairwise(block)]
-    tested = [_find_tested_rows(c, facts, m, lead, bool(alike[m[0]])) for m in members]
+    tested = [find_tested_rows(c, facts, m, lead, bool(alike[m[0]])) for m in members]
 
     size = sum(len(rows) for tests in tested for rows in tests)
     low, high = np.empty(size, np.int64), np.empty(size, np.int64)
@@ -59,15 +59,16 @@ def build_layout(c: Conjunctions) -> Layout:
     )
 
 
-def _group(
-    c: Conjunctions, signature: np.ndarray, lead: np.ndarray
+def group_alike(
+    c: Conjunctions, signature: np.ndarray, lead: np.ndarray, factor: float = 1.0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return conjunctions block by block, where each block begins, and which are alike in theirs.
 
-    Blocks of conjunctions alike come first, then one block for each leading attribute.
+    Blocks of conjunctions alike come first, then one block for each leading attribute. Each
+    conjunction stands for `factor` like it: the planner passes a sample.
     """
     _, group, sizes = np.unique(signature, return_inverse=True, return_counts=True)
-    alike = sizes[group] >= _LEAST_ALIKE
+    alike = sizes[group] * factor >= _LEAST_ALIKE
     leading = np.full(c.size, -1)
     leading[lead >= 0] = c.attribute[lead[lead >= 0]]
     block_of = np.where(alike, group, len(sizes) + 1 + leading)
@@ -76,7 +77,7 @@ def _group(
     return order, np.append(first, c.size), alike
 
 
-def _find_tested_rows(
+def find_tested_rows(
     c: Conjunctions, facts: Facts, chosen: np.ndarray, lead: np.ndarray, alike: bool
 ) -> list[np.ndarray]:
     """Return, test by test of a block, the row that each of its conjunctions contributes."""
