@@ -243,6 +243,14 @@ def test_estimates_share_what_they_derive_from_a_sample(monkeypatch):
     assert calls == {"facts_of": 1, "rank_by_selectivity": 1, "build_boxes": 1}
 
 
+def test_a_grid_over_one_attribute_does_not_speak_of_two():
+    for dimensions, words in ((1, "on the attribute of the grid"), (2, "on the two attributes of")):
+        low, high = shapes.uniform(np.random.default_rng(1), n=500, dimensions=dimensions)
+        work = shapes.floats(low, high, [[0.5]] * dimensions)
+        cost = INDEXES["grid"].cost(Sample(work.conjunctions, work.floats))
+        assert words in cost.reason
+
+
 def test_a_sample_stands_for_all():
     work = shapes.floats(*shapes.uniform(np.random.default_rng(1), n=50_000), [[0.5], [0.5]])
     sample, whole = (

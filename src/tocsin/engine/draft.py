@@ -510,10 +510,13 @@ class Draft:
         for column in [column for column in given.schema if column.name in known.names]:
             before = known.field(column.name)
             what = f"payload column {column.name!r} holds {before.type} so far, got {column.type}"
-            with translate_errors(RuleError, what):
+            try:
                 merged = pa.unify_schemas(
                     [pa.schema([before]), pa.schema([column])], promote_options="permissive"
                 )
+            except pa.ArrowException:
+                raise RuleError(f"{what}; cast it, or give it another name") from None
+            with translate_errors(RuleError, what):
                 if merged.types[0] != column.type:
                     given.column(column.name).cast(merged.types[0])
                 if merged.types[0] != before.type:

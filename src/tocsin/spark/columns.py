@@ -125,11 +125,11 @@ def find_needed_columns(
         known = [f.name for f in columns.fields]
         absent_names = ", ".join(map(repr, absent[:8])) + ", ..." * (len(absent) > 8)
         message = f"the events have no column {absent_names}, which a rule tests" + (
-            suggest(absent[0], known) or f"; they have {', '.join(known[:8])}"
+            suggest(absent[0], known) or f"; they have {', '.join(known[:8])}."
         )
         if not live:
-            raise EventError(message)
-        warnings.warn(f"{message}. In this stream its value is always null", stacklevel=3)
+            raise EventError(message.removesuffix("."))
+        warnings.warn(f"{message} In this stream its value is always null", stacklevel=3)
     return [*needed, *maps]
 
 

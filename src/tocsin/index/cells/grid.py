@@ -109,7 +109,8 @@ class Grid(CellIndex):
             + unit_costs.ACCEPT * sample.total(sample.areas[sample.unproven])
         )
         met = sample.in_words(sample.met)
-        reason = f"an event meets {met} on the two attributes of the grid"
+        axes = "two attributes" if len(sample.attributes) > 1 else "attribute"
+        reason = f"an event meets {met} on the {axes} of the grid"
         return Cost(nanoseconds, reason, sample.met)
 
 

@@ -299,6 +299,10 @@ def _operator(name: str, result: str, note: str, compute: Any, aliases: Sequence
     )
 
 
+def _resolve_sqrt(build: TermBuilder, arguments: Sequence[Term], written: Written) -> Resolved:
+    return (build.cast(need_number(arguments[0], "sqrt"), DOUBLE),), DOUBLE
+
+
 NUMBERS: list[Function] = [
     _operator("+", "the wider type", "", functools.partial(_arithmetic, "+"), ["try_add"]),
     _operator("-", "the wider type", "", functools.partial(_arithmetic, "-"), ["try_subtract"]),
@@ -352,6 +356,16 @@ NUMBERS: list[Function] = [
         2,
         _resolve_round,
         _round,
+    ),
+    Function(
+        "sqrt",
+        "sqrt(a)",
+        "double",
+        "NaN below 0",
+        1,
+        1,
+        _resolve_sqrt,
+        lambda call, value: pc.sqrt(value),
     ),
     Function(
         "floor",
