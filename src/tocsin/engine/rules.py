@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as t
 
-from tocsin.engine.draft import Draft, NewRule
+from tocsin.engine.draft import Draft
 from tocsin.engine.explain import Explanation
+from tocsin.engine.pending import NewRule
 from tocsin.engine.probabilities.checks import check_work
 from tocsin.engine.report import Plan
 from tocsin.engine.store_folder import Origin, StoreFolder
@@ -199,7 +200,10 @@ class Rules:
             self._draft.remove(locations)
 
     def merge(self) -> None:
-        """Build one base from all rules and drop removed ones; also happens automatically."""
+        """Build one base from all rules and drop removed ones.
+
+        This also happens automatically, on a thread of its own if there are many rules.
+        """
         with self._changing(), self._draft.all_or_nothing():
             self._draft.merge()
 
@@ -386,6 +390,7 @@ class Rules:
         and `message` are shown by `RuleStore.versions` and `RuleStore.diff`.
         """
         with self._changing():
+            self._draft.settle()
             version, origin = self._draft.seal(), self._origin
             self._origin = StoreFolder(path).publish(version, origin, author, message)
             return self._origin.version
