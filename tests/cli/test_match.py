@@ -316,7 +316,7 @@ def test_threads(files, tmp_path, monkeypatch, how):
 
     monkeypatch.setattr(version, "ThreadedRun", Recorder)
     monkeypatch.setattr(threads, "LEAST_IF_ASKED", 2)
-    monkeypatch.setattr(threads, "_FIRST_RANGE", (10, 10))
+    monkeypatch.setattr(threads, "_FIRST_RANGE", 10)
     monkeypatch.setenv("TOCSIN_THREADS", "5")
     options = ("--rules", files / "store", "--events", files / "events.csv", "--how", *how)
     outputs = []

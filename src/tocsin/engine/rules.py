@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as t
 
-from tocsin.engine.draft import Draft, NewRule
+from tocsin.engine.draft import Draft
 from tocsin.engine.explain import Explanation
+from tocsin.engine.pending import NewRule
 from tocsin.engine.probabilities.checks import check_work
 from tocsin.engine.report import Plan
 from tocsin.engine.store_folder import Origin, StoreFolder
@@ -120,16 +121,15 @@ class Rules:
     def replace(
         self,
         id: Any,
-        where: str,
+        where: str | None = None,
         weights: Mapping[str, float] | None = None,
         payload: Mapping[str, Any] | None = None,
         at_least: float | None = None,
     ) -> None:
-        """Give a rule a new condition; the rule moves to the end of the order if anything changes.
+        """Change a rule; it moves to the end of the order if anything changes.
 
-        Weights, payload and `at_least` are kept unless given; `{}` removes weights and payload, and
-        0 removes `at_least`. Weights of attributes that the new condition does not test are
-        dropped.
+        What is not given is kept. `{}` removes weights and payload, and 0 removes `at_least`.
+        Weights of attributes that the new condition does not test are dropped.
         """
         with self._changing(), self._draft.all_or_nothing():
             id = self._check_id(id)
@@ -137,6 +137,8 @@ class Rules:
             if location is None:
                 raise self._draft.unknown_rule_error(id)
             self._draft.check_room(1)
+            if where is None:
+                where = self._draft.condition(location)
             old_weights, old_payload, old_at_least = self._draft.settings(location)
             if at_least is None:
                 at_least = old_at_least
@@ -199,7 +201,10 @@ class Rules:
             self._draft.remove(locations)
 
     def merge(self) -> None:
-        """Build one base from all rules and drop removed ones; also happens automatically."""
+        """Build one base from all rules and drop removed ones.
+
+        This also happens automatically, on a thread of its own if there are many rules.
+        """
         with self._changing(), self._draft.all_or_nothing():
             self._draft.merge()
 
@@ -386,6 +391,7 @@ class Rules:
         and `message` are shown by `RuleStore.versions` and `RuleStore.diff`.
         """
         with self._changing():
+            self._draft.settle()
             version, origin = self._draft.seal(), self._origin
             self._origin = StoreFolder(path).publish(version, origin, author, message)
             return self._origin.version

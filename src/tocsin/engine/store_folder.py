@@ -258,6 +258,7 @@ class StoreFolder:
         for what, text in (("author", author), ("message", message)):
             if text is not None and not (isinstance(text, str) and is_unicode(text)):
                 raise StoreError(f"{what} must be a text, got {text!r}")
+        version = version.settled()
         with self._translate_write_errors():
             for folder in (self._segments, self._parts.path, self.versions.path):
                 folder.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from tocsin.engine.explain import (
 )
 from tocsin.engine.lint import lint
 from tocsin.engine.matching import Run
+from tocsin.engine.merging import combine_recent
 from tocsin.engine.probabilities.ranges import scales_of
 from tocsin.engine.report import Plan, report
 from tocsin.engine.segment import LivePart, LiveSegment, RuleDirectory, Segment, none_removed
@@ -264,6 +265,14 @@ class Version:
     def directory(self) -> RuleDirectory:
         """The ids and the payload of rules, by position."""
         return RuleDirectory([live.segment for live in self.segments], self.id_type or pa.string())
+
+    def settled(self) -> Version:
+        """Return the same rules with all recent ones in one segment, as stores have them."""
+        recent = [live for live in self.segments if live.role == "recent"]
+        if len(recent) <= 1:
+            return self
+        others = self.segments[: -len(recent)]
+        return replace(self, segments=(*others, *combine_recent(recent)))
 
     def __reduce__(self) -> tuple[Any, ...]:
         from tocsin.engine import archive

@@ -37,6 +37,7 @@ _HISTORY = re.compile(rf"[0-9a-f]{{{_DIGEST}}}")
 # Chosen: a writer that lost the processor between two calls sees fewer versions pruned, and a
 # version file grows by a kilobyte.
 _LONGEST_HISTORY = 64
+_DEEPEST = 200  # lists and dicts of a type, chosen: types are read recursively
 _NOT_RULES = {"version", "created", "history", "author", "message", "next_position"}
 
 
@@ -142,7 +143,9 @@ def parse(path: Path, data: bytes) -> VersionFile:
         return replace(_read(content), checksum=checksum_of(data))
     except KeyError as error:
         raise damage_error(path, f"it has no {error}") from None
-    except (TypeError, ValueError, AttributeError, TocsinError, pa.ArrowException) as error:
+    except (TypeError, ValueError, AttributeError, RecursionError, TocsinError) as error:
+        raise damage_error(path, error) from None
+    except (OSError, pa.ArrowException) as error:  # of the payload's schema, as Arrow reads it
         raise damage_error(path, error) from None
 
 
@@ -150,6 +153,7 @@ def _read_attributes(content: dict[str, Any]) -> Attributes:
     """Return the attributes of a version; up to format 6 there are only columns."""
     schema = Schema({}, timezone=content["timezone"])
     for name, type_ in content.get("nested", []):
+        require(_depth(type_) <= _DEEPEST, f"the type of {name!r} is nested too deeply")
         schema.nested[name.lower()] = name, type_from_json(type_)
     require(_are_texts(content["refused"]), "'refused' must be a dict of texts")
     schema.refuse(content["refused"])
@@ -234,6 +238,11 @@ def _read(content: dict[str, Any]) -> VersionFile:
 
 def _seal(body: bytes) -> bytes:
     return b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n"
+
+
+def _depth(value: Any) -> int:
+    values = list(value.values()) if isinstance(value, dict) else value
+    return 1 + max(map(_depth, values), default=0) if isinstance(values, list) else 0
 
 
 def _are_texts(value: Any) -> bool:

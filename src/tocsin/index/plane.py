@@ -200,7 +200,7 @@ def find_domain(low: np.ndarray, high: np.ndarray, is_float: bool) -> tuple[floa
         return 0.0, 0.0
     begin, end = float(bounds.min()), float(bounds.max())
     if len(bounds) > _MIN_BOUNDS:
-        low_quantile, high_quantile = np.quantile(bounds, _QUANTILES).tolist()
+        low_quantile, high_quantile = np.quantile(np.sort(bounds), _QUANTILES).tolist()
         spread = high_quantile - low_quantile
         if spread >= NARROW:
             begin, end = max(begin, low_quantile - spread), min(end, high_quantile + spread)

@@ -5,8 +5,8 @@ that its rules test, functions that encode their values, and lines of keys, whos
 made once. A line is in use from `read` to `give_back`: a nested match (in a signal handler, in a
 finalizer) takes another one, as do other threads.
 
-Only what events usually have is read here. `read` returns None for all else (terms, densities,
-NumPy's values, values that are errors), and `Events` reads it, with its messages.
+Only what events usually have is read here. `read` returns None for all else (terms, NumPy's values,
+values that are errors), and `Events` reads it, with its messages.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tocsin.jit import freeze
 from tocsin.model import encoding
 from tocsin.model.categories import Categories
 from tocsin.model.decimals import decimal_key, digits_of
-from tocsin.model.event_densities import EventBlock
+from tocsin.model.event_densities import EventBlock, read_usual_density
 from tocsin.model.keys import dense_keys
 from tocsin.model.schema import RANGE, Kind, Schema, can_be_range
 
@@ -120,7 +120,7 @@ class LineReader:
                 elif value is None:
                     integers[row] = encoding.NULL
                 elif type(value) is dict and with_ranges and can_be_range:
-                    integers[row], highs[row] = _range_keys(value, to_key)
+                    integers[row], highs[row] = _range_keys(value, kind, to_key)
                 else:
                     integers[row] = to_key(value)
             line.has_ranges = False
@@ -151,8 +151,11 @@ class LineReader:
         return column
 
 
-def _range_keys(value: dict[Any, Any], to_key: ToKey) -> tuple[int, int]:
+def _range_keys(value: dict[Any, Any], kind: Kind, to_key: ToKey) -> tuple[int, int]:
     """Return the keys of the ends of a range."""
+    usual = read_usual_density(value) if kind == "number" else None
+    if usual is not None:
+        return usual[:2]
     low, high = value["low"], value["high"]
     if len(value) != len(RANGE):
         raise ValueError("not a plain range")

@@ -240,7 +240,10 @@ def _to_text(call: Any, value: pa.Array, source: Type) -> pa.Array:
         # Arrow writes small ones with an exponent.
         return map_distinct(value, lambda number: f"{number:f}", text)
     if source.name == "timestamp":
-        zone = call.zone
+        near, cycles = call.local(value)
+        if cycles is None:
+            return map_distinct(near.view(pa.int64()), _write_time, text)
+        zone = call.zone  # Python's integers do not overflow
         return map_distinct(
             value.view(pa.int64()), lambda utc: _write_time(utc + offset_at(utc, zone)), text
         )

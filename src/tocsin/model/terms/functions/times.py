@@ -129,8 +129,9 @@ def _truncate(call: Any, unit: pa.Scalar | pa.Array, times: Value) -> pa.Array:
         if has_moved.any():
             local = result[has_moved] + offsets[has_moved]
             result[has_moved] = to_instants(local, call.zone)
-    # Null where the start precedes the first timestamp.
-    return null_where(from_values(result, _TIMESTAMP, validity(times)), result > utc)
+    # Null where the start precedes the first timestamp; out of a gap, it may follow the time.
+    has_wrapped = (utc < -(2**62)) & (result > 0)
+    return null_where(from_values(result, _TIMESTAMP, validity(times)), has_wrapped)
 
 
 def _resolve_datediff(build: TermBuilder, arguments: Sequence[Term], written: Written) -> Resolved:
