@@ -1,4 +1,4 @@
-"""Reads a single event from a dict into memory that is used again for the next one.
+"""Reads a single event, a dict or a row, into memory that is used again for the next one.
 
 For one event, making arrays takes longer than matching. So a version prepares, for the attributes
 that its rules test, functions that encode their values, and lines of keys, whose named tuples are
@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from tocsin.jit import freeze
 from tocsin.model import encoding
@@ -27,6 +28,7 @@ from tocsin.model.keys import dense_keys
 from tocsin.model.schema import RANGE, Kind, Schema, can_be_range
 
 _MOST_COLUMNS = 64  # chosen; beyond it, the keys of absent attributes cost more than they save
+_DECIMAL = pa.decimal128(1).id
 _MOST_SPELLINGS = 1024  # of names in events, with those that no rule tests; chosen
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -78,6 +80,7 @@ class LineReader:
         self._blank = np.full(len(used), encoding.NULL).data
         self._free: list[EventLine] = []
         # With terms, or with so many columns that blank ones cost much, `Events` reads all events.
+        self._types = {schema.name(a): _usual_type(schema.kind(a)) for a in used}
         self._is_able = len(used) <= _MOST_COLUMNS and not any(a in schema.terms for a in used)
         if self._is_able:
             for row, attribute in enumerate(used):
@@ -133,6 +136,26 @@ class LineReader:
             return None
         return line
 
+    def read_row(self, table: pa.Table) -> EventLine | None:
+        """Return the keys of a table's only row, or None if `Events` has to read it."""
+        if not self._is_able or not self._types:
+            return None
+        schema = table.schema
+        columns: list[pa.ChunkedArray] = []
+        for name, type_ in self._types.items():
+            at = schema.get_field_index(name)
+            if at < 0:  # none, or several
+                return None
+            column = table.column(at)
+            if column.type != type_ and (type_ is not None or column.type.id != _DECIMAL):
+                return None
+            columns.append(column)
+        try:
+            values = [column[0].as_py() for column in columns]
+        except (ValueError, OverflowError):  # a time that Python does not have, or a bad text
+            return None
+        return self.read(dict(zip(self._types, values, strict=True)), with_ranges=False)
+
     def give_back(self, line: EventLine) -> None:
         """Use a line for another event."""
         self._free.append(line)
@@ -165,6 +188,17 @@ def _range_keys(value: dict[Any, Any], kind: Kind, to_key: ToKey) -> tuple[int, 
     if low_key > high_key or high != high:
         raise ValueError("not a range")
     return low_key, high_key
+
+
+def _usual_type(kind: Kind) -> pa.DataType | None:
+    """Return Arrow's type whose values are read here as Python's; None for any decimal128."""
+    return {
+        "number": pa.float64(),
+        "integer": pa.int64(),
+        "category": pa.string(),
+        "flag": pa.bool_(),
+        "time": pa.timestamp("us", "UTC"),
+    }.get(kind)
 
 
 def _to_key(kind: Kind, schema: Schema) -> ToKey:
