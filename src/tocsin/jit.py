@@ -92,7 +92,12 @@ INT64, FLOAT64 = types.int64, types.float64
 _Tuple = TypeVar("_Tuple", bound=tuple[Any, ...])
 
 _BOUNDS_CHECK = "TOCSIN_BOUNDS_CHECK" in os.environ
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": _BOUNDS_CHECK}
+_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "error_model": "numpy",
+    "boundscheck": _BOUNDS_CHECK,
+    "no_cfunc_wrapper": True,  # nobody calls kernels from C; it takes time to compile
+}
 _UNUSED_DAYS = 30
 _CHECKED_CALLS = "TOCSIN_CHECKED_CALLS" in os.environ
 _KERNELS: list[Kernel] = []
@@ -300,12 +305,19 @@ class Kernel:
         return tuple(_numba_type(hints[name]) for name in parameters)
 
 
-def compile_all(packages: tuple[str, ...] = ("",)) -> None:
+def compile_all(packages: tuple[str, ...] = ("",), leave_out: tuple[str, ...] = ()) -> None:
     """Compile all imported kernels of some packages, so that workers only load them.
+
+    Modules whose names end with one in `leave_out` are not compiled.
 
     Kernels that other processes are compiling come last, so that the processes share the work.
     """
-    wanted = [each for each in _KERNELS if each.function.__module__.startswith(packages)]
+    wanted = [
+        each
+        for each in _KERNELS
+        if each.function.__module__.startswith(packages)
+        and not each.function.__module__.endswith(leave_out)
+    ]
     for each in wanted:
         with contextlib.suppress(BlockingIOError):
             each.compile(wait=False)
