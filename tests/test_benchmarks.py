@@ -29,6 +29,13 @@ def test_the_spine():
     assert "blocked NumPy" in output
 
 
+def test_first_call():
+    command = [sys.executable, "-m", "benchmarks.first_call", "--kernels", "tocsin.model.facts"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "s  tocsin.model.facts." in run.stdout
+    assert "s  all " in run.stdout
+
+
 def test_range_matching():
     output = output_of("range_matching")
     for name in ("W1", "W2", "W3", "W4", "W5", "W6", "mixed", "tree_join", "superintervals", "p99"):

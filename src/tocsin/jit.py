@@ -23,6 +23,9 @@ package. `KernelLocator` tells it where they are.
 With `TOCSIN_BOUNDS_CHECK` in the environment, kernels raise IndexError for an index out of bounds,
 including a negative one. This is slow and meant for tests. Such kernels have a cache of their own.
 
+Assigning an array to a slice or a row makes Numba compile the message for a wrong shape, which
+takes more than a second per kernel; loops avoid it (`python -m benchmarks.first_call --kernels`).
+
 Fastmath is never on: nnan and ninf would break the order of keys.
 """
 
