@@ -7,12 +7,14 @@ READY := $(VENV)/.ready
 
 .PHONY: test test-long check format bench calibrate tables experiments demo clean java nats
 
-test: $(READY) java
-	$(BIN)/python -m pytest -n 3
+TESTS := -n 3 --durations 25
+
+test: $(READY) java nats
+	$(BIN)/python -m pytest $(TESTS)
 
 # The same tests with many more generated examples: before an issue is called resolved.
-test-long: $(READY) java
-	TOCSIN_PROFILE=long $(BIN)/python -m pytest -n 3
+test-long: $(READY) java nats
+	TOCSIN_PROFILE=long $(BIN)/python -m pytest $(TESTS)
 
 check: $(READY)
 	$(BIN)/ruff check .
@@ -29,6 +31,7 @@ bench: $(READY) java
 	$(BIN)/python -m benchmarks.range_matching --out docs/benchmarks-range.md
 	$(BIN)/python -m benchmarks.boolean_matching --out docs/benchmarks-boolean.md
 	$(BIN)/python -m benchmarks.real_rules --out docs/benchmarks-real-rules.md
+	$(BIN)/python -m benchmarks.planner --out docs/benchmarks-planner.md
 	$(BIN)/python -m benchmarks.similarity --out docs/benchmarks-similarity.md
 	$(BIN)/python -m benchmarks.uncertain --out docs/benchmarks-uncertain.md
 	$(BIN)/python -m benchmarks.covering --out docs/benchmarks-covering.md
@@ -58,7 +61,7 @@ demo: $(READY) java
 java:
 	@bash scripts/ensure-java.sh
 
-# Tests of routers over NATS are skipped without a nats-server.
+# What tests of routers over NATS need.
 nats:
 	@bash scripts/ensure-nats.sh
 

@@ -15,6 +15,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -296,6 +298,52 @@ def measure_sparse(report: Report, n: int, rng: np.random.Generator) -> None:
     report.add_comparison(task, ours, min(peer), "dense NumPy")
 
 
+def measure_single_events(report: Report, n: int, rng: np.random.Generator) -> None:
+    """Measure whole calls with one event, among boxes: the median, since each is a user's call."""
+    rules = tocsin.Rules(
+        {"x": "number", "y": "number", "tier": "category", "n": "integer", "z": "number",
+         "t": "time", "price": "decimal(12,2)", "ok": "flag"}
+    )  # fmt: skip
+    rules.add_many(box_rules(n, rng))
+    rules.merge()
+    plain = {"x": 0.5, "y": 0.5}
+    table = pa.table({"x": [0.5], "y": [0.5]})
+    matches = rules.match(plain)
+    for task, call, target in (
+        ("match of a dict", lambda: rules.match(plain), 10),
+        ("count of a dict", lambda: rules.count(plain), 10),
+        ("top of a dict", lambda: rules.top(plain), 15),
+        ("to_arrow of its matches", matches.to_arrow, 15),
+        ("match of a table with one row", lambda: rules.match(table), 40),
+    ):
+        report.add_target(f"{task}, {n:,} boxes, p50", median_microseconds(call), target, "us")
+    others = ("tier = 'gold'", "n > 5", "z < 0.5", "t > '2024-01-01'", "price < 10.5", "ok")
+    rules.add_many(
+        pa.table({"id": range(n, n + 6), "where": [f"x > 0.9 AND {other}" for other in others]})
+    )
+    rules.merge()
+    wide = plain | {
+        "tier": "gold", "n": 4, "z": {"low": 0.1, "high": 0.2}, "ok": True,
+        "t": datetime(2024, 5, 1, tzinfo=UTC), "price": Decimal("9.99"),
+    }  # fmt: skip
+    for task, event in (
+        ("8 attributes", wide | {"z": 0.1}),
+        ("8 attributes, a range", wide),
+    ):
+        microseconds = median_microseconds(lambda event=event: rules.match(event))
+        report.add_target(f"match of a dict of {task}, p50", microseconds, 15, "us")
+
+
+def median_microseconds(call: Callable[[], Any], calls: int = 2_000) -> float:
+    """Return the median time of a call, in microseconds."""
+    nanoseconds = []
+    for _ in range(calls):
+        start = time.perf_counter_ns()
+        call()
+        nanoseconds.append(time.perf_counter_ns() - start)
+    return float(np.median(nanoseconds)) / 1e3
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=SIZES, default="full")
@@ -311,6 +359,7 @@ def main() -> None:
     measure_keys(report, size["keys"], rng)
     measure_exhaustive(report, size["cross"], rng)
     measure_sparse(report, size["cross"], rng)
+    measure_single_events(report, size["cross"], rng)
     report.show()
     if arguments.out:
         report.write(arguments.out)

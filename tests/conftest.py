@@ -1,8 +1,12 @@
 """What all tests share: a Spark session, and how hard Hypothesis tries."""
 
+import functools
 import os
+import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -22,18 +26,65 @@ settings.register_profile("long", max_examples=1500, deadline=None)
 settings.load_profile(os.environ.get("TOCSIN_PROFILE", "quick"))
 
 
+ROOT = Path(__file__).parents[1]
+# Files of few tests that take long.
+SLOW = (
+    "tests/index/test_extreme_bounds.py",
+    "tests/experiments/test_figures.py",
+    "tests/test_benchmarks.py",
+    "tests/engine/test_untrusted_store.py",
+)
+
+
 def group_of(nodeid: str) -> str:
     """Return which tests belong together if they run on several cores.
 
-    Tests on Spark share a session, and those of a file share compiled kernels and fixtures.
+    Tests on Spark share a session, wherever they are. Others share the fixtures of their file.
     """
-    file = nodeid.partition("::")[0]
-    return "spark" if "spark" in file else file
+    file, _, test = nodeid.partition("::")
+    if file.startswith("tests/spark/") or test.partition("[")[0] in users_of_spark(file):
+        return "spark"
+    return file
+
+
+@functools.cache
+def users_of_spark(file: str) -> set[str]:
+    """Return the functions of a file that use the fixture `spark`, perhaps by another fixture.
+
+    They are found in the text: the process that distributes tests does not collect them.
+    """
+    path = ROOT / file
+    text = path.read_text() if path.suffix == ".py" else ""
+    users = {"spark"}
+    for module, names in re.findall(r"^from (tests[.\w]*[.]test_\w+) import (.*)$", text, re.M):
+        imported = (ROOT / (module.replace(".", "/") + ".py")).read_text()
+        users |= find_users(users, imported) & set(re.findall(r"\w+", names))
+    return find_users(users, text)
+
+
+def find_users(fixtures: set[str], text: str) -> set[str]:
+    """Return some fixtures and the functions in a text that take them, also indirectly."""
+    functions = re.findall(r"^def (\w+)\(([^)]*)\)", text, re.M)
+    users = set(fixtures)
+    while more := {n for n, taken in functions if users & set(re.findall(r"\w+", taken))} - users:
+        users |= more
+    return users
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the largest group first, so that no core is idle in the end."""
-    items.sort(key=lambda item: group_of(item.nodeid) != "spark")
+    """Run the largest groups first, so that no core is idle in the end.
+
+    Tests that wait for Spark Connect come last in theirs: it has the time of the others.
+    """
+    groups = [group_of(item.nodeid) for item in items]
+    sizes = Counter(groups)
+
+    def order(item: pytest.Item) -> tuple[Any, ...]:
+        group = group_of(item.nodeid)
+        waits = "connect_folder" in getattr(item, "fixturenames", ())
+        return group != "spark", group not in SLOW, -sizes[group], group, waits
+
+    items.sort(key=order)
 
 
 @pytest.hookimpl(optionalhook=True)

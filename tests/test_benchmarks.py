@@ -1,5 +1,6 @@
 """Benchmarks run; what they print at this size means nothing."""
 
+import importlib
 import os
 import subprocess
 import sys
@@ -10,20 +11,33 @@ import pytest
 from benchmarks import calibrate
 from tocsin.index import unit_costs
 
-ROOT = Path(__file__).parent.parent
 in_long_runs = pytest.mark.skipif(
-    os.environ.get("TOCSIN_PROFILE") != "long", reason="starts Spark, which takes a minute"
+    os.environ.get("TOCSIN_PROFILE") != "long", reason="takes a minute"
 )
 
 
-def output_of(name):
-    command = [sys.executable, "-m", f"benchmarks.{name}", "--size", "tiny"]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert run.returncode == 0, run.stderr
-    return run.stdout
+@pytest.fixture
+def output_of(monkeypatch, capsys):
+    """A function that runs a benchmark at a tiny size in this process, and returns its output."""
+
+    def run(name):
+        module = importlib.import_module(f"benchmarks.{name}")
+        monkeypatch.setattr(module, "use_one_core", lambda: None, raising=False)
+        monkeypatch.setattr(sys, "argv", [name, "--size", "tiny"])
+        module.main()
+        return capsys.readouterr().out
+
+    return run
 
 
-def test_the_spine():
+@pytest.fixture
+def output_on_spark(output_of, spark, monkeypatch):
+    """The same for benchmarks on Spark, with the session of all tests."""
+    monkeypatch.setattr(type(spark), "stop", lambda _: None)
+    return output_of
+
+
+def test_the_spine(output_of):
     output = output_of("spine")
     assert "sparse rules" in output
     assert "blocked NumPy" in output
@@ -31,37 +45,44 @@ def test_the_spine():
 
 def test_first_call():
     command = [sys.executable, "-m", "benchmarks.first_call", "--kernels", "tocsin.model.facts"]
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    root = Path(__file__).parent.parent
+    run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
     assert "s  tocsin.model.facts." in run.stdout
     assert "s  all " in run.stdout
 
 
-def test_range_matching():
+def test_range_matching(output_of):
     output = output_of("range_matching")
     for name in ("W1", "W2", "W3", "W4", "W5", "W6", "mixed", "tree_join", "superintervals", "p99"):
         assert name in output
     assert "failed" not in output
 
 
-def test_boolean_matching():
+def test_boolean_matching(output_of):
     output = output_of("boolean_matching")
     for name in ("A, uniform", "B, Zipf", "counting", "exhaustive", "exchanged", "p99", "Growth"):
         assert name in output
 
 
-def test_real_rules():
+def test_real_rules(output_of):
     output = output_of("real_rules")
     for name in ("alerts", "signatures", "mixture", "list_contains", "regret", "A million rules"):
         assert name in output
 
 
-def test_similarity():
+def test_the_planner(output_of):
+    output = output_of("planner")
+    for row in ("flight alerts", "operations segments", "The second families", "default"):
+        assert row in output
+
+
+def test_similarity(output_of):
     output = output_of("similarity")
     for name in ("2-D", "32-D", "scipy", "sklearn", "faiss", "SedonaDB", "ego_star", "join_blocks"):
         assert name in output
 
 
-def test_uncertain():
+def test_uncertain(output_of):
     output = output_of("uncertain")
     for name in (
         "minimum, uniform",
@@ -73,32 +94,32 @@ def test_uncertain():
         assert name in output
 
 
-def test_covering():
+def test_covering(output_of):
     output = output_of("covering")
     for name in ("k-d tree", "Z-curve", "NumPy", "R*-tree", "per command", "per search", "Targets"):
         assert name in output
 
 
-def test_threads():
+def test_threads(output_of):
     output = output_of("threads")
     for task in ("W2", "W5", "B, 3,000 events x 1,000 rules: top 5"):
         assert task in output
 
 
-def test_spark_matching():
-    output = output_of("spark_matching")
+def test_spark_matching(output_on_spark):
+    output = output_on_spark("spark_matching")
     assert "identity" in output
     assert "publish one changed rule" in output
 
 
 @in_long_runs
-def test_similarity_on_spark():
-    output = output_of("similarity_spark")
+def test_similarity_on_spark(output_on_spark):
+    output = output_on_spark("similarity_spark")
     for way in ("similarity_join", "by hand: cells over 2", "MLlib's LSH join", "cross join"):
         assert way in output
 
 
-def test_calibration():
+def test_calibration(output_of):
     output = output_of("calibrate")
     for name in calibrate.UNITS:
         assert name in output
@@ -133,7 +154,7 @@ def test_unit_costs_that_were_written_are_read_again():
 
 
 @in_long_runs
-def test_uncertain_on_spark():
-    output = output_of("uncertain_spark")
+def test_uncertain_on_spark(output_on_spark):
+    output = output_on_spark("uncertain_spark")
     for name in ("identity", "in_range"):
         assert name in output

@@ -42,6 +42,7 @@ def test_every_name_is_read():
         "ts, 1",
         "'hour', ts",
     ]
+    arguments += ["n, 1", "'a', name", "name, 'a', 1", "split(name, 'a'), 'a'"]
     arguments += ["x > 1, 1, 2", "name, 'a', 'b'", "tags, 'key'", ""]
     schema = {"x": "number", "n": "integer", "name": "category", "ts": "time"}
     schema["tags"] = "map<string, category>"

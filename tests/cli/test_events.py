@@ -11,6 +11,7 @@ from tests.cli.test_both_ways import COLUMNS
 from tocsin.cli.events import open_events
 from tocsin.cli.events.text_values import fits, infer, parse
 from tocsin.cli.formatting import to_json_lines
+from tocsin.cli.in_process import _check_names
 from tocsin.errors import TocsinError
 from tocsin.model.schema import Schema
 
@@ -75,3 +76,13 @@ def test_arrow_and_python_read_the_same_json(rows, tmp_path_factory):
             patch.setattr(f"tocsin.cli.events.json_files.{name}", lambda *given: None)
         by_python = read(path, 1 << 20)
     assert by_arrow == [by_python, by_python]
+
+
+def test_a_header_of_very_many_columns(tmp_path):
+    """In steps that grow with the square of the columns, it would take minutes."""
+    path = tmp_path / "wide.csv"
+    names = [f"c{i}" for i in range(50_000)]
+    path.write_text(",".join(names) + "\n")
+    events = open_events([path], "csv", Schema({}), lambda count: None)
+    assert events.schema.names == names
+    _check_names(names, [*names, "rule"])

@@ -7,6 +7,7 @@ import json
 import os
 import pty
 import random
+import signal
 import subprocess
 import sys
 
@@ -232,6 +233,25 @@ def test_partitions_on_spark(spark, tmp_path):
     assert out.read_text() == "x,day,rule\n2,2,a\n"
 
 
+def test_an_older_version_of_a_store(spark, tmp_path):
+    store = tocsin.RuleStore.create(tmp_path / "store", {"x": "number"})
+    store.add("a", "x > 1")
+    store.remove("a")
+    events, out = tmp_path / "events.csv", tmp_path / "out.csv"
+    events.write_text("x\n2\n")
+    files = ("--rules", store.path, "--events", events, "--out", out, "--overwrite")
+    for way in ((), ("--spark",)):
+        run_ok("match", *files, "--version", 2, *way)
+        assert out.read_text() == "x,rule\n2,a\n"
+        run_ok("match", *files, *way)
+        assert out.read_text() == "x,rule\n"
+    assert "has no version 9" in run_failing("match", *files, "--version", 9)
+    rules = tmp_path / "rules.csv"
+    rules.write_text("id,where\na,x > 1\n")
+    message = run_failing("match", "--rules", rules, *files[2:], "--version", 1, code=2)
+    assert "--version is for a rule store" in message
+
+
 def test_a_file_of_rules_may_have_any_index_with_options(tmp_path):
     rules, events, out = (tmp_path / name for name in ("r.csv", "e.csv", "o.csv"))
     rules.write_text("id,where\na,x < 5\nb,x > 3 AND x < 7\n")
@@ -296,7 +316,7 @@ def test_threads(files, tmp_path, monkeypatch, how):
 
     monkeypatch.setattr(version, "ThreadedRun", Recorder)
     monkeypatch.setattr(threads, "LEAST_IF_ASKED", 2)
-    monkeypatch.setattr(threads, "_FIRST_RANGE", (10, 10))
+    monkeypatch.setattr(threads, "_FIRST_RANGE", 10)
     monkeypatch.setenv("TOCSIN_THREADS", "5")
     options = ("--rules", files / "store", "--events", files / "events.csv", "--how", *how)
     outputs = []
@@ -417,3 +437,25 @@ tocsin(sys.argv[1:])
     assert result.returncode == 1
     assert "pyspark is not installed; pip install 'tocsin[spark]'" in result.stderr
     assert len(result.stderr.splitlines()) == 1
+
+
+def test_nothing_is_left_if_it_is_ended(files, tmp_path):
+    code = """
+import os, signal, sys, time
+from tocsin.cli import in_process
+from tocsin.cli.main import tocsin
+
+def end(job, folder, bar):
+    (folder / "part").write_text("part")
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(60)
+
+in_process.match_files = end
+tocsin(sys.argv[1:])
+"""
+    command = [sys.executable, "-c", code, "match", "--rules", files / "store", "--events"]
+    command += [files / "events.csv", "--out", tmp_path / "o.csv"]
+    before = sorted(tmp_path.iterdir())
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 128 + signal.SIGTERM
+    assert sorted(tmp_path.iterdir()) == before

@@ -34,9 +34,11 @@ def test_all_commands(store):
     assert run_ok("rules", "remove", store, "gold", "low") == "version 5: 0 rules\n"
     assert run_ok("rules", "list", store) == "no rules yet\n"
     assert "x < 1" in run_ok("rules", "list", store, "--version", 2)
-    assert run_ok("rules", "diff", store, 2, 4) == "1 added: gold\n1 changed: low\n"
+    diff = run_ok("rules", "diff", store, 2, 4)
+    assert diff == "1 added: gold\n1 changed: low\n  low: x < 1 -> x < 2\n"
     assert run_ok("rules", "diff", store, 4) == "2 removed: gold, low\n"
     assert run_ok("rules", "merge", store) == "version 6: 0 rules\n"
+    assert run_ok("rules", "merge", store) == "version 6: 0 rules, no change\n"
     lines = run_ok("rules", "versions", store).splitlines()
     assert lines[0].split() == ["version", "published", "rules", "segments"]
     assert [line.split()[0] for line in lines[1:]] == ["1", "2", "3", "4", "5", "6"]
@@ -74,6 +76,53 @@ def test_show_and_limit(store):
     assert "has no version 9" in run_failing("rules", "show", store, "low", "--version", 9)
     assert run_ok("rules", "list", store, "--limit", 1).endswith("and 1 more\n")
     assert run_ok("rules", "list", store, "--limit", 0) == "2 rules\n"
+
+
+def test_list_as_json(store):
+    run_ok("rules", "add", store, "likely", "n > 5", "--at-least", 0.5)
+    rules = [json.loads(line) for line in run_ok("rules", "list", store, "--json").splitlines()]
+    assert rules == [
+        {"id": "low", "where": "x < 1", "payload": {"team": "red"}},
+        {"id": "gold", "where": "tier = 'gold' AND x > 5", "weights": {"x": 0.5}},
+        {"id": "likely", "where": "n > 5", "at_least": 0.5},
+    ]
+    for i in range(20):
+        run_ok("rules", "add", store, f"{i}", "n > 5")
+    assert len(run_ok("rules", "list", store, "--json").splitlines()) == 23
+    assert len(run_ok("rules", "list", store, "--json", "--limit", 2).splitlines()) == 2
+    assert run_ok("rules", "list", store).endswith("and 3 more\n")
+    assert run_ok("rules", "list", store, "--json", "--version", 1) == ""
+
+
+def test_author_and_message(store, tmp_path):
+    signed = ("--author", "Ada", "-m", "for spring")
+    run_ok("rules", "replace", store, "low", "x < 2", *signed)
+    run_ok("rules", "remove", store, "gold", "--message", "sold out")
+    lines = run_ok("rules", "versions", store).splitlines()
+    assert lines[0].split()[-2:] == ["author", "message"]
+    assert [line.rpartition("UTC")[2].split()[2:] for line in lines[1:]] == [
+        *([], [], []),
+        *(["Ada", "for", "spring"], ["sold", "out"]),
+    ]
+    assert run_ok("rules", "diff", store, 3) == (
+        "version 4 by Ada: for spring\nversion 5: sold out\n"
+        "1 removed: gold\n1 changed: low\n  low: x < 1 -> x < 2\n"
+    )
+    more = tmp_path / "more.csv"
+    more.write_text("id,where\na,x > 5\n")
+    other = tmp_path / "other"
+    run_ok("rules", "create", other, "--schema", "x=number", "--rules", more, *signed)
+    run_ok("rules", "add", other, "b", "x > 3", *signed)
+    run_ok("rules", "merge", other, "--author", "Ada", "-m", "for spring\nand summer")
+    assert "summer" not in run_ok("rules", "versions", other)
+    events = tmp_path / "events.csv"
+    events.write_text("x\n1\n")
+    run_ok("rules", "tune", other, "--events", events, *signed)
+    listed = tocsin.RuleStore(other).versions()
+    assert [(v.author, v.message) for v in listed] == [
+        *[("Ada", "for spring")] * 2,
+        *[("Ada", "for spring\nand summer"), ("Ada", "for spring")],
+    ]
 
 
 def test_a_long_condition_in_brackets_is_printed_whole(store):
@@ -427,12 +476,13 @@ def test_streams(store):
     folder.pin("q-1", "0")
     folder.pin("q-1", "1")
     folder.log.report_missing("q-1", ["temp"])
+    folder.log.report_name("q-1", "watch")
     run_ok("rules", "add", store, "more", "x < 3")
     folder.pin("q-1", "2")
     lines = [line.split() for line in run_ok("rules", "streams", store).splitlines()]
-    assert lines[0][:3] == ["query", "batch", "used"]
-    assert lines[1][:2] == ["q-1", "2"]
-    assert lines[1][5:] == ["4", "3,", "4", "temp"]
+    assert lines[0][:4] == ["query", "name", "batch", "used"]
+    assert lines[1][:3] == ["q-1", "watch", "2"]
+    assert lines[1][6:] == ["4", "3,", "4", "temp"]
     run_ok("rules", "add", store, "last", "x < 4")
     assert run_ok("rules", "prune", store, "--keep", 1) == (
         "deleted versions: 1, 2\nkept for streams: 3, 4\n"

@@ -72,6 +72,14 @@ CONDITIONS = {
     "column against column": ("x > 5 OR x > tier", ["needs values of one type", "column 10"]),
     "column in between": ("x BETWEEN tier AND 5", ["needs values of one type"]),
     "column in a list": ("x IN (1, tier)", ["one type"]),
+    "a second statement": (
+        "x > 5; drop table", ["syntax error: a condition ends at a semicolon", "column 6"]
+    ),
+    "a statement": ("drop table x", ["DROP TABLE x is a statement"]),
+    "no token of the parser": ("drop table", ["syntax error: it cannot be parsed"]),
+    "a name of another dialect": ("bit_count(n) = 1", ["the function bit_count is not supported"]),
+    "an alias of a function": ("log(x) > 5", ["the function log is not supported", "column 1"]),
+    "three signs": ("n >>> 2 = 1", ["syntax error", "write shiftrightunsigned(a, n)"]),
     "no argument": ("month() = 3", ["an argument of month is missing", "column 1"]),
     "one argument of two": ("datediff(seen) = 3", ["an argument of datediff is missing"]),
     "no unit": ("date_trunc() = seen", ["syntax error: a function has arguments it cannot have"]),
@@ -244,7 +252,7 @@ def test_weight_of_what_is_not_tested(rules):
 def test_payload(rules):
     rules.add("a", "x > 100", payload={"team": "vip"})
     call = lambda: rules.add("b", "x > 1", payload={"team": 5})  # noqa: E731
-    refused(rules, call, "payload column 'team' holds string so far, got int64")
+    refused(rules, call, "payload column 'team' holds string so far, got int64; cast it")
     refused(rules, lambda: rules.add("b", "x > 1", payload=[1]), "payload must be a dict")
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import tocsin
-from tocsin.engine import draft, segment
+from tocsin.engine import draft, merging, segment
 from tocsin.index import posting_lists
 
 SCHEMA = {"x": "number", "n": "integer", "c": "category"}
@@ -96,7 +96,8 @@ def test_a_step_that_fails(change, state, where, monkeypatch):
     def failing(*arguments, **options):
         raise TroubleError
 
-    monkeypatch.setattr(segment if where == "expand_ranges" else draft, where, failing)
+    owners = {"expand_ranges": segment, "concatenate_metadata": merging, "Segment": merging}
+    monkeypatch.setattr(owners[where], where, failing)
     try:
         change(rules)
         failed = False

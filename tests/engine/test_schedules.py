@@ -14,9 +14,10 @@ import threading
 import pytest
 
 import tocsin
-from tocsin.engine import store_folder
+from tocsin.engine import store_folder, version_folder
 from tocsin.engine.store_folder import StoreFolder
 from tocsin.engine.version_file import VersionFile
+from tocsin.engine.version_folder import VersionFolder
 
 LONG = os.environ.get("TOCSIN_PROFILE") == "long"
 SCHEMA = {"x": "number", "c": "category"}
@@ -92,8 +93,9 @@ def place(tmp_path, monkeypatch):
         return call
 
     # Each access to a version comes after one of these, and so does a put.
-    for name in ("numbers", "_version_path", "_abandoned"):
-        monkeypatch.setattr(StoreFolder, name, pausing(getattr(StoreFolder, name)))
+    for name in ("numbers", "path_of"):
+        monkeypatch.setattr(VersionFolder, name, pausing(getattr(VersionFolder, name)))
+    monkeypatch.setattr(StoreFolder, "_abandoned", pausing(StoreFolder._abandoned))
     monkeypatch.setattr(os, "fsync", lambda descriptor: None)
     copies = itertools.count()
 
@@ -142,11 +144,11 @@ def check(path, actors):
     if not any(isinstance(actor.error, Stopped) for actor in actors):
         assert known == current, "a change that met a conflict is there"
     folder = StoreFolder(path)
-    for number in folder.numbers():
-        if number == folder.latest() or not any(actor.is_stopped for actor in actors):
+    for number in folder.versions.numbers():
+        if number == folder.versions.latest() or not any(actor.is_stopped for actor in actors):
             tocsin.open(path, number)
     number = tocsin.RuleStore(path).add("last", "x > 5")
-    assert number == folder.latest()
+    assert number == folder.versions.latest()
     assert set(tocsin.open(path)) == current | {"last"}
     shutil.rmtree(path)
 
@@ -157,16 +159,16 @@ def test_a_number_that_was_pruned_is_not_used_again(tmp_path, monkeypatch):
     store = tocsin.RuleStore.create(path, SCHEMA)
     mine = tocsin.open(path)
     mine.add("mine", "x > 1")
-    put = store_folder.put_if_absent
+    put = version_folder.put_if_absent
 
     def put_late(*arguments):
-        monkeypatch.setattr(store_folder, "put_if_absent", put)
+        monkeypatch.setattr(version_folder, "put_if_absent", put)
         store.add("a", "x > 2")
         store.add("b", "x > 3")
         assert store.prune(1) == [1, 2]
         return put(*arguments)
 
-    monkeypatch.setattr(store_folder, "put_if_absent", put_late)
+    monkeypatch.setattr(version_folder, "put_if_absent", put_late)
     with pytest.raises(tocsin.StoreConflictError, match=r"is now at version 3, .* at version 1"):
         mine.save(path)
     assert [version.number for version in store.versions()] == [3]
@@ -175,7 +177,7 @@ def test_a_number_that_was_pruned_is_not_used_again(tmp_path, monkeypatch):
 
 def test_an_acknowledgement_that_comes_late_is_right(tmp_path, monkeypatch):
     """A writer is stopped after it has put version 2, until 2 itself is pruned."""
-    followed = StoreFolder._is_followed
+    followed = VersionFolder._is_followed
     for others in (1, 2, 5, 80):
         path = tmp_path / f"{others}"
         store = tocsin.RuleStore.create(path, SCHEMA)
@@ -183,13 +185,13 @@ def test_an_acknowledgement_that_comes_late_is_right(tmp_path, monkeypatch):
         mine.add("mine", "x > 1")
 
         def look_late(*arguments, store=store, others=others):
-            monkeypatch.setattr(StoreFolder, "_is_followed", followed)
+            monkeypatch.setattr(VersionFolder, "_is_followed", followed)
             for i in range(others):
                 store.add(f"{i}", "x > 2")
             assert store.prune(1)[-1] == others + 1
             return followed(*arguments)
 
-        monkeypatch.setattr(StoreFolder, "_is_followed", look_late)
+        monkeypatch.setattr(VersionFolder, "_is_followed", look_late)
         if others < 64:
             assert mine.save(path) == 2
         else:  # later versions no longer list it, so nobody knows
@@ -202,8 +204,8 @@ def test_an_acknowledgement_that_comes_late_is_right(tmp_path, monkeypatch):
 def test_a_put_whose_answer_was_lost_is_published(tmp_path, monkeypatch):
     """Storage may repeat a request by itself, and then find what the first one has put."""
     store = tocsin.RuleStore.create(tmp_path / "store", SCHEMA)
-    put = store_folder.put_if_absent
-    monkeypatch.setattr(store_folder, "put_if_absent", lambda *a: put(*a) and put(*a))
+    put = version_folder.put_if_absent
+    monkeypatch.setattr(version_folder, "put_if_absent", lambda *a: put(*a) and put(*a))
     assert store.add("a", "x > 1") == 2
     assert list(tocsin.open(store.path)) == ["a"]
 
@@ -217,15 +219,15 @@ def test_writers_of_an_earlier_release_among_others(tmp_path, monkeypatch):
         patch.setattr(VersionFile, "extended_history", lambda self: ())
         for i in range(3):
             store.add(f"{i}", "x > 1")
-    put = store_folder.put_if_absent
+    put = version_folder.put_if_absent
 
     def put_late(*arguments):
         monkeypatch.undo()
         store.prune(1)
         return put(*arguments)
 
-    monkeypatch.setattr(StoreFolder, "_read_latest", lambda self: self._read_version(1))
-    monkeypatch.setattr(store_folder, "put_if_absent", put_late)
+    monkeypatch.setattr(VersionFolder, "read_latest", lambda self: self.read(1))
+    monkeypatch.setattr(version_folder, "put_if_absent", put_late)
     with pytest.raises(tocsin.StoreError, match="cannot tell whether later versions"):
         late.save(store.path)
     assert store.add("3", "x > 1") == 5

@@ -1,5 +1,6 @@
 """The rule store: what was published is what is read, or it is refused."""
 
+import base64
 import hashlib
 import json
 import os
@@ -367,6 +368,17 @@ def put(*keys_and_value):
     return change
 
 
+def nested_type(depth):
+    return {"struct": [["a", nested_type(depth - 1)]]} if depth else "double"
+
+
+def nested_payload(depth):
+    type_ = pa.int64()
+    for _ in range(depth):
+        type_ = pa.list_(type_)
+    return base64.b64encode(pa.schema([("p", type_)]).serialize()).decode()
+
+
 def without(key):
     return lambda content: content.pop(key) and None
 
@@ -407,6 +419,12 @@ def without(key):
         (put("removed", "name", "/etc/passwd"), "a part's name is '/etc/passwd'"),
         (put("removed", []), "damaged, or Tocsin did not write it"),
         (put("store", 5), "'store' must be a text"),
+        (put("version", 3), "it is version 3"),
+        (put("history", ["?"]), "damaged, or Tocsin did not write it"),
+        (put("history", "00ff"), "'history' must be checksums"),
+        (put("nested", [["loc", nested_type(90)]]), "the type of 'loc' is nested too deeply"),
+        (put("nested", [["loc", nested_type(200)]]), "damaged, or Tocsin did not write it"),
+        (put("payload", nested_payload(150)), "Invalid flatbuffers message"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

@@ -9,6 +9,7 @@ import pytest
 
 import tocsin
 from tocsin.errors import EventError
+from tocsin.model.terms.functions.table import FUNCTIONS
 
 SCHEMA = {
     "x": "number",
@@ -178,3 +179,40 @@ def test_types_of_structs_and_maps():
     for names in (["loc", "loc"], ["loc", "LOC"]):
         with pytest.raises(tocsin.SchemaError, match="is declared"):
             tocsin.Schema(pa.schema([(name, struct) for name in names]))
+
+
+def test_what_raises_is_null_for_that_event_alone(monkeypatch):
+    def compute(call, numbers):
+        values = numbers.to_pylist()
+        if 3 in values or None in values:
+            raise ArithmeticError
+        return pa.array([abs(v) for v in values], pa.int64())
+
+    function = FUNCTIONS["abs"]._replace(compute=compute)
+    monkeypatch.setitem(FUNCTIONS, "abs", function)
+    rules = tocsin.Rules({"n": "integer", "ts": "time"})
+    rules.add("abs", "abs(n) >= 0")
+    rules.add("nested", "abs(abs(n) + 1) > 5")
+    rules.add("null", "abs(n) IS NULL")
+    rules.add("plain", "n = 3")
+    values = [-7, 3, 0, None, 5, 3, 2]
+    found = rules.match(pa.table({"n": pa.array(values, pa.int64()), "ts": pa.nulls(7)})).by_rule()
+    found = {rule: sorted(events) for rule, events in found.items()}
+    assert found == {"abs": [0, 2, 4, 6], "nested": [0, 4], "null": [1, 3, 5], "plain": [1, 5]}
+
+
+def test_rules_with_extreme_constants_stop_no_match():
+    rules = tocsin.Rules({"n": "integer", "x": "number", "name": "category", "ts": "time"})
+    rules.add("integer", "round(n, -100000000) = 0")
+    rules.add("number", "round(x, 2147483647) = 1.5")
+    rules.add("late", "date_add(ts, 2147483647) > DATE '2024-01-01'")
+    rules.add("early", "date_sub(ts, 2147483647) < DATE '2024-01-01'")
+    rules.add("digits", "CAST(name AS BIGINT) IS NULL")
+    event = {"n": 5, "x": 1.5, "name": "1" * 5000, "ts": datetime.datetime(1970, 1, 1)}
+    assert {rule for _, rule in rules.match(event)} == {
+        "integer",
+        "number",
+        "late",
+        "early",
+        "digits",
+    }

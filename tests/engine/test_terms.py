@@ -359,3 +359,27 @@ def test_weights_of_terms():
     weighted = rules.top({"ts": NOON, "n": 2}, 2, weights={"hour(ts)": 2})
     assert weighted.scores.tolist() == [11, 1]
     assert rules["a"].weights == {"hour(ts)": 5}
+
+
+def test_any_and_all_patterns():
+    rules = tocsin.Rules({"name": "category", "n": "integer"})
+    rules.add("any", "name LIKE ANY ('A%', '%Z', 'x')")
+    rules.add("not any", "name NOT LIKE ANY ('A%', 'B%')")
+    rules.add("all", "name LIKE ALL ('A%', '%Z')")
+    rules.add("not all", "name NOT LIKE ALL ('A%', '%Z')")
+    rules.add("negated", "NOT (name LIKE ANY ('A%', '%Z'))")
+    rules.add("array", "name LIKE ANY(ARRAY['A%', '%Q'])")
+    rules.add("some", "name ILIKE SOME ('a_') AND n & 4 = 4")
+    rules.add("null", "name LIKE ANY ('A%', NULL)")
+    events = [{"name": name, "n": n} for name in ("AZ", "BZ", "C", None) for n in (5, 1)]
+    always = {"any", "not any", "all", "array", "null"}
+    assert matched(rules, events) == [
+        *(always | {"some"}, always, {"any", "not any"}, {"any", "not any"}),
+        *({"not any", "not all", "negated"},) * 2,
+        *(set(), set()),
+    ]
+    assert terms_of(rules) >= {"left(name, 1)", "right(name, 1)"}
+    with pytest.raises(ConditionError, match="is a subquery"):
+        rules.add("query", "name LIKE ANY (SELECT 'a')")
+    with pytest.raises(ConditionError, match="join several LIKE"):
+        rules.add("none", "name LIKE ANY ()")

@@ -37,7 +37,7 @@ def small_ranges(monkeypatch):
     rng = random.Random(1)
     monkeypatch.setattr(threads, "LEAST_EVENTS", 2)
     monkeypatch.setattr(threads, "LEAST_IF_ASKED", 2)
-    monkeypatch.setattr(threads, "_FIRST_RANGE", (1, 1))
+    monkeypatch.setattr(threads, "_FIRST_RANGE", 1)
     monkeypatch.setattr(threads._Batch, "_range_size", lambda self: rng.randint(1, 60))
     monkeypatch.setattr(reading, "BLOCK", 256)
 
@@ -339,6 +339,68 @@ def test_wrong_numbers_are_refused_whatever_the_events(above, wrong):
             )
 
 
+# ------------------------------------------------------------ how large ranges are
+
+
+def cost_of_ranges(monkeypatch, events, cost, several=2):
+    """Return the seconds of all ranges, and their sizes, if a range takes `cost(first, stop)`.
+
+    One thread works, and divides the events as if there were several.
+    """
+    now, sizes = [0.0], []
+
+    def work(first, stop):
+        sizes.append(stop - first)
+        now[0] += cost(first, stop)
+        return 0
+
+    monkeypatch.setattr(threads.time, "thread_time", lambda: now[0])
+    monkeypatch.setattr(threads._Batch, "_call_helpers", lambda self: None)
+    threads.work_in_ranges(events, several, work)
+    assert sum(sizes) == events
+    return now[0], sizes
+
+
+@pytest.mark.parametrize("fixed", [1e-6, 6e-5, 5e-4, 2.5e-2, 0.2])
+@pytest.mark.parametrize("each", [1e-9, 3e-8, 1e-6, 4e-5])
+@pytest.mark.parametrize("events", [threads.LEAST_EVENTS, 40_000, 1_000_000])
+def test_the_fixed_cost_of_ranges_stays_small(monkeypatch, fixed, each, events):
+    """As with a thousand terms, where a range costs 25 milliseconds before its first event."""
+    total, sizes = cost_of_ranges(monkeypatch, events, lambda a, z: fixed + each * (z - a))
+    # The first ranges are small, whatever they cost: nothing is known before they end.
+    assert total - 6 * fixed <= 1.25 * (each * events + fixed)
+    if fixed < 1e-3 and each * events > 0.2:
+        assert max(sizes[2:]) * each <= 0.1  # Ctrl-C, and skew
+        assert sizes[-1] * each <= 0.02
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_noise_and_compilation_do_not_make_ranges_tiny(monkeypatch, seed):
+    noise = np.random.default_rng(seed)
+
+    def cost(first, stop):
+        seconds = (5e-4 + 3.5e-7 * (stop - first)) * noise.uniform(0.6, 1.7)
+        return seconds + 4 * (first == 0)
+
+    total, sizes = cost_of_ranges(monkeypatch, 400_000, cost)
+    assert len(sizes) < 100
+    assert total - 4 < 1.7 * 1.25 * 0.14
+
+
+def test_ranges_follow_the_cost_of_events(monkeypatch):
+    """A hundred times dearer in the middle: no range there takes much longer than a twentieth."""
+
+    def cost(first, stop):
+        dear = max(0, min(stop, 700_000) - max(first, 300_000))
+        return 6e-5 + 1e-7 * (stop - first) + 1e-5 * dear
+
+    _, sizes = cost_of_ranges(monkeypatch, 1_000_000, cost)
+    stops = np.cumsum(sizes)
+    seconds = [cost(stop - size, stop) for size, stop in zip(sizes, stops, strict=True)]
+    assert sorted(seconds)[-3] < 0.2
+    assert len(sizes) < 300
+
+
 # ------------------------------------------------------------ what happens meanwhile
 
 
@@ -580,7 +642,7 @@ import numpy as np, pyarrow as pa, tocsin
 from tests.engine.test_threads import boxes, points
 from tocsin.engine import threads
 threads.LEAST_IF_ASKED = 2
-threads._FIRST_RANGE = 1, 1
+threads._FIRST_RANGE = 1
 threads._Batch._range_size = lambda self: 64
 rules, events = boxes(), points(2_000)
 expected = rules.match(events, threads=1)

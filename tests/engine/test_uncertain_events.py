@@ -194,3 +194,20 @@ def test_a_schema_of_columns_with_densities():
         ["normal", "histogram", "any", "integers"], "number"
     )
     assert set(schema.nested) == {"texts", "scalars", "partly"}
+
+
+@pytest.mark.parametrize("bins", [8, 16])
+def test_ranges_of_subnormal_width(bins):
+    """Half of the least float is 0: the share of a part must not be computed from halves."""
+    least = 5e-324
+    for low in (0.0, -least, 4 * least):
+        high, part = low + bins * least, 3 * least
+        for more in (0.0, 0.01):
+            rules = tocsin.Rules({"x": "number"})
+            rules.add(0, f"x < {low + part!r}", at_least=3 / bins + more)
+            rules.add(1, f"x < {low + part!r} OR x > {high - part!r}", at_least=6 / bins + more)
+            expected = [] if more else [0, 1]
+            plain = {"x": {"low": low, "high": high}}
+            binned = {"x": {"edges": [low, high], "weights": [1.0]}}
+            for event in (plain, binned):
+                assert rules.match(event).rules.tolist() == expected, (low, event)

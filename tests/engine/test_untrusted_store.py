@@ -66,7 +66,7 @@ def outcomes(stores, scratch, seeds, **environment):
 
 
 def test_whatever_is_changed_a_store_is_refused_or_harmless(stores, tmp_path):
-    counts, failures = outcomes(stores, tmp_path / "changed", range(200 if LONG else 6))
+    counts, failures = outcomes(stores, tmp_path / "changed", range(200 if LONG else 3))
     assert not failures, "\n".join(failures)
     assert min(counts["refused"], counts["accepted"]) > sum(counts.values()) / 10
 

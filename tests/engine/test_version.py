@@ -229,8 +229,8 @@ def test_a_signal_in_the_middle_of_a_change(monkeypatch):
 
     real = type(rules._draft)._remove
 
-    def interrupted(self, found):
-        real(self, found)
+    def interrupted(self, *found):
+        real(self, *found)
         interrupt()
 
     monkeypatch.setattr(type(rules._draft), "_remove", interrupted)

@@ -10,12 +10,15 @@ does not end.
 
 import contextlib
 import json
+import os
 import random
 import resource
 import shutil
 import sys
 import traceback
 import warnings
+from datetime import UTC, datetime
+from decimal import Decimal
 from hashlib import sha256
 from pathlib import Path
 
@@ -25,6 +28,7 @@ import pyarrow as pa
 import tocsin
 from tocsin.engine import buffers, matching
 from tocsin.engine.segment_files import _ALIGNMENT
+from tocsin.index import unit_costs
 from tocsin.index.keyed import key_sets, shelves
 from tocsin.index.registry import INDEXES
 from tocsin.jit import freeze_fields
@@ -38,8 +42,12 @@ SCHEMA = {
     "tier": "category",
     "live": "flag",
     "at": "time",
+    "price": "decimal(10,2)",
+    "loc": "struct<lat: double, tags: map<string, int>>",
 }
 TIERS = [f"tier {i}" for i in range(20)]
+# Events at once; of 400, some come to most cells of an index.
+_DENSE = 400 if os.environ.get("TOCSIN_PROFILE") == "long" else 80
 _MOST_BYTES = 8 << 30  # of memory: what a value in a store makes us ask for must not be more
 
 # ------------------------------------------------------------ stores
@@ -109,8 +117,29 @@ def bands(rng, ids):
     return boxes(rng, ids, one=True)
 
 
+def computed(rng, ids):
+    """Return rules that test terms, decimals and parts of structs."""
+    rows = []
+    for i in range(120):
+        n, x = rng.randrange(100), round(rng.random(), 2)
+        where = rng.choice(
+            [
+                f"hour(at) BETWEEN {n % 24} AND 23 AND x > {x}",
+                f"lower(tier) LIKE '%{n % 20}' AND n > {n}",
+                f"upper(tier) IN ('TIER {n % 20}', 'TIER 3') OR length(tier) = 6",
+                f"n * 3.5 > {n} AND price < {n}.{n:02}",
+                f"round(x + y, 2) >= {x} AND n % 7 = {n % 7}",
+                f"loc.lat > {x} AND loc.tags['a'] = {n}",
+                f"concat(tier, 'x') = 'tier {n % 20}x' AND live",
+                f"price BETWEEN {n} AND {n}.99",
+            ]
+        )
+        rows.append({"id": ids(i), "where": where, "at_least": None})
+    return rows
+
+
 def several_shapes(rng, ids):
-    """Return what `auto` makes several parts of."""
+    """Return rules of three shapes."""
     rows = []
     for i in range(1500):
         a, b, n = rng.random(), rng.random(), rng.randrange(5000)
@@ -167,6 +196,8 @@ STORES = {
     ),
     "auto parts": ("auto", several_shapes, {}),
     "auto thresholds": ("auto", likely, {}),
+    "auto terms": ("auto", computed, {}),
+    "keyed terms": ("keyed", computed, {}),
     "keyed thresholds": ("keyed", likely, {}),
 }
 
@@ -184,6 +215,10 @@ def make_store(path, name):
         if name == "keyed sets":
             stack.callback(setattr, key_sets, "PROBE_COST", key_sets.PROBE_COST)
             key_sets.PROBE_COST = 0.0
+        if name == "auto parts":
+            for constant, value in (("PART", 0.0), ("FIND", 0.0)):
+                stack.callback(setattr, unit_costs, constant, getattr(unit_costs, constant))
+                setattr(unit_costs, constant, value)
         rules = tocsin.Rules(SCHEMA, index, options)
         rules.add_many(shape(rng, lambda i: f"rule {i}" if texts else i * 7 % 2000))
         if shape is mixed:
@@ -194,6 +229,9 @@ def make_store(path, name):
         rules.add(f"new {i}" if texts else -i - 1, where, payload={"team": "new"})
     rules.remove_many(rng.sample(list(rules), 9))
     rules.save(path)
+    roles = [part.role for part in rules.plan().parts]
+    assert roles[-2:] == ["base", "recent"]
+    assert len(roles) > 2 or name != "auto parts"
 
 
 # ------------------------------------------------------------ changes
@@ -256,11 +294,14 @@ class ChangedAtRandom(Changed):
         super().__init__(source, target, 0 if rng.random() < 0.9 else -1)
         self.rng = rng
         change = rng.choices(
-            (self.elements, self.drift, self.places, self.values, self.bytes, self.columns),
-            (12, 8, 2, 2, 1, 1),
+            (
+                *(self.elements, self.drift, self.places, self.values, self.bytes, self.columns),
+                *(self.version_values, self.shared),
+            ),
+            (24, 16, 4, 4, 2, 2, 4, 4),
         )[0]
         self.told = f"{change.__name__}: {change()}"
-        if change != self.values:
+        if change not in (self.values, self.version_values):
             self.describe_files()
         self.seal()
 
@@ -298,6 +339,7 @@ class ChangedAtRandom(Changed):
             prefix = f"{part}.index."
             names = [name for name in self.manifest["arrays"] if name.startswith(prefix)]
             index = {name.removeprefix(prefix): arrays(name) for name in names}
+            attributes = len(self.content["attributes"])
             for _ in range(80):
                 # Where keys become cells arrays are short; once they are wrong, nothing is found.
                 least = 8 if self.rng.random() < 0.99 else 0
@@ -310,7 +352,7 @@ class ChangedAtRandom(Changed):
                 else:
                     array[at] = self.value(array, at)
                 try:
-                    kind.from_arrays(conjunctions, index).validate(len(SCHEMA))
+                    kind.from_arrays(conjunctions, index).validate(attributes)
                     kept.append(f"{field}[{at}]")
                 except tocsin.StoreError:
                     array[:] = before
@@ -365,9 +407,49 @@ class ChangedAtRandom(Changed):
 
     def values(self):
         """Change something in the manifest."""
+        return self.change_json(self.manifest)
+
+    def version_values(self):
+        """Change something in the version file, most often within a term if there are any."""
+        attributes = self.content["attributes"]
+        terms = [entry for entry in attributes if isinstance(entry, dict)]
+        if terms and self.rng.random() < 0.7:
+            return self.change_json(self.rng.choice(terms))
+        return self.change_json(self.content)
+
+    def shared(self):
+        """Change the values of categories, or the positions of removed rules."""
+        removed = self.content["removed"]
+        entry = self.rng.choice([*self.content["codes"], *([removed] if removed else [])])
+        path, rng = self.path / "parts" / entry["name"], self.rng
+        if rng.random() < 0.3:
+            data = bytearray(path.read_bytes())
+            for _ in range(rng.randint(1, 3)):
+                data[rng.randrange(len(data))] = rng.randrange(256)
+            path.write_bytes(data)
+        else:
+            table = pa.ipc.open_file(pa.py_buffer(path.read_bytes())).read_all()
+            values = table.column(0).to_pylist()
+            for _ in range(rng.randint(1, 4)):
+                at, other = rng.randrange(len(values)), rng.choice(values)
+                junk = ["", "tier 3", "\0"] if entry is not removed else [-1, 0, 2**31 - 1]
+                values[at] = rng.choice([other, *junk, *[None] * (rng.random() < 0.1)])
+            if rng.random() < 0.2:
+                values = rng.choice([values * 2, values[1:], sorted(values, key=str), []])
+            entry["count"] = len(values)
+            column = pa.array(values, table.schema.types[0])
+            with pa.OSFile(str(path), "wb") as out, pa.ipc.new_file(out, table.schema) as writer:
+                writer.write_table(pa.table([column], schema=table.schema))
+        data = path.read_bytes()
+        entry |= {"bytes": len(data), "sha256": sha256(data).hexdigest()}
+        return f"{'removed' if entry is removed else 'categories'}"
+
+    def change_json(self, content):
+        """Change something within a dict."""
         junk = [None, -1, 0, 1, 2**70, 1.5, True, "", "x", "../x", [], [1], {}, {"a": 1}]
         junk += [[[]] * 3, json.loads(json.dumps(self.manifest["parts"])) * 2, *INDEXES]
-        holder, key = self.manifest, self.rng.choice(list(self.manifest))
+        junk += ["int", "string", "column", "literal", "cast", *["upper", "round", "repeat"]]
+        holder, key = content, self.rng.choice(list(content))
         while isinstance(holder[key], dict | list) and holder[key] and self.rng.random() < 0.8:
             holder = holder[key]
             key = (
@@ -441,7 +523,9 @@ def random_events(rng, count):
             "m": rng.randrange(60),
             "tier": rng.choice([*TIERS, "unknown"]),
             "live": rng.choice([True, False, None]),
-            "at": None,
+            "at": rng.choice([None, datetime(2024, 1, rng.randint(1, 28), tzinfo=UTC)]),
+            "price": rng.choice([None, Decimal(rng.randrange(10**4)) / 100]),
+            "loc": rng.choice([None, {"lat": rng.random(), "tags": {"a": rng.randrange(100)}}]),
         }
         events.append({k: v for k, v in event.items() if rng.random() < 0.9})
     return events
@@ -450,16 +534,18 @@ def random_events(rng, count):
 def ask_everything(rules, rng, merging):
     """Put every question to rules; what they answer does not matter."""
     events = random_events(rng, 30)
-    many = np.random.default_rng(rng.randrange(2**32))  # so many that some come to most cells
+    many = np.random.default_rng(rng.randrange(2**32))
     dense = pa.table(
         {
-            "x": many.random(400) * 1.1,
-            "y": many.random(400) * 1.1,
-            "n": many.integers(-3, 110, 400),
-            "m": many.integers(-3, 70, 400),
-            "tier": many.choice(TIERS, 400),
-            "live": many.random(400) < 0.5,
-            "at": pa.nulls(400, pa.timestamp("us", "UTC")),
+            "x": many.random(_DENSE) * 1.1,
+            "y": many.random(_DENSE) * 1.1,
+            "n": many.integers(-3, 110, _DENSE),
+            "m": many.integers(-3, 70, _DENSE),
+            "tier": many.choice(TIERS, _DENSE),
+            "live": many.random(_DENSE) < 0.5,
+            "at": pa.nulls(_DENSE, pa.timestamp("us", "UTC")),
+            "price": pa.nulls(_DENSE, pa.decimal128(10, 2)),
+            "loc": pa.nulls(_DENSE, pa.struct({"lat": pa.float64()})),
         }
     )
     ranges = [
@@ -496,6 +582,7 @@ def ask_everything(rules, rng, merging):
     if merging:
         rules.merge()
         questions()
+        rules.lint(dense)
 
 
 def run(source, scratch, name, seed):

@@ -23,6 +23,7 @@ from tests.index.extremes import (
     EVENTS,
     FLOATS,
     INTEGERS,
+    LONG,
     any_case,
     keys_of,
     next_to,
@@ -35,7 +36,6 @@ from tocsin.index.cells.layout import BITS
 from tocsin.index.registry import INDEXES
 from tocsin.model.keys import FAR, FAR_INTEGER, EventBatch
 
-LONG = os.environ.get("TOCSIN_PROFILE") == "long"
 ROOT = Path(__file__).parents[2]
 
 

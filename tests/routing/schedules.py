@@ -3,6 +3,11 @@
 A notification is due for a subscription if the client was told that it is established before the
 notification was published, and if it is not removed before the notification arrives.
 
+With failures, routers restart, and neighbours that do not answer are given up. Then a notification
+is no longer due if its way leads through such a router or link, and if it was on its way at that
+moment or is published before all is quiet again. Nothing else may be lost, and nothing may ever
+arrive twice.
+
 `python -m tests.routing.schedules 10000` runs that many.
 """
 
@@ -81,25 +86,33 @@ class Subscription:
 class Schedule:
     """One random schedule: a tree, a kind of graph, and what happens when."""
 
-    def __init__(self, seed, workload=BoxWorkload):
+    def __init__(self, seed, workload=BoxWorkload, failures=False):
         self.random, self.workload = random.Random(seed), workload
         names = "abcdef"[: self.random.randint(2, 6)]
         edges = [(self.random.choice(names[:i]), names[i]) for i in range(1, len(names))]
         self.graph = self.random.choice(GRAPHS)
         loss = self.random.choice([0, 0, 0.1, 0.3])
+        options = {"backlog": self.random.choice([0, 2, 5])} if failures else {}
         self.overlay = Overlay(
-            edges, workload.language, seed=seed, delay=(0.1, 2), loss=loss, **self.graph
+            edges, workload.language, seed=seed, delay=(0.1, 2), loss=loss, **options, **self.graph
         )
-        self.edges, self.counts = edges, Counter()
+        self.edges, self.counts, self.failures = edges, Counter(), failures
         self.active, self.all, self.published = {}, [], []
+        self.failed = set()  # routers and links, since all was quiet
+        self.dropped, self.first = Counter(), 0  # the first event since then
 
     def run(self):
         clock = 0.0
         for _ in range(self.random.randint(10, 50)):
             clock += self.random.expovariate(self.random.choice([0.3, 3, 30]))
             self.overlay.run(until=clock)
+            self.notice_dropped()
             actions = [self.subscribe, self.unsubscribe, self.publish, self.interrupt, self.restore]
-            self.random.choices(actions, [35, 20, 35, 4, 6])[0]()
+            weights = [35, 20, 35, 4, 6]
+            if self.failures:
+                actions, weights = [*actions, self.restart], [35, 20, 35, 5, 2, 3]
+            self.random.choices(actions, weights)[0]()
+            self.notice_dropped()
             if self.random.random() < 0.05:
                 self.settle()
                 clock = self.overlay.time
@@ -107,6 +120,7 @@ class Schedule:
         for name in self.overlay.routers:  # now everything is due
             self.publish(name)
         self.overlay.run()
+        self.notice_dropped()
         self.check_deliveries()
         return self.counts
 
@@ -138,8 +152,10 @@ class Schedule:
             if self.overlay.is_established(*key) and each.matches(point)
         ]
         event = self.workload.event(point, len(self.published))
-        self.published.append((point, due))
-        self.overlay.publish(router or self.random.choice(list(self.overlay.routers)), event)
+        router = router or self.random.choice(list(self.overlay.routers))
+        due = [each for each in due if self.failed.isdisjoint(self.way(router, each.router))]
+        self.published.append((point, router, due))
+        self.overlay.publish(router, event)
         self.counts["published"] += 1
 
     def interrupt(self):
@@ -149,10 +165,56 @@ class Schedule:
     def restore(self):
         self.overlay.connect(*self.random.choice(self.edges))
 
+    def restart(self):
+        router = self.random.choice(list(self.overlay.routers))
+        for key in [key for key in self.active if key[0] == router]:
+            self.active.pop(key).last = len(self.overlay.deliveries)
+        self.fail(router)
+        self.overlay.restart(router)
+        self.counts["restarted"] += 1
+
+    def notice_dropped(self):
+        for link in self.overlay.dropped - self.dropped:
+            self.fail(frozenset(link))
+            self.counts["given up"] += 1
+        self.dropped = self.overlay.dropped.copy()
+
+    def fail(self, place):
+        """What is on its way through a router or a link is no longer due, nor what will be."""
+        self.failed.add(place)
+        arrived = {
+            (each.router, each.client, self.workload.number(each.event))
+            for each in self.overlay.deliveries
+        }
+        for number in range(self.first, len(self.published)):
+            point, router, due = self.published[number]
+            due = [
+                each
+                for each in due
+                if place not in self.way(router, each.router)
+                or (each.router, each.client, number) in arrived
+            ]
+            self.published[number] = point, router, due
+
+    def way(self, start, end):
+        """Return the routers and links on the way between two routers."""
+        ways, waiting = {start: {start}}, [start]
+        while waiting:
+            here = waiting.pop()
+            for edge in self.edges:
+                if here in edge:
+                    (there,) = set(edge) - {here}
+                    if there not in ways:
+                        ways[there] = ways[here] | {frozenset(edge), there}
+                        waiting.append(there)
+        return ways[end]
+
     def settle(self):
         for edge in self.edges:
             self.overlay.connect(*edge)
         self.overlay.run()
+        self.notice_dropped()
+        self.failed, self.first = set(), len(self.published)
         for key in self.active:
             assert self.overlay.is_established(*key), key
         self.check_routers()
@@ -192,7 +254,7 @@ class Schedule:
             assert set(each.ids) == had
             assert len(each.ids) == len(had)
             received[number] = each.ids
-        for number, (_, due) in enumerate(self.published):
+        for number, (_, _, due) in enumerate(self.published):
             for s in due:
                 if s.last == float("inf"):
                     assert s.id in by_client[s.router, s.client].get(number, []), "lost"
@@ -213,12 +275,12 @@ def leads_to_forwarded(graph, id):
     return False
 
 
-def run_all(seeds, workload=BoxWorkload):
+def run_all(seeds, workload=BoxWorkload, failures=False):
     """Run schedules; return totals."""
     totals = Counter()
     for seed in seeds:
         try:
-            totals += Schedule(seed, workload).run()
+            totals += Schedule(seed, workload, failures).run()
         except Exception as error:
             error.add_note(f"schedule {seed}")
             raise
@@ -228,6 +290,7 @@ def run_all(seeds, workload=BoxWorkload):
 
 if __name__ == "__main__":
     start = time.perf_counter()
-    totals = run_all(range(int(sys.argv[1])))
-    print(", ".join(f"{count:,} {name}" for name, count in totals.items()))
+    for failures in (False, True):
+        totals = run_all(range(int(sys.argv[1])), failures=failures)
+        print(", ".join(f"{count:,} {name}" for name, count in totals.items()))
     print(f"{time.perf_counter() - start:.1f} s")

@@ -14,8 +14,11 @@ import time
 import pytest
 
 from tests.cli.commands import run_failing
+from tests.documents import run_examples
 from tocsin import RoutingError
-from tocsin.routing import RouterClient
+from tocsin.cli.files import read_schema
+from tocsin.routing import Conditions, RouterClient, nats_router
+from tocsin.routing.router import Neighbour
 
 pytest.importorskip("nats", reason="nats-py is not installed: pip install 'tocsin[nats]'")
 SERVER = shutil.which("nats-server") or shutil.which("nats-server", path="/usr/sbin")
@@ -99,6 +102,14 @@ def line(network):
     network.start_router("c", "b")
     network.wait_for_routers("a", "b", "c")
     return network
+
+
+@needs_server
+def test_the_example_of_the_document(line):
+    names = {"__name__": "__main__"}
+    places = {f'RouterClient("{name}"': f'RouterClient("{name}", "{line.url}"' for name in "ac"}
+    (printed,) = run_examples("docs/routing.md", names, places)
+    assert printed == "{'x': 6, 'tier': 'gold'} ['wide']\n"
 
 
 async def receive(client, count):
@@ -214,6 +225,46 @@ def test_a_router_that_restarts_gets_all_subscriptions_again(line):
     code, output = end(line.routers["b"])
     assert code == 0
     assert "router c has restarted; it gets all subscriptions again" in output
+
+
+@needs_server
+def test_a_neighbour_that_does_not_answer_is_given_up(network, monkeypatch):
+    monkeypatch.setattr(nats_router, "SILENCE", 1.0)
+    monkeypatch.setattr(nats_router, "BACKLOG", 100)
+    monkeypatch.setattr(nats_router.RouterProcess, "_forget_clients", lambda self: None)
+    network.start_router("b", "a")
+    network.wait_for_routers("b")
+    reports, language = asyncio.Queue(), Conditions(read_schema(SCHEMA))
+
+    async def main():
+        router = nats_router.RouterProcess("a", ["b"], language, reports.put_nowait)
+        stop = asyncio.Event()
+        running = asyncio.create_task(router.run(network.url, stop))
+        assert await asyncio.wait_for(reports.get(), 20) == "router a is ready"
+        async with network.client("a") as cat, network.client("b") as ann:
+            await ann.subscribe("all", "x >= 0")
+            await cat.publish({"x": 1})
+            assert await receive(ann, 1) == [({"x": 1}, ["all"])]
+            network.routers["b"].send_signal(signal.SIGSTOP)
+            await asyncio.gather(*(cat.publish({"x": each}) for each in range(300)))
+            report = await asyncio.wait_for(reports.get(), 20)
+            assert report.startswith("router b was silent for")
+            assert "s: 300 messages for it are dropped, 300 of them events" in report
+            await asyncio.gather(*(cat.publish({"x": each}) for each in range(300)))
+            assert router._sessions[Neighbour("b")].unacknowledged == 0, "b has no subscriptions"
+            network.routers["b"].send_signal(signal.SIGCONT)
+            await cat.subscribe("some", "x > 1000")  # returns when b knows it
+            await cat.publish({"x": 1001})
+            found = []  # what b had read from its socket before, and then the last one
+            while {"x": 1001} not in found:
+                found.append((await asyncio.wait_for(anext(ann), 20)).event)
+            assert found == [*({"x": each} for each in range(len(found) - 1)), {"x": 1001}]
+        stop.set()
+        await running
+
+    asyncio.run(main())
+    _, output = end(network.routers["b"])
+    assert "router a has restarted; it gets all subscriptions again" in output
 
 
 @needs_server

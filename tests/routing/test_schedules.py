@@ -19,6 +19,15 @@ def test_what_is_due_arrives_once(workload):
     assert totals["due"] > totals["schedules"]
 
 
+@pytest.mark.parametrize("workload", SCHEDULES, ids=lambda each: each.__name__)
+def test_failures_lose_what_is_on_its_way_through_them_and_nothing_else(workload):
+    totals = run_all(range(SCHEDULES[workload]), workload, failures=True)
+    print(dict(totals))
+    assert totals["due"] > totals["schedules"]
+    assert totals["restarted"] > 0
+    assert workload is ConditionWorkload or totals["given up"] > 0
+
+
 def withdraw_first(monkeypatch):
     def tell(self, link, change):
         for id in change.withdraw:
@@ -93,4 +102,63 @@ def test_schedules_find_defects(defect, monkeypatch):
     defect(monkeypatch)
     with pytest.raises(Exception) as failure:  # noqa: PT011
         run_all(range(SCHEDULES[BoxWorkload]))
+    print(repr(failure.value), failure.value.__notes__)
+
+
+def keep_what_the_ended_one_sent(monkeypatch):
+    def restart(self, neighbour):
+        link = self._link(neighbour)
+        link.settled.clear()
+        for id in link.graph.forwarded:
+            self._send(link.source, Subscribe(id, self._subscriptions[id].content))
+        return self._flush()
+
+    monkeypatch.setattr(Router, "restart", restart)
+
+
+def send_nothing_again(monkeypatch):
+    restart = Router.restart
+    monkeypatch.setattr(Router, "restart", lambda self, other: restart(self, other) and [])
+
+
+def accept_packets_of_the_ended_one(monkeypatch):
+    receive = Session.receive
+
+    def receive_old(self, packet):
+        received = receive(self, packet)
+        if 0 < packet.epoch < self.peer and packet.number >= 0:
+            received.messages.append(packet.message)
+        return received
+
+    monkeypatch.setattr(Session, "receive", receive_old)
+
+
+def keep_the_queue(monkeypatch):
+    """What waits for a process that has ended is sent to its successor."""
+    receive = Session.receive
+
+    def receive_and_keep(self, packet):
+        waiting = list(self._queue)
+        received = receive(self, packet)
+        if received.restarted:
+            self._queue.extend(waiting)
+        return received
+
+    monkeypatch.setattr(Session, "receive", receive_and_keep)
+
+
+@pytest.mark.parametrize(
+    "defect",
+    [
+        keep_what_the_ended_one_sent,
+        send_nothing_again,
+        accept_packets_of_the_ended_one,
+        keep_the_queue,
+    ],
+    ids=lambda each: each.__name__,
+)
+def test_failures_find_defects(defect, monkeypatch):
+    defect(monkeypatch)
+    with pytest.raises(Exception) as failure:  # noqa: PT011
+        run_all(range(SCHEDULES[BoxWorkload]), failures=True)
     print(repr(failure.value), failure.value.__notes__)

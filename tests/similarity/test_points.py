@@ -54,8 +54,6 @@ BAD = {
     "null list": (
         pa.array([[1.0, 2.0], None], pa.list_(pa.float64(), 2)), A, "a has 1 nulls",
     ),
-    "empty": (np.empty((0, 2)), A, "a has no points"),
-    "empty table": (TABLE, TABLE.slice(0, 0), "b has no points"),
     "no coordinates": (np.empty((3, 0)), A, "have no coordinates"),
     "mismatched": (A, np.zeros((2, 3)), "a have 2 coordinates, those of b have 3"),
     "other columns": (TABLE, TABLE.rename_columns(["x", "z"]), "a has the columns x, y, but b has"),
@@ -118,6 +116,27 @@ def test_bad_arguments(arguments, message):
         assert message in str(error.value)
 
 
+@pytest.mark.parametrize("method", ["auto", *similarity.METHODS])
+def test_no_points_have_no_pairs(method):
+    none = np.empty((0, 2))
+    for a, b in [(none, A), (A, none), (none, none), (TABLE.slice(0, 0), TABLE)]:
+        found = similarity.join(a, b, 1, method)
+        assert len(found) == 0
+        assert found.to_arrow().num_rows == 0
+        assert similarity.count(a, b, 1, method) == 0
+        assert list(similarity.join_blocks(a, b, 1, method)) == []
+    assert list(similarity.self_join(none, 1, method)) == []
+
+
+def test_no_points_still_have_coordinates():
+    with pytest.raises(tocsin.SimilarityError, match="a have 3 coordinates, those of b have 2"):
+        similarity.join(np.empty((0, 3)), A, 1)
+    with pytest.raises(tocsin.SimilarityError, match="the method must be"):
+        similarity.join(A[:0], A, 1, "nonsense")
+    with pytest.raises(tocsin.SimilarityError, match="b has no points, so there is nothing to"):
+        similarity.estimate(A, A[:0], 1)
+
+
 def test_epsilon_0_finds_equal_points():
     a = [[1.0, 2.0], [1.0, 2.0], [1.0, 2.0000000001]]
     for method in similarity.METHODS:
@@ -131,5 +150,5 @@ def test_blocks_have_a_least_size():
 
 
 def test_errors_of_blocks_come_before_the_first_one():
-    with pytest.raises(tocsin.SimilarityError, match="a has no points"):
-        similarity.join_blocks(A[:0], A, 1)
+    with pytest.raises(tocsin.SimilarityError, match="a has nan"):
+        similarity.join_blocks([[0.0, np.nan]], A, 1)

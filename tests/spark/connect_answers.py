@@ -7,6 +7,7 @@ tests read them.
 """
 
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -66,4 +67,5 @@ def main(folder):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # and stop the server
     main(Path(sys.argv[1]))

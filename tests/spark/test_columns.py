@@ -140,3 +140,65 @@ def test_a_collation_hides_a_column_from_live_rules(spark, tmp_path):
     stream = spark.readStream.schema(frame.schema).format("parquet").load(str(tmp_path))
     _, options = planned(stream, tmp_path / "store")
     assert (options.columns, options.hidden) == (["x", "t", "u"], ["t"])
+
+
+# ------------------------------------------------------------ reported before a job runs
+
+
+@pytest.mark.parametrize(
+    "sql", ["INTERVAL '3' MONTH", "array(INTERVAL '3' YEAR)", "make_interval(1)"]
+)
+def test_columns_that_cannot_reach_a_worker(spark, sql):
+    rules = tocsin.Rules({"x": "number"})
+    rules.add(1, "x > 2")
+    frame = spark.sql(f"SELECT 'a' AS id, 3D AS x, 1D AS low, 2D AS high, {sql} AS m")
+    match, uncertain = tocsin.spark.match, tocsin.spark.uncertain
+    for call in [
+        lambda: match(frame, rules),
+        lambda: tocsin.spark.similarity_join(frame, frame, ["x"], 1.0),
+        lambda: uncertain.minimum(frame, keep=["m"]),
+        lambda: uncertain.total(frame, by=["m"]),
+        lambda: uncertain.value(frame, keep=["m"]),
+    ]:
+        with pytest.raises(tocsin.EventError, match=r"column 'm' is of type .* cannot pass to"):
+            call()
+    assert match(frame, rules, keep=["id"]).collect() == [("a", 1)]
+
+
+@pytest.mark.parametrize(
+    ("schema", "where", "sql", "message"),
+    [
+        ("number", "x > 2", "map('x', 'a') AS w", "map column 'w': attribute 'x' is a number"),
+        (
+            "time",
+            "x > '2024-01-01'",
+            "map('x', 1D) AS w",
+            "map column 'w': attribute 'x' is a time",
+        ),
+        ("number", "x > 2", "map('x', struct(1D AS lo)) AS w", "of type struct<lo:double>"),
+        ("number", "x > 2", "map('x', array(1D)) AS w", "map column 'w': attribute 'x'"),
+        ("number", "x > 2", "map('x', INTERVAL '3' MONTH) AS w", "cannot pass to Python"),
+        ("struct<a: double>", "x.a > 2", "struct('a' AS a) AS x", "'x': the events' column is of"),
+        ("struct<a: double>", "x.a > 2", "struct(1D AS b) AS x", "no field 'a'"),
+        (
+            "map<string, double>",
+            "x['k'] > 2",
+            "map('k', 'a') AS x",
+            "'x': the events' column is of",
+        ),
+    ],
+)
+def test_values_in_maps_and_structs_of_a_wrong_type(spark, schema, where, sql, message):
+    rules = tocsin.Rules({"x": schema})
+    rules.add(1, where)
+    with pytest.raises(tocsin.EventError) as error:
+        tocsin.spark.match(spark.sql(f"SELECT {sql}"), rules, keep=[])
+    assert message in str(error.value)
+
+
+def test_one_of_several_maps_has_the_attribute(spark):
+    rules = tocsin.Rules({"x": "number"})
+    rules.add(1, "x > 2")
+    for sql in ["map('y', 'a') AS texts, map('x', 3) AS numbers", "map('x', NULL) AS nothing"]:
+        found = tocsin.spark.match(spark.sql(f"SELECT 7 AS e, {sql}"), rules, keep=["e"]).collect()
+        assert found == ([(7, 1)] if "numbers" in sql else [])

@@ -177,7 +177,7 @@ def test_a_stream_that_is_killed_and_resumed(spark, place):
             stderr=subprocess.DEVNULL,
             text=True,
             start_new_session=True,
-            env=os.environ | {"PYTHONPATH": os.getcwd()},
+            env=os.environ | {"PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path])},
         )
         assert process.stdout.readline() == "running\n"
         begun = begun_batches(folder)
@@ -202,6 +202,42 @@ def test_a_stream_that_is_killed_and_resumed(spark, place):
         query.stop()
     assert read_output(spark, folder) == expected_output(folder)
     assert len({v for _, _, v in read_output(spark, folder)}) > 3
+
+
+def test_a_batch_that_is_pinned_by_the_caller(spark, place):
+    """Inside of `foreachBatch`, a call for a batch knows nothing of the stream."""
+    _, store = place
+    frame = spark.sql("SELECT 3L AS n, 'gold' AS tier")
+
+    def version(*batch_id):
+        found = tocsin.spark.match(frame, store.path, rules_version=True, batch_id=batch_id or None)
+        return found.first().rules_version
+
+    assert version() == version("alerts", 0) == 2
+    store.replace("all", "n > 0")
+    assert version() == version("alerts", 1) == version("counts", 0) == 3
+    assert version("alerts", 0) == 2
+    store.replace("all", "n > 1")
+    assert store.prune(keep=1) == [1], "pinned versions stay"
+    assert (version("alerts", 0), version("alerts", 1)) == (2, 3)
+    store.unpin("alerts", 0)
+    assert version("alerts", 0) == 4
+    assert {s.query: s.pinned for s in store.streams()} == {"alerts": (3, 4), "counts": (3,)}
+
+
+def test_what_a_pinned_batch_needs(spark, place):
+    folder, store = place
+    frame = spark.sql("SELECT 3L AS n, 'gold' AS tier")
+    for wrong in [7, "alerts", ("alerts", "7"), ("alerts", -1), ("alerts", True), ("alerts",)]:
+        with pytest.raises(tocsin.RuleError, match="a name for the stream and the number"):
+            tocsin.spark.match(frame, store.path, batch_id=wrong)
+    with pytest.raises(tocsin.StoreError, match="is not the name of a stream"):
+        tocsin.spark.match(frame, store.path, batch_id=("../alerts", 7))
+    with pytest.raises(tocsin.RuleError, match="batch_id needs the path of a rule store"):
+        tocsin.spark.match(frame, store.rules(), batch_id=("alerts", 7))
+    events = spark.readStream.schema(FIELDS).parquet(str(folder / "events"))
+    with pytest.raises(tocsin.EventError, match="inside of foreachBatch"):
+        tocsin.spark.match(events, store.path, batch_id=("alerts", 7))
 
 
 def test_frozen_rules_in_a_stream(spark, place):
@@ -397,8 +433,11 @@ def test_a_rule_over_a_column_that_the_stream_lacks_does_not_stop_it(spark, plac
         rules.add("unmeasured", "temp IS NULL AND n = 3")
         rules.add("either", "temp > 30 OR n = 4")
     write_events(folder, 1)
-    with pytest.warns(UserWarning, match=r"no column 'temp', which a rule tests.* is always null"):
+    with pytest.warns(
+        UserWarning, match=r"no column 'temp', which a rule tests.* is always null"
+    ) as w:
         run(spark, folder)
+    assert not any("?." in str(warning.message) for warning in w)
     store.remove("hot")
     write_events(folder, 2)
     with pytest.warns(UserWarning, match="no column 'temp'"):
@@ -442,7 +481,7 @@ def test_a_failed_batch_can_be_released(spark, place):
     """A batch is pinned to a version that cannot be opened, until it is unpinned."""
     folder, store = place
     write_events(folder, 0)
-    query = stream(spark, folder).trigger(availableNow=True)
+    query = stream(spark, folder).queryName("watch <b>").trigger(availableNow=True)
     store.add("bad", "tier = 'gold'")
     version = store.path / "versions" / f"{store.version:08d}.json"
     whole = version.read_bytes()
@@ -457,7 +496,7 @@ def test_a_failed_batch_can_be_released(spark, place):
     with pytest.raises(StreamingQueryException, match=r"has no version 3.*tocsin rules unpin"):
         started.awaitTermination()
     (listed,) = store.streams()
-    assert (listed.batch, listed.version) == (0, 3)
+    assert (listed.batch, listed.version, listed.name) == (0, 3, "watch <b>")
     store.unpin(listed.query, 0)
     run(spark, folder)
     assert read_output(spark, folder) == {(row, "all", good) for row in range(20)}

@@ -1,6 +1,8 @@
 """Numbers of very different magnitudes in one query."""
 
+import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -60,6 +62,78 @@ def test_subnormal_widths():
     histogram = Readings.histogram(["h"], [[0, 5e-324, 1]], [[0.5, 0.5]])
     found = uncertain.minimum(histogram + Readings.uniform(["u"], [0], [1]))
     assert probabilities(found) == pytest.approx({"h": 0.75, "u": 0.25})
+
+
+LEAST = 5e-324
+
+
+@pytest.mark.parametrize("at", [0.0, 3 * LEAST, -LEAST, 1e-310])
+@pytest.mark.parametrize("bins", [1, 2, 7])
+def test_probabilities_of_subnormal_widths(at, bins):
+    """Halves of the least float are 0, so lengths must not be halved."""
+    end = at + bins * LEAST
+    narrow = Readings.histogram(["h"], [[at, end, 1.0]], [[0.6, 0.4]])
+    assert probabilities(uncertain.in_range(narrow, at, end)) == {"h": 0.6}
+    assert probabilities(uncertain.in_range(narrow, -1, at + LEAST))["h"] == pytest.approx(
+        0.6 / bins
+    )
+    wide = Readings.histogram(["h"], [[-1.0, at, end, 1.0]], [[0.1, 0.6, 0.3]])
+    assert probabilities(uncertain.in_range(wide, at, end))["h"] == pytest.approx(0.6)
+    uniform = Readings.uniform(["u"], at, end)
+    assert probabilities(uncertain.in_range(uniform, at, at + LEAST))["u"] == 1 / bins
+    for query in (uncertain.lowest, uncertain.highest, uncertain.total, uncertain.average):
+        assert query(uniform).cdf(at + LEAST) == pytest.approx(1 / bins)
+        assert query(narrow).cdf(end) == pytest.approx(0.6)
+
+
+def test_probabilities_of_the_widest_values():
+    uniform = Readings.uniform(["u"], -1.5e308, 1.5e308)
+    assert probabilities(uncertain.in_range(uniform, 0, 2e308))["u"] == 0.5
+    histogram = Readings.histogram(["h"], [[-1.5e308, 1.5e308, 1.6e308]], [[0.8, 0.2]])
+    assert probabilities(uncertain.in_range(histogram, 0, 1.5e308))["h"] == pytest.approx(0.4)
+    assert uncertain.lowest(uniform).pdf(0.0) == pytest.approx(1 / 1.5e308 / 2)
+
+
+@pytest.mark.parametrize("query", [uncertain.total, uncertain.average])
+@pytest.mark.parametrize(
+    "readings",
+    [
+        Readings.uniform(["a", "b"], 1e308, 1.5e308),
+        Readings.points(["a", "b", "c"], [1.5e308, 1.5e308, -1.5e308]),
+        Readings.uniform(["a", "b"], -1.5e308, 1.5e308),
+        Readings.uniform(["a", "b"], [-1.5e308, 0], [1.5e308, 1]),
+    ],
+)
+def test_sums_beyond_the_largest_float_are_refused(query, readings):
+    with pytest.raises(UncertainError, match="the sum of these readings is beyond the largest"):
+        query(readings)
+
+
+@pytest.mark.parametrize("n", [2, 3, 7])
+@pytest.mark.parametrize("offset", [0.0, 1e3, 1e9, -3e12])
+def test_sums_of_narrow_values_far_away(n, offset):
+    """Exactly, by inclusion and exclusion over the corners of a box."""
+    rng = np.random.default_rng(n)
+    low = offset + rng.random(n)
+    high = low + rng.uniform(1e-3, 3e-3, n) * max(1.0, abs(offset) / 1e9)
+    readings = Readings.uniform(list(range(n)), low, high)
+    lows, widths = (
+        list(map(Fraction, low)),
+        [Fraction(b) - Fraction(a) for a, b in zip(low, high, strict=True)],
+    )
+
+    def exact(x):
+        total = Fraction(0)
+        for used in itertools.product((0, 1), repeat=n):
+            beyond = Fraction(x) - sum(lows) - sum(w for w, u in zip(widths, used) if u)
+            if beyond > 0:
+                total += (-1) ** sum(used) * beyond**n
+        return float(total / (math.factorial(n) * math.prod(widths)))
+
+    for query, divisor in ((uncertain.total, 1), (uncertain.average, n)):
+        found = query(readings)
+        for x in np.linspace(found.low, found.high, 9)[1:-1].tolist():
+            assert found.cdf(x) == pytest.approx(exact(Fraction(x) * divisor), abs=1e-11)
 
 
 def test_what_is_too_narrow_is_refused():

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.types as t
 
 from tocsin.cli.events import open_events
+from tocsin.cli.events.csv_files import CsvEvents
 from tocsin.cli.events.types import can_be_written, spark_type, type_name
 from tocsin.cli.files import list_data_files, naming_rows
 from tocsin.cli.job import Job, Outcome
@@ -39,7 +40,9 @@ def match_files(job: Job, folder: Path, bar: Bar) -> Outcome:
     bar.step("reading events", size)
     events = open_events(files, job.format, job.declared, bar.advance)
     if job.rules.is_dir():
-        rules = Rules.open(job.rules)
+        rules = Rules.open(job.rules, job.version)
+        if isinstance(events, CsvEvents):
+            events.assume(rules.schema)
     else:
         rules = job.read_rules(events.schema)
     matcher = _Matcher(job, rules, events.schema)
@@ -174,12 +177,12 @@ def _lists(offsets: pa.Array, values: pa.Array, field: pa.Field) -> pa.Array:
 
 
 def _check_names(kept: list[str], names: list[str]) -> None:
-    folded = [name.lower() for name in names]
+    first: dict[str, int] = {}
     for i, name in enumerate(names):
-        if name.lower() in folded[:i]:
+        if first.setdefault(name.lower(), i) < i:
             raise EventError(
                 f"the kept column {name!r} has the name of a column that matching adds; rename "
                 "it, or leave it out of --keep"
-                if folded.index(name.lower()) < len(kept)
+                if first[name.lower()] < len(kept)
                 else f"the payload column {name!r} has the name of a column that matching adds"
             )

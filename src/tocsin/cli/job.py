@@ -16,6 +16,7 @@ class Job(NamedTuple):
     """The files to match, and how to match them."""
 
     rules: Path  # a store, or a file
+    version: int | None  # of a store; None: the current one
     events: Path
     format: str  # of the events: csv, json or parquet
     declared: Schema  # kinds of event columns that are not inferred

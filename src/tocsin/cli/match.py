@@ -7,7 +7,9 @@ read and before Spark starts, which takes seconds.
 from __future__ import annotations
 
 import contextlib
+import signal
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +36,7 @@ _BUSIEST = 5  # rules in the summary
 
 @click.command()
 @click.option("--rules", "source", type=_PATH, required=True, help="A rule store or a file.")
+@click.option("--version", type=int, help="Version of the rule store. Default: the current one.")
 @click.option("--events", type=_PATH, required=True, help="A file or a folder of files.")
 @click.option("--out", type=_PATH, required=True, help="A .parquet, .csv or .jsonl file.")
 @click.option(
@@ -84,6 +87,7 @@ _BUSIEST = 5  # rules in the summary
 @click.option("--spark", is_flag=True, help="Use a local Spark session with all cores.")
 def match(
     source: Path,
+    version: int | None,
     events: Path,
     out: Path,
     how: str,
@@ -112,6 +116,8 @@ def match(
         raise click.UsageError(
             "--index and --index-option are for a file of rules; a store has its own index."
         )
+    if version is not None and not source.is_dir():
+        raise click.UsageError("--version is for a rule store; a file of rules has none.")
     _check_out(out, overwrite)
     events_format = detect_format(events)
     _check_rules(source)
@@ -123,6 +129,7 @@ def match(
     declared = read_schema(schema) if schema is not None else Schema({})
     job = Job(
         rules=source,
+        version=version,
         events=events,
         format=events_format,
         declared=declared,
@@ -151,12 +158,34 @@ def match(
 def _temporary_folder(out: Path) -> Iterator[Path]:
     """Yield a folder next to the output and remove it; system errors about it become ours."""
     try:
-        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as folder:
+        with (
+            _exit_when_ended(),
+            tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as folder,
+        ):
             yield Path(folder)
     except OSError as error:
         if error.filename is not None and f".{out.name}." not in str(error.filename):
             raise  # about another file
         raise TocsinError(f"{out} cannot be written: {error.strerror or error}") from None
+
+
+@contextlib.contextmanager
+def _exit_when_ended() -> Iterator[None]:
+    """Exit if SIGTERM or SIGHUP ends the process, which otherwise would not remove its folder."""
+
+    def leave(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]
+    if threading.current_thread() is not threading.main_thread():
+        numbers = []  # Python allows it only there
+    for number in numbers:
+        signal.signal(number, leave)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, signal.SIG_DFL)
 
 
 # ------------------------------------------------------------ checks

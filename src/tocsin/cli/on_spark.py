@@ -12,6 +12,8 @@ from tocsin.cli.files import list_data_files
 from tocsin.cli.job import Job, Outcome
 from tocsin.cli.output import join_parts, tally_parts
 from tocsin.cli.progress import Bar, follow_spark, redirect_stderr
+from tocsin.engine.rules import Rules
+from tocsin.engine.store_folder import StoreFolder
 from tocsin.errors import TocsinError
 
 
@@ -27,8 +29,13 @@ def match_files(job: Job, folder: Path, bar: Bar) -> Outcome:
         spark = _session(tocsin_spark, log)
         start = time.perf_counter()
         step("reading events")
-        frame = tocsin_spark.files.read_files(spark, job.events, job.format, job.declared)
-        rules = job.rules if job.rules.is_dir() else job.read_rules(frame.schema)
+        known = StoreFolder(job.rules).open(job.version)[0].schema if job.rules.is_dir() else None
+        frame = tocsin_spark.files.read_files(spark, job.events, job.format, job.declared, known)
+        rules: Any = job.rules
+        if not job.rules.is_dir():
+            rules = job.read_rules(frame.schema)
+        elif job.version is not None:
+            rules = Rules.open(job.rules, job.version)
         frame, rows = tocsin_spark.files.observe_row_count(frame)
         matches = tocsin_spark.match(
             frame,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 from collections.abc import Callable
@@ -33,6 +34,13 @@ _AT_LEAST = click.option(
 )
 
 
+def _signed(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options for the author and the message of a version."""
+    author = click.option("--author", help="Who makes the change, for `rules versions`.")
+    message = click.option("-m", "--message", help="Why, for `rules versions` and `rules diff`.")
+    return author(message(command))
+
+
 @click.group()
 def rules() -> None:
     """Create, change and inspect a rule store.
@@ -58,20 +66,28 @@ def rules() -> None:
 @click.option("--rules", "source", type=LocalPath(), help="A file of rules to add.")
 @index_option
 @index_options_option
+@_signed
 def create(
-    store: Path, schema: str, source: Path | None, index: str, options: dict[str, Any]
+    store: Path,
+    schema: str,
+    source: Path | None,
+    index: str,
+    options: dict[str, Any],
+    author: str | None,
+    message: str | None,
 ) -> None:
     """Create a store that is empty or has the rules of a file."""
     from tocsin.engine.rules import Rules
     from tocsin.engine.store_folder import StoreFolder
     from tocsin.errors import StoreError
 
-    if StoreFolder(store).numbers():
+    if StoreFolder(store).versions.numbers():
         raise StoreError(f"a rule store already exists at {store}")
     new_rules = Rules(read_schema(schema), index, options)
     if source is not None:
         add_file(new_rules, source)
-    click.echo(f"version {new_rules.save(store)}: {_count_rules(len(new_rules))}")
+    number = new_rules.save(store, author, message)
+    click.echo(f"version {number}: {_count_rules(len(new_rules))}")
 
 
 @rules.command()
@@ -82,6 +98,7 @@ def create(
 @_PAYLOAD
 @_AT_LEAST
 @click.option("--from", "source", type=LocalPath(), help="Add all rules of a file.")
+@_signed
 def add(
     store: Path,
     id: str | None,
@@ -90,6 +107,7 @@ def add(
     payload: dict[str, Any] | None,
     at_least: float | None,
     source: Path | None,
+    **signed: str | None,
 ) -> None:
     """Add a rule, or all rules of a CSV, JSON lines or Parquet file.
 
@@ -100,12 +118,14 @@ def add(
             raise click.UsageError(
                 "--from FILE excludes ID, WHERE, --weights, --payload and --at-least."
             )
-        _publish(store, lambda rules: add_file(rules, source))
+        _publish(store, lambda rules: add_file(rules, source), **signed)
     elif id is None or where is None:
         raise click.UsageError("Give ID and WHERE, or --from FILE.")
     else:
         _publish(
-            store, lambda rules: rules.add(parse_id(id, rules), where, weights, payload, at_least)
+            store,
+            lambda rules: rules.add(parse_id(id, rules), where, weights, payload, at_least),
+            **signed,
         )
 
 
@@ -116,6 +136,7 @@ def add(
 @_WEIGHTS
 @_PAYLOAD
 @_AT_LEAST
+@_signed
 def replace(
     store: Path,
     id: str,
@@ -123,29 +144,34 @@ def replace(
     weights: dict[str, float] | None,
     payload: dict[str, Any] | None,
     at_least: float | None,
+    **signed: str | None,
 ) -> None:
     """Replace the condition of a rule; weights, payload and --at-least stay unless given.
 
     --at-least 0 removes it.
     """
     _publish(
-        store, lambda rules: rules.replace(parse_id(id, rules), where, weights, payload, at_least)
+        store,
+        lambda rules: rules.replace(parse_id(id, rules), where, weights, payload, at_least),
+        **signed,
     )
 
 
 @rules.command()
 @_STORE
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
-def remove(store: Path, ids: tuple[str, ...]) -> None:
+@_signed
+def remove(store: Path, ids: tuple[str, ...], **signed: str | None) -> None:
     """Remove rules: all of them, or none if one does not exist."""
-    _publish(store, lambda rules: rules.remove_many([parse_id(id, rules) for id in ids]))
+    _publish(store, lambda rules: rules.remove_many([parse_id(id, rules) for id in ids]), **signed)
 
 
 @rules.command()
 @_STORE
-def merge(store: Path) -> None:
+@_signed
+def merge(store: Path, **signed: str | None) -> None:
     """Merge all rules into one index. This also happens automatically."""
-    _publish(store, lambda rules: rules.merge())
+    _publish(store, lambda rules: rules.merge(), **signed)
 
 
 @rules.command()
@@ -153,7 +179,8 @@ def merge(store: Path) -> None:
 @click.option(
     "--events", type=LocalPath(), required=True, help="A file or a folder of files of events."
 )
-def tune(store: Path, events: Path) -> None:
+@_signed
+def tune(store: Path, events: Path, **signed: str | None) -> None:
     """Tune the index to events like those expected.
 
     An index that was chosen automatically is chosen again. Of more than 20,000 events, a random
@@ -167,7 +194,7 @@ def tune(store: Path, events: Path) -> None:
     sample = draw_sample(events, opened.rules())
     if not len(sample):
         raise EventError(f"{events} has no events to tune to")
-    number = opened.tune(sample)
+    number = opened.publish(lambda rules: rules.tune(sample), **signed)
     click.echo(f"version {number}: tuned to {len(sample):,} event{'s' * (len(sample) != 1)}")
     click.echo(str(opened.rules().plan()))
 
@@ -181,7 +208,7 @@ def prune(store: Path, keep: int) -> None:
     """Delete old versions.
 
     The last --keep versions stay, and those that a stream may still need. `tocsin rules streams`
-    lists the latter.
+    lists the latter. Files of writers that failed are deleted after an hour.
     """
     from tocsin.engine.store import RuleStore
 
@@ -217,18 +244,25 @@ def _list_numbers(versions: list[int]) -> str:
     return ", ".join(map(str, versions)) or "none"
 
 
-def _publish(store: Path, change: Callable[[Rules], None]) -> None:
+def _publish(
+    store: Path,
+    change: Callable[[Rules], None],
+    author: str | None = None,
+    message: str | None = None,
+) -> None:
     from tocsin.engine.store import RuleStore
 
-    count = 0
+    opened = RuleStore(store)
+    before, count = opened.version, 0
 
     def change_and_count(rules: Rules) -> None:
         nonlocal count
         change(rules)
         count = len(rules)
 
-    number = RuleStore(store).publish(change_and_count)
-    click.echo(f"version {number}: {_count_rules(count)}")
+    number = opened.publish(change_and_count, author, message)
+    unchanged = ", no change" if number == before else ""
+    click.echo(f"version {number}: {_count_rules(count)}{unchanged}")
 
 
 def _count_rules(count: int) -> str:
@@ -266,14 +300,22 @@ def check(ctx: click.Context, source: Path, schema: str | None) -> None:
 @rules.command("list")
 @_STORE
 @_VERSION
-@click.option("--limit", type=click.IntRange(min=0), default=20, show_default=True)
-def list_(store: Path, version: int | None, limit: int) -> None:
+@click.option(
+    "--limit", type=click.IntRange(min=0), help="Rules to list. Default: 20; with --json, all."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print a JSON object per rule.")
+def list_(store: Path, version: int | None, limit: int | None, as_json: bool) -> None:
     """List the rules in the order in which they were added."""
     from tocsin.cli.show import show_table
     from tocsin.engine.rules import Rules
 
     opened = Rules.open(store, version)
-    first = [opened[id] for id in itertools.islice(opened, limit)]
+    if as_json:
+        for id in itertools.islice(opened, limit):
+            rule = dataclasses.asdict(opened[id])
+            click.echo(_to_json({k: v for k, v in rule.items() if v not in (None, {})}))
+        return
+    first = [opened[id] for id in itertools.islice(opened, 20 if limit is None else limit)]
     if first:
         rows = [(str(r.id), r.where, _to_json(r.payload) if r.payload else "") for r in first]
         show_table(["id", "condition", "payload"], rows)
@@ -311,11 +353,17 @@ def versions(store: Path) -> None:
     from tocsin.cli.show import show_table
     from tocsin.engine.store import RuleStore
 
-    rows = [
-        (v.number, f"{v.created:%Y-%m-%d %H:%M:%S} UTC", v.rules, len(v.segments))
-        for v in RuleStore(store).versions()
+    listed = RuleStore(store).versions()
+    rows: list[tuple[Any, ...]] = [
+        (v.number, f"{v.created:%Y-%m-%d %H:%M:%S} UTC", v.rules, len(v.segments)) for v in listed
     ]
-    show_table(["version", "published", "rules", "segments"], rows)
+    headings = ["version", "published", "rules", "segments"]
+    for name in ("author", "message"):
+        texts = [(getattr(version, name) or "").partition("\n")[0] for version in listed]
+        if any(texts):
+            headings.append(name)
+            rows = [(*row, text) for row, text in zip(rows, texts, strict=True)]
+    show_table(headings, rows)
 
 
 @rules.command()
@@ -328,6 +376,7 @@ def streams(store: Path) -> None:
     rows = [
         (
             s.query,
+            s.name,
             s.batch,
             f"{s.used:%Y-%m-%d %H:%M:%S} UTC",
             s.version,
@@ -337,7 +386,15 @@ def streams(store: Path) -> None:
         for s in RuleStore(store).streams()
     ]
     if rows:
-        headings = ["query", "batch", "used", "version", "pinned versions", "missing columns"]
+        headings = [
+            "query",
+            "name",
+            "batch",
+            "used",
+            "version",
+            "pinned versions",
+            "missing columns",
+        ]
         show_table(headings, rows)
     else:
         click.echo("no streams yet")
@@ -348,7 +405,10 @@ def streams(store: Path) -> None:
 @click.argument("old", type=int)
 @click.argument("new", type=int, required=False)
 def diff(store: Path, old: int, new: int | None) -> None:
-    """Show what changed from version OLD to version NEW (default: the current one)."""
+    """Show what changed from version OLD to version NEW (default: the current one).
+
+    A rule that changed is shown as it was and as it is now.
+    """
     from tocsin.engine.store import RuleStore
 
     click.echo(str(RuleStore(store).diff(old, new)))

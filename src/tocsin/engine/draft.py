@@ -1,15 +1,21 @@
 """Mutable rules: base, delta, removals and merges, the same for all indexes.
 
-The base is immutable. Rules added since the last merge are in two small segments. The *delta* has
-an index like the base. The *recent* rules, at most 1,024 of them or an eighth of the delta, are
-searched exhaustively, so that adding one rule seldom rebuilds a large delta. Removed rules are bits
-in a bitmap. A merge builds a new base from all live rules. It happens when the added rules reach an
-eighth of the base, or half of the base has been removed. So each rule takes part in few merges, and
-memory is released. This is the combined scheme of the thesis (2.6.5), for every index.
+The base is immutable. Rules added since the last merge are in smaller segments. The *delta* has an
+index like the base. *Recent* rules, about 1,024 of them or an eighth of the delta, are searched
+exhaustively. They are in several segments, each less than an eighth of the one before, so that
+adding one rule seldom rebuilds a large one; the last rules are *pending* in lists, and are laid out
+anew for each version. Removed rules are bits in a bitmap. A merge builds a new base from all live
+rules. It is due when the added rules reach an eighth of the base, or half of the base has been
+removed. So each rule takes part in few merges, and memory is released. This is the combined scheme
+of the thesis (2.6.5), for every index.
 
-A change is visible once `seal` returns a `Version` with it. Until then, rules that are added one at
-a time are kept in lists, and bits are set in place. So n changes between two matches cost O(n),
-plus one copy of the bitmaps.
+A merge of many rules runs on a thread of its own, while rules change and match as before. Its
+result is used after a number of further changes, which depends on the number of rules alone: so
+the same changes give the same segments, and the same order of matches, however long the thread
+takes. A change waits for the thread if it comes sooner. Until then no other merge begins.
+
+A change is visible once `seal` returns a `Version` with it. Bits are set in place until then. So n
+changes between two matches cost O(n), plus one copy of the bitmaps.
 
 Positions number the rules in the order of addition, and are never reused.
 """
@@ -17,113 +23,61 @@ Positions number the rules in the order of addition, and are never reused.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.types as t
 
 from tocsin.engine.ids import IdIndex
+from tocsin.engine.merging import (
+    BackgroundMerge,
+    collect_live,
+    combine_recent,
+    drop_unused_terms,
+    exhaustive_segment,
+)
+from tocsin.engine.pending import NewRule, PendingRules
 from tocsin.engine.planner import build_parts
 from tocsin.engine.segment import (
     IndexedPart,
     LiveSegment,
     RuleMetadata,
     Segment,
-    concatenate_metadata,
     none_removed,
     remove,
     thresholds,
 )
 from tocsin.engine.version import Version, can_be_id, find_many, plain_id, unknown_rule_error
-from tocsin.errors import RuleError, UnknownRuleError
+from tocsin.errors import RuleError, UnknownRuleError, warn
 from tocsin.index.costs import EventSample
-from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.protocol import LearningIndex
 from tocsin.index.registry import INDEXES, check_index
-from tocsin.jit import freeze
 from tocsin.model.arrow import is_text, translate_errors
-from tocsin.model.attributes import Attributes
+from tocsin.model.attributes import MAX_TERMS, Attributes
 from tocsin.model.categories import Categories, recode
-from tocsin.model.condition import NormalForm
-from tocsin.model.conjunctions import ConjunctionBuilder, Conjunctions, concatenate
+from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.events import Events
 from tocsin.model.keys import EventBatch
 from tocsin.model.tables import RuleTable
 
 _SMALL = 1024  # added or removed rules that never cause a merge
 _SHARE = 8  # a merge is due when an eighth of the base has been added
+_MOST_PENDING = 64  # rules that are laid out anew for each version; chosen, as in `exhaustive`
+# Rules that are merged at once. Chosen: it takes a few milliseconds.
+_AT_ONCE = 1024
+# The result of a merge on a thread is used after a sixteenth as many changes as it has rules, or
+# after 1,024. Chosen: a change takes 50 microseconds or more, and a merge about one for each rule.
+_PATIENCE = 16
+_MOST_UNUSED_TERMS = MAX_TERMS // 4  # chosen; more of them make a merge renumber the others
 _MOST_POSITIONS = 2**31 - 1
 
 ROLES = ("base", "delta", "recent")
 _PENDING = -1
 # Attributes that a change replaces as a whole.
 _STATE = ("attributes", "categories", "next_position", "id_type", "payload_schema", "_last_version",
-          "_segments", "_unshared", "_pending")  # fmt: skip
-
-
-class NewRule(NamedTuple):
-    """One rule to add, already validated."""
-
-    id: Any
-    where: str
-    conjunctions: NormalForm
-    weights: Mapping[int, float]  # by attribute; 1 if absent
-    payload: Mapping[str, Any]
-    payload_schema: pa.Schema  # the columns of all rules, including this one
-    at_least: float  # the probability that the rule requires; 0 if none
-
-
-class PendingRules:
-    """Rules added one at a time since the last version."""
-
-    def __init__(self) -> None:
-        self.builder = ConjunctionBuilder()
-        self.positions: list[int] = []
-        self.ids: list[Any] = []
-        self.where: list[str] = []
-        self.weights: list[Mapping[int, float]] = []
-        self.payload: list[Mapping[str, Any]] = []
-        self.at_least: list[float] = []
-        self.place_of: dict[Any, int] = {}  # by id, without removed rules
-
-    def sizes(self) -> tuple[int, list[int]]:
-        """Return the number of rules and the sizes of the builder; see `truncate`."""
-        return len(self.ids), self.builder.sizes()
-
-    def truncate(self, sizes: tuple[int, list[int]], undeleted: list[tuple[Any, int]]) -> None:
-        """Drop the rules added since `sizes` were taken, and restore `undeleted` rules."""
-        count, builder_sizes = sizes
-        for id_ in self.ids[count:]:
-            self.place_of.pop(id_, None)
-        self.place_of |= dict(undeleted)
-        columns = (
-            self.positions, self.ids, self.where, self.weights, self.payload, self.at_least,
-        )  # fmt: skip
-        for column in columns:
-            del column[count:]
-        self.builder.truncate(builder_sizes)
-
-    def live_segment(self, id_type: pa.DataType, payload_schema: pa.Schema) -> LiveSegment:
-        """Return these rules as a segment of recent rules."""
-        columns = {
-            f.name: pa.array([p.get(f.name) for p in self.payload], f.type) for f in payload_schema
-        }
-        metadata = RuleMetadata(
-            np.array(self.positions, np.int32),
-            pa.array(self.ids, pa.int64() if t.is_integer(id_type) else pa.large_string()),
-            pa.array(self.where, pa.large_string()),
-            pa.table(columns),
-            thresholds(np.array(self.at_least)),
-        )
-        segment = exhaustive_segment(metadata, self.builder.build())
-        is_removed = np.ones(len(self.ids), bool)
-        is_removed[list(self.place_of.values())] = False
-        removed = none_removed(segment)
-        if is_removed.any():
-            removed = remove(segment, removed, np.flatnonzero(is_removed), in_place=True)
-        return LiveSegment("recent", segment, removed)
+          "_segments", "_unshared", "_pending", "_changes", "_merge")  # fmt: skip
 
 
 class Draft:
@@ -141,9 +95,14 @@ class Draft:
         self._sealed: Version | None = None  # None after a change, until the next `seal`
         self._declared = 0  # columns of the schema when it was sealed
         self._last_version: Version | None = None  # the last version
-        self._segments: dict[str, LiveSegment] = {}  # by role
-        self._unshared: set[str] = set()  # roles of segments whose bitmaps no version shares
+        # Oldest rules first: at most one base, at most one delta, recent rules.
+        self._segments: tuple[LiveSegment, ...] = ()
+        self._unshared: set[Segment] = set()  # those whose bitmaps nothing shares
         self._pending = PendingRules()
+        self._changes = 0  # rules added and removed so far
+        self._merge: BackgroundMerge | None = None  # the one under way
+        self._failure: BaseException | None = None  # of the last one, until it is reported
+        self._next_merge = 0  # the number of changes before which none begins, after a failure
         self._undeleted: list[tuple[Any, int]] = []  # pending rules removed by the current change
         self.size = 0  # number of live rules, updated when a change is complete
 
@@ -156,7 +115,7 @@ class Draft:
         draft.categories = categories
         draft.next_position = version.next_position
         draft.id_type, draft.payload_schema = version.id_type, version.payload_schema
-        draft._segments = {live.role: live for live in version.segments}
+        draft._segments = version.segments
         draft.size = len(version)
         return draft
 
@@ -175,7 +134,9 @@ class Draft:
         if sealed is None:
             declared = self.attributes.schema.declared
             self.attributes.update()
-            self._freeze()
+            if len(self._pending.ids) > _MOST_PENDING:
+                self._freeze()
+            pending = self._pending.live_segments(self.id_type, self.payload_schema)
             sealed = Version(
                 self.attributes,
                 len(self.attributes),
@@ -183,7 +144,7 @@ class Draft:
                 len(self.categories),
                 self.index,
                 self.options,
-                self._live_segments(),
+                (*self._segments, *pending),
                 self.next_position,
                 self.id_type,
                 self.payload_schema,
@@ -193,8 +154,16 @@ class Draft:
             self._declared = declared
         return sealed
 
-    def _live_segments(self) -> tuple[LiveSegment, ...]:
-        return tuple(self._segments[role] for role in ROLES if role in self._segments)
+    def settle(self) -> None:
+        """Finish a merge that is under way, and combine recent rules, as a store has them."""
+        recent = sum(live.role == "recent" for live in self._segments)
+        if self._merge is None and not self._pending.ids and recent <= 1:
+            return
+        with self.all_or_nothing():
+            if self._merge is not None:
+                self._finish_merge()
+            self._freeze()
+            self._combine_recent(everything=True)
 
     # ------------------------------------------------------------ look
 
@@ -204,7 +173,7 @@ class Draft:
         A location is an owner (a segment's number, or the pending rules) and a place there.
         """
         plain = list(map(plain_id, ids))
-        locations = find_many(self._live_segments(), plain, self.id_type)
+        locations = find_many(self._segments, plain, self.id_type)
         if self._pending.place_of:
             for i, id_ in enumerate(plain):
                 if can_be_id(id_, self.id_type) and id_ in self._pending.place_of:
@@ -219,12 +188,27 @@ class Draft:
         if owner == _PENDING:
             pending = self._pending
             return pending.weights[place], pending.payload[place], pending.at_least[place]
-        segment = self._live_segments()[owner].segment
+        segment = self._segments[owner].segment
         return *segment.weights_and_payload(place), segment.threshold(place) or 0.0
+
+    def has_same(self, rule: NewRule, location: tuple[int, int]) -> bool:
+        """Return whether the rule at a location has the same text and settings as a new one."""
+        owner, place = location
+        if owner == _PENDING:
+            where = self._pending.where[place]
+        else:
+            where = self._segments[owner].segment.metadata.where[place].as_py()
+        weights, payload, at_least = self.settings(location)
+        return (
+            rule.where == where
+            and rule.at_least == at_least
+            and _without(rule.weights, 1.0) == _without(weights, 1.0)
+            and _without(rule.payload, None) == _without(payload, None)
+        )
 
     def unknown_rule_error(self, id_: Any) -> UnknownRuleError:
         """Return the error for an id that no rule has."""
-        return unknown_rule_error(id_, self._live_segments(), list(self._pending.place_of)[:100])
+        return unknown_rule_error(id_, self._segments, list(self._pending.place_of)[:100])
 
     # ------------------------------------------------------------ change
 
@@ -251,28 +235,27 @@ class Draft:
             self.attributes.truncate(attributes)
             self.categories.truncate(categories)
             raise
-        self.size = sum(map(len, self._segments.values())) + len(self._pending.place_of)
+        self.size = sum(map(len, self._segments)) + len(self._pending.place_of)
         self._sealed = None
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            warn(
+                f"merging rules in the background failed ({type(failure).__name__}: {failure}); "
+                "nothing is lost, and it is tried again after further changes",
+                RuntimeWarning,
+            )
 
     def append(self, rule: NewRule, instead_of: tuple[int, int] | None = None) -> None:
         """Add one rule; it replaces the rule at the location `instead_of`, if given."""
         if self.id_type is None or (t.is_integer(self.id_type) and self.id_type != pa.int64()):
             self.id_type = pa.string() if isinstance(rule.id, str) else pa.int64()
         self.payload_schema = rule.payload_schema
-        pending = self._pending
-        pending.builder.add(self.next_position, rule.conjunctions, rule.weights)
-        pending.positions.append(self.next_position)
-        pending.ids.append(rule.id)
-        pending.where.append(rule.where)
-        pending.weights.append(rule.weights)
-        pending.payload.append(rule.payload)
-        pending.at_least.append(rule.at_least)
         if instead_of is not None and instead_of[0] == _PENDING:
             self._undeleted.append((rule.id, instead_of[1]))
-        pending.place_of[rule.id] = len(pending.ids) - 1
+        self._pending.append(self.next_position, rule)
         self.next_position += 1
         replaced = [instead_of] if instead_of is not None and instead_of[0] != _PENDING else []
-        self._remove(replaced)
+        self._remove(replaced, 1 + len(replaced))
 
     def extend(self, read: RuleTable) -> None:
         """Add the rules of a table, or none if an id is taken or a type does not fit."""
@@ -287,50 +270,52 @@ class Draft:
         metadata = RuleMetadata(positions, read.ids, read.where, read.payload, at_least)
         self._freeze()
         fresh = exhaustive_segment(metadata, read.conjunctions, index)
-        base, delta, recent = self._sizes()
-        # Most often the table holds all rules. Before a merge, nothing needs an index.
-        merging = base == 0 or delta + recent + n > max(_SMALL, base // _SHARE)
-        added = self._add_recent(LiveSegment("recent", fresh, none_removed(fresh)), merging)
-        # From here on only a merge can fail, and it changes nothing then.
-        self._replace_added(added)
+        self._segments = (*self._segments, LiveSegment("recent", fresh, none_removed(fresh)))
         self.id_type, self.payload_schema = id_type, payload_schema
         self.next_position += n
-        if merging or self._is_merge_due(0):
+        # Most often the table holds all rules. Before a merge, nothing needs an index.
+        if any(live.role == "base" for live in self._segments):
+            self._merge_if_due(n)
+            self._combine_recent()
+        else:
             self.merge()
 
     def remove(self, locations: Sequence[tuple[int, int]]) -> None:
         """Remove the rules at distinct locations; see `find`."""
         for owner, place in locations:
             if owner == _PENDING:
-                id_ = self._pending.ids[place]
-                self._undeleted.append((id_, self._pending.place_of.pop(id_)))
-        self._remove([location for location in locations if location[0] != _PENDING])
+                self._undeleted.append(self._pending.remove(place))
+        in_segments = [location for location in locations if location[0] != _PENDING]
+        self._remove(in_segments, len(locations))
 
-    def _remove(self, locations: Sequence[tuple[int, int]]) -> None:
-        """Remove rules of segments, and merge if that is due; the last step of a change."""
-        live = self._live_segments()
-        base_removals = sum(live[owner].role == "base" for owner, _ in locations)
-        merging = self._is_merge_due(base_removals)
-        segments = dict(self._segments)
-        for owner, each in enumerate(live):
+    def _remove(self, locations: Sequence[tuple[int, int]], changed: int) -> None:
+        """Remove rules of segments, and merge if that is due; the last step of a change.
+
+        Bits are set in a copy if a step follows that may fail.
+        """
+        removed_from_base = sum(self._segments[owner].role == "base" for owner, _ in locations)
+        may_fail = self._will_merge(changed, removed_from_base)
+        segments = list(self._segments)
+        for owner in sorted({owner for owner, _ in locations}):
+            each = segments[owner]
             places = np.array([place for o, place in locations if o == owner], np.int64)
-            if len(places):
-                in_place = each.role in self._unshared and not merging
-                removed = remove(each.segment, each.removed, places, in_place)
-                segments[each.role] = LiveSegment(each.role, each.segment, removed)
-                self._unshared = self._unshared | {each.role}
-        self._segments = segments
-        if merging:
-            self.merge()
+            in_place = each.segment in self._unshared and not may_fail
+            removed = remove(each.segment, each.removed, places, in_place)
+            segments[owner] = LiveSegment(each.role, each.segment, removed)
+            self._unshared = self._unshared | {each.segment}
+        self._segments = tuple(segments)
+        self._merge_if_due(changed)
 
     def merge(self) -> None:
         """Build one base from all live rules."""
+        self._merge = None
         self._freeze()
-        live = self._live_segments()
+        live = self._segments
         if [each.role for each in live] == ["base"] and not live[0].removed.size:
             return
+        self._unshared = set()
         if not any(map(len, live)):
-            self._segments, self._unshared, self.categories = {}, set(), Categories()
+            self._segments, self.categories = (), Categories()
             self.attributes, self.id_type = Attributes(self.attributes.schema), None
             self.payload_schema = pa.schema([])
         else:
@@ -339,7 +324,7 @@ class Draft:
             conjunctions, categories = recode(conjunctions, self.categories, self.attributes)
             segment = Segment(metadata, self._build_parts(conjunctions))
             base = LiveSegment("base", segment, none_removed(segment))
-            self._segments, self._unshared, self.categories = {"base": base}, set(), categories
+            self._segments, self.categories = (base,), categories
         self._last_version = None  # releases the segments that only it holds
 
     def _build_parts(
@@ -353,9 +338,9 @@ class Draft:
         For "auto" the indexes are chosen again, by what these events satisfy.
         """
         self.merge()  # first: it may recode categories
-        base = self._segments.get("base")
-        if base is None:
+        if not self._segments:
             return
+        base = self._segments[0]
         rows = {attribute: row for row, attribute in enumerate(base.attributes)}
         advice = "use tocsin.spark.tune, which draws a sample"
         read = Events.read(events, self.attributes, rows, self.categories, on_spark=advice)
@@ -382,53 +367,131 @@ class Draft:
 
     def _replace_parts(self, parts: list[IndexedPart]) -> None:
         """Replace the indexes of the base, which has all rules."""
-        base = self._segments["base"].segment
+        base = self._segments[0].segment
         segment = Segment(base.metadata, parts, base.ids)
-        self._segments = {"base": LiveSegment("base", segment, none_removed(segment))}
+        self._segments = (LiveSegment("base", segment, none_removed(segment)),)
         self._last_version = None
 
-    def _sizes(self) -> list[int]:
-        """Return the number of rules in base, delta and recent, including removed ones."""
-        return [
-            len(self._segments[role].segment) if role in self._segments else 0 for role in ROLES
-        ]
+    # ------------------------------------------------------------ merge
 
-    def _is_merge_due(self, removing: int) -> bool:
-        """Return whether to merge once `removing` more rules of the base are removed."""
+    def _sizes(self) -> tuple[int, int, int]:
+        """Return the number of rules in base, delta and recent, including removed ones."""
+        sizes = dict.fromkeys(ROLES, 0)
+        for live in self._segments:
+            sizes[live.role] += len(live.segment)
+        return sizes["base"], sizes["delta"], sizes["recent"] + len(self._pending.ids)
+
+    def _due(self, removed_from_base: int = 0) -> str:
+        """Return the role of the segment that is to be built anew, or an empty text."""
         base, delta, recent = self._sizes()
-        added = delta + recent + len(self._pending.ids)
-        removed = removing + (self._segments["base"].removed.size if base else 0)
-        return added > max(_SMALL, base // _SHARE) or removed > max(_SMALL, base // 2)
+        removed = removed_from_base + (self._segments[0].removed.size if base else 0)
+        if delta + recent > max(_SMALL, base // _SHARE) or removed > max(_SMALL, base // 2):
+            return "base"
+        return "delta" if recent > max(_SMALL, delta // _SHARE) else ""
+
+    def _will_merge(self, changed: int, removed_from_base: int) -> bool:
+        """Return whether `_merge_if_due` will build a segment, or begin or finish a merge."""
+        changes = self._changes + changed
+        if len(self._pending.ids) >= _SMALL:
+            return True
+        if self._merge is not None:
+            return changes >= self._merge.until
+        return changes >= self._next_merge and bool(self._due(removed_from_base))
+
+    def _merge_if_due(self, changed: int) -> None:
+        """Begin or finish a merge, if that is due after a change of so many rules."""
+        self._changes += changed
+        if self._merge is not None and self._changes >= self._merge.until:
+            self._finish_merge()
+        role = ""
+        if self._merge is None and self._changes >= self._next_merge:
+            role = self._due()
+        if role:
+            self._begin_merge(role, changed)
+        elif len(self._pending.ids) >= _SMALL:
+            self._freeze()
+
+    def _begin_merge(self, role: str, changed: int) -> None:
+        """Merge at once, if there are few rules or `changed` are many of them, or begin to."""
+        self._freeze()
+        first = sum(live.role == "base" for live in self._segments) if role == "delta" else 0
+        inputs = self._segments[first:]
+        rules = sum(map(len, inputs))
+        patience = max(_SMALL, rules // _PATIENCE)
+        if rules > _AT_ONCE and changed <= patience:
+            self._unshared = set()
+            with contextlib.suppress(RuntimeError):  # the system allows no more threads
+                build = self._builder(role)
+                self._merge = BackgroundMerge(role, first, inputs, self._changes, patience, build)
+                return
+        if role == "base":
+            self.merge()
+        else:
+            segment = self._builder(role)(inputs)
+            delta = [] if segment is None else [LiveSegment(role, segment, none_removed(segment))]
+            self._segments = (*self._segments[:first], *delta)
+
+    def _builder(self, role: str) -> Callable[[Sequence[LiveSegment]], Segment | None]:
+        """Return a function that merges segments, for any thread.
+
+        It returns None if there are no rules, or if they must be renumbered: if `merge` would drop
+        many terms, or give categories new codes.
+        """
+        attributes, categories, floats = self.attributes, self.categories, self.attributes.floats()
+        terms = set(attributes.terms)
+
+        def build(inputs: Sequence[LiveSegment]) -> Segment | None:
+            metadata, conjunctions = collect_live(inputs)
+            if not len(metadata.positions):
+                return None
+            if role == "base":
+                unused = terms.difference(np.flatnonzero(conjunctions.count_tests()))
+                if len(unused) > _MOST_UNUSED_TERMS:
+                    return None
+                if recode(conjunctions, categories, attributes)[1] is not categories:
+                    return None
+            parts = build_parts(self.index, self.options, conjunctions, floats, None)
+            segment = Segment(metadata, parts)
+            segment.prepare(live.segment for live in inputs)
+            return segment
+
+        return build
+
+    def _finish_merge(self) -> None:
+        """Replace segments with the one that a thread has built from them."""
+        merge, self._merge = self._merge, None
+        assert merge is not None
+        segment = merge.wait()
+        if merge.error is not None:
+            self._failure, self._next_merge = merge.error, self._changes + merge.patience
+        elif segment is None and merge.role == "base":
+            self.merge()
+        else:
+            replaced = self._segments[merge.first : merge.stop]
+            live = [] if segment is None else [merge.live(segment, replaced)]
+            self._segments = (*self._segments[: merge.first], *live, *self._segments[merge.stop :])
+            self._unshared, self._last_version = set(), None
 
     def _freeze(self) -> None:
         """Move pending rules into a segment."""
         if self._pending.ids:
-            fresh = self._pending.live_segment(self.id_type, self.payload_schema)
-            self._replace_added(self._add_recent(fresh))
-            self._pending = PendingRules()
+            fresh = self._pending.live_segments(self.id_type, self.payload_schema)
+            self._segments, self._pending = (*self._segments, *fresh), PendingRules()
+            self._combine_recent()
 
-    def _replace_added(self, segments: list[LiveSegment]) -> None:
-        """Replace the delta and the recent rules."""
-        before = self._segments
-        base = {role: live for role, live in before.items() if role == "base"}
-        self._segments = base | {live.role: live for live in segments}
-        self._unshared = {
-            role for role in self._unshared if self._segments.get(role) is before.get(role)
-        }
-
-    def _add_recent(self, fresh: LiveSegment, merging: bool = False) -> list[LiveSegment]:
-        """Return the delta and the recent rules with `fresh` ones added."""
-        delta, recent = self._segments.get("delta"), self._segments.get("recent")
-        if merging:
-            return _combine_recent([delta, recent, fresh])
-        combined = _combine_recent([recent, fresh])
-        limit = max(_SMALL, len(delta.segment) // _SHARE if delta else 0)
-        if not combined or len(combined[0].segment) <= limit:
-            return [delta, *combined] if delta else combined
-        # A delta can be an eighth of the base: too large for exhaustive search.
-        metadata, conjunctions = collect_live([*([delta] if delta else []), *combined])
-        segment = Segment(metadata, self._build_parts(conjunctions))
-        return [LiveSegment("delta", segment, none_removed(segment))]
+    def _combine_recent(self, everything: bool = False) -> None:
+        """Combine the last segments of recent rules, until each is small beside the one before."""
+        segments = self._segments
+        indexed = sum(live.role != "recent" for live in segments)
+        first = indexed if self._merge is None else self._merge.stop
+        start, size = len(segments), 0
+        while start > first:
+            before = len(segments[start - 1].segment)
+            if size and not everything and size + before > _SMALL and before > _SHARE * size:
+                break
+            start, size = start - 1, size + before
+        if len(segments) - start > 1:
+            self._segments = (*segments[:start], *combine_recent(segments[start:]))
 
     # ------------------------------------------------------------ checks
 
@@ -447,14 +510,17 @@ class Draft:
         for column in [column for column in given.schema if column.name in known.names]:
             before = known.field(column.name)
             what = f"payload column {column.name!r} holds {before.type} so far, got {column.type}"
-            with translate_errors(RuleError, what):
+            try:
                 merged = pa.unify_schemas(
                     [pa.schema([before]), pa.schema([column])], promote_options="permissive"
                 )
+            except pa.ArrowException:
+                raise RuleError(f"{what}; cast it, or give it another name") from None
+            with translate_errors(RuleError, what):
                 if merged.types[0] != column.type:
                     given.column(column.name).cast(merged.types[0])
                 if merged.types[0] != before.type:
-                    for live in self._live_segments():
+                    for live in self._segments:
                         live.segment.metadata.payload_as(merged)
                     values = [payload.get(column.name) for payload in self._pending.payload]
                     pa.array(values, merged.types[0])
@@ -478,7 +544,7 @@ class Draft:
             id_ = read.ids[duplicate[1]].as_py()
             raise RuleError(f"row {b}: duplicate id {id_!r}, already used in row {a}")
         taken = [index.find(id_) for id_ in self._pending.place_of]
-        for live in self._live_segments():
+        for live in self._segments:
             places = live.segment.ids.find_many(read.ids)
             hits = np.flatnonzero(places >= 0)
             if live.removed.size:
@@ -493,39 +559,5 @@ class Draft:
             )
 
 
-def _combine_recent(segments: Sequence[LiveSegment | None]) -> list[LiveSegment]:
-    """Combine live rules of segments into one exhaustive segment; return none if there are none."""
-    live = [each for each in segments if each is not None]
-    if len(live) == 1 and not live[0].removed.size:
-        return [LiveSegment("recent", live[0].segment, live[0].removed)]
-    metadata, conjunctions = collect_live(live)
-    if not len(metadata.positions):
-        return []
-    segment = exhaustive_segment(metadata, conjunctions)
-    return [LiveSegment("recent", segment, none_removed(segment))]
-
-
-def exhaustive_segment(
-    metadata: RuleMetadata, conjunctions: Conjunctions, ids: IdIndex | None = None
-) -> Segment:
-    """Return a segment with an exhaustive index."""
-    return Segment(metadata, [IndexedPart(Exhaustive.build(conjunctions))], ids)
-
-
-def collect_live(segments: Sequence[LiveSegment]) -> tuple[RuleMetadata, Conjunctions]:
-    """Return the metadata and the conjunctions of live rules, in order."""
-    metadata = [live.live_metadata() for live in segments]
-    return concatenate_metadata(metadata), concatenate(
-        [live.live_conjunctions() for live in segments]
-    )
-
-
-def drop_unused_terms(
-    attributes: Attributes, conjunctions: Conjunctions
-) -> tuple[Attributes, Conjunctions]:
-    """Return attributes without the terms that no conjunction tests, and conjunctions over them."""
-    used = np.unique(conjunctions.attribute).tolist()
-    if set(attributes.terms) <= set(used):
-        return attributes, conjunctions
-    kept, numbers = attributes.drop_unused(used)
-    return kept, conjunctions._replace(attribute=freeze(numbers[conjunctions.attribute], np.int32))
+def _without(values: Mapping[Any, Any], default: Any) -> dict[Any, Any]:
+    return {key: value for key, value in values.items() if value != default}

@@ -22,6 +22,7 @@ from tocsin.engine.segment import LivePart, RuleDirectory
 from tocsin.index.finish import BestRules, EventWeights
 from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, kernel
 from tocsin.model.event_densities import EventDensities
+from tocsin.model.event_lines import EventLine
 from tocsin.model.event_ranges import EventRange
 from tocsin.model.events import Events
 from tocsin.model.keys import EventBatch
@@ -35,7 +36,7 @@ class Run:
     parts: Sequence[LivePart]
     ids: RuleDirectory
     width: int  # attributes of the schema
-    events: Events | EventRange
+    events: Events | EventRange | EventLine
     scale: np.ndarray | None = None  # what the keys of attributes are; None without thresholds
 
     def blocks(self, pooled: bool = False) -> Iterator[Matches]:
@@ -106,7 +107,7 @@ class Run:
                 buffer.out, buffer.offsets = rules, offsets[done:]
                 batch = EventBatch(keys, width, first, keys.size)
                 stop = part.index_for(keys).candidates(batch, buffer.offsets, rules)
-                buffer.to_rules(batch._replace(stop=stop), uncertainty)
+                buffer.to_rules(batch.until(stop), uncertainty)
                 done += stop - first
                 first = stop
                 size = int(offsets[done])
@@ -145,8 +146,9 @@ class Run:
                 while first < keys.size:
                     batch = EventBatch(keys, width, first, keys.size)
                     stop = buffer.propose(batch)
-                    buffer.to_rules(batch._replace(stop=stop), uncertainty)
-                    block_counts[first:stop] += np.diff(buffer.offsets[: stop - first + 1])
+                    buffer.to_rules(batch.until(stop), uncertainty)
+                    ends = buffer.offsets[: stop - first + 1]
+                    block_counts[first:stop] += ends[1:] - ends[:-1]  # np.diff takes twice as long
                     first = stop
             before += keys.size
         buffer_pool.give_back(list(buffers.values()))
@@ -209,7 +211,7 @@ class Run:
             while first < keys.size:
                 batch = EventBatch(keys, self.width, first, keys.size)
                 for buffer in buffers:  # each stops no later than the one before
-                    batch = batch._replace(stop=buffer.propose(batch))
+                    batch = batch.until(buffer.propose(batch))
                 for buffer in buffers:
                     buffer.to_rules(batch, uncertainty)
                 yield before + first, batch.size

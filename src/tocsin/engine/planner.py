@@ -67,9 +67,12 @@ def build_parts(
     remark = (
         f"{measured}; one index for all rules would take {_format_cost(single.cost.nanoseconds)}"
     )
-    part = _assign_parts(Sample(conjunctions, floats, events=events), axes)
+    part = _assign_parts(Sample(conjunctions, floats, 1.0, events, sample.assumed), axes)
     groups = [select(conjunctions, part == i) for i in np.unique(part)]
-    return [cheapest(Sample.draw(g, floats, events)).build(g, floats, remark) for g in groups]
+    return [
+        cheapest(Sample.draw(g, floats, events, sample.assumed)).build(g, floats, remark)
+        for g in groups
+    ]
 
 
 def cheapest(sample: Sample) -> Choice:

@@ -17,8 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as t
 
-from tocsin.engine.draft import Draft, NewRule
+from tocsin.engine.draft import Draft
 from tocsin.engine.explain import Explanation
+from tocsin.engine.pending import NewRule
 from tocsin.engine.probabilities.checks import check_work
 from tocsin.engine.report import Plan
 from tocsin.engine.store_folder import Origin, StoreFolder
@@ -125,7 +126,7 @@ class Rules:
         payload: Mapping[str, Any] | None = None,
         at_least: float | None = None,
     ) -> None:
-        """Give a rule a new condition; the rule moves to the end of the order.
+        """Give a rule a new condition; the rule moves to the end of the order if anything changes.
 
         Weights, payload and `at_least` are kept unless given; `{}` removes weights and payload, and
         0 removes `at_least`. Weights of attributes that the new condition does not test are
@@ -148,7 +149,8 @@ class Rules:
                 rule = rule._replace(weights={a: w for a, w in old_weights.items() if a in tested})
             if payload is None:
                 rule = rule._replace(payload=old_payload)
-            self._draft.append(rule, instead_of=location)
+            if not self._draft.has_same(rule, location):
+                self._draft.append(rule, instead_of=location)
 
     def add_many(self, table: Any) -> None:
         """Add the rules of a table: all of them, or none if any is wrong.
@@ -198,7 +200,10 @@ class Rules:
             self._draft.remove(locations)
 
     def merge(self) -> None:
-        """Build one base from all rules and drop removed ones; also happens automatically."""
+        """Build one base from all rules and drop removed ones.
+
+        This also happens automatically, on a thread of its own if there are many rules.
+        """
         with self._changing(), self._draft.all_or_nothing():
             self._draft.merge()
 
@@ -300,6 +305,16 @@ class Rules:
         rules._begin(draft, origin)
         return rules
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        with self._changing():
+            version, origin = self._draft.seal(), self._origin
+        return Rules._restore, (version, origin and origin.describe_for(version))
+
+    @classmethod
+    def _restore(cls, version: Version, origin: tuple[Any, ...] | None) -> Rules:
+        draft = Draft.from_version(version, version.attributes, version.categories)
+        return cls._from_draft(draft, Origin.of(version, *origin) if origin else None)
+
     @property
     def nbytes(self) -> int:
         """Bytes of conjunctions and indexes, without ids, texts and payload."""
@@ -365,16 +380,19 @@ class Rules:
 
     # ------------------------------------------------------------ store
 
-    def save(self, path: Any) -> int:
+    def save(self, path: Any, author: str | None = None, message: str | None = None) -> int:
         """Write these rules to a rule store as its next version, and return that version's number.
 
         A store is a folder; it is created if it does not exist. Only changes since the rules were
-        opened from this store, or last saved to it, are written. If another writer has published
-        since, nothing is published and a `StoreConflictError` is raised. Rules from elsewhere
-        replace those in the store.
+        opened from this store, or last saved to it, are written; if there are none, nothing is
+        published. If another writer has published since, nothing is published and a
+        `StoreConflictError` is raised. Rules from elsewhere replace those in the store. `author`
+        and `message` are shown by `RuleStore.versions` and `RuleStore.diff`.
         """
         with self._changing():
-            self._origin = StoreFolder(path).publish(self._draft.seal(), self._origin)
+            self._draft.settle()
+            version, origin = self._draft.seal(), self._origin
+            self._origin = StoreFolder(path).publish(version, origin, author, message)
             return self._origin.version
 
     @classmethod

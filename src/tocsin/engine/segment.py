@@ -8,7 +8,7 @@ be reading.
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -122,12 +122,17 @@ class IndexedPart:
         """Return the index, or an exhaustive one for events with ranges it does not support."""
         return self.index if self.index.supports_ranges or not keys.has_ranges else self._fallback
 
+    def prepare_for_ranges(self) -> None:
+        """Build what events with ranges need."""
+        _ = self.index.supports_ranges or self._fallback
+
     def numbers_of(self, positions: np.ndarray) -> np.ndarray:
         """Return the numbers of the conjunctions of the rules at these positions."""
         c = self.conjunctions
         if len(positions) == 1:
             return np.arange(*c.rule_span(int(positions[0])))
-        return np.flatnonzero(np.isin(c.rule, positions))
+        first, stop = (np.searchsorted(c.rule, positions, side) for side in ("left", "right"))
+        return expand_ranges(first, stop)
 
     def common_attributes(self) -> list[int]:
         """Return the attributes that at least half of the conjunctions test."""
@@ -154,7 +159,10 @@ class Segment:
         self.at_least = tuple(_of_conjunctions(metadata, part) for part in self.parts)
         self._ids = ids
         # Number of rows that test each attribute.
-        self.tests = np.bincount(np.concatenate([p.conjunctions.attribute for p in self.parts]))
+        counts = [part.conjunctions.count_tests() for part in self.parts]
+        self.tests = np.zeros(max(map(len, counts), default=0), np.int64)
+        for each in counts:
+            self.tests[: len(each)] += each
         self.attributes: list[int] = np.flatnonzero(self.tests).tolist()
 
     def conjunctions_of(self, place: int) -> Conjunctions:
@@ -178,8 +186,10 @@ class Segment:
 
     def weights_and_payload(self, place: int) -> tuple[dict[int, float], dict[str, Any]]:
         """Return a rule's weights other than 1, by attribute, and its payload without nulls."""
-        c = self.conjunctions_of(place)
-        weights = dict(zip(c.attribute.tolist(), c.weight.tolist()))
+        weights: dict[int, float] = {}
+        if any(len(part.conjunctions.weight) for part in self.parts):
+            c = self.conjunctions_of(place)
+            weights = dict(zip(c.attribute.tolist(), c.weight.tolist()))
         table = self.metadata.payload
         payload = {name: to_python(table.column(name)[place]) for name in table.column_names}
         return (
@@ -193,6 +203,13 @@ class Segment:
         if self._ids is None:
             self._ids = IdIndex(self.metadata.ids)
         return self._ids
+
+    def prepare(self, before: Iterable[Segment]) -> None:
+        """Build what first uses would build: the index of ids, and what segments `before` have."""
+        _ = self.ids
+        if any("_fallback" in vars(part) for segment in before for part in segment.parts):
+            for part in self.parts:
+                part.prepare_for_ranges()
 
     def __len__(self) -> int:
         """Return the number of rules, including removed ones."""

@@ -6,33 +6,14 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from tocsin.engine.difference import Difference, compare
 from tocsin.engine.rules import Rules
 from tocsin.engine.store_folder import TRIES, StoreFolder, VersionInfo
 from tocsin.engine.stream_log import StreamInfo
 from tocsin.errors import StoreConflictError, StoreError
-
-
-@dataclass(frozen=True)
-class Difference:
-    """What changed from one version to another, by id in the order of addition."""
-
-    added: list[Any]
-    removed: list[Any]
-    changed: list[Any]
-
-    def __str__(self) -> str:
-        parts = [
-            f"{len(ids):,} {word}: {', '.join(map(str, ids[:10]))}{', ...' * (len(ids) > 10)}"
-            for word, ids in vars(self).items()
-            if ids
-        ]
-        return "\n".join(parts) or "no difference"
 
 
 class RuleStore:
@@ -56,7 +37,7 @@ class RuleStore:
 
     def __init__(self, path: str | os.PathLike[str]):
         self._folder = StoreFolder(path)
-        self._folder.latest()
+        self._folder.versions.latest()
         self._rules: Rules | None = None  # those of the last publish, reused by the next
         self._lock = threading.Lock()
 
@@ -69,7 +50,7 @@ class RuleStore:
         options: Mapping[str, Any] | None = None,
     ) -> RuleStore:
         """Create a store without rules; raise if there is one already."""
-        if StoreFolder(path).numbers():
+        if StoreFolder(path).versions.numbers():
             raise StoreError(f"a rule store already exists at {path}")
         Rules(schema, index, options).save(path)
         return cls(path)
@@ -82,11 +63,11 @@ class RuleStore:
     @property
     def version(self) -> int:
         """The number of the current version."""
-        return self._folder.latest()
+        return self._folder.versions.latest()
 
     def versions(self) -> list[VersionInfo]:
         """Return all versions, oldest first."""
-        return self._folder.describe()
+        return self._folder.describe(self._folder.versions.numbers())
 
     def rules(self, version: int | None = None) -> Rules:
         """Return the rules of a version, by default the current one; changes are private."""
@@ -94,21 +75,16 @@ class RuleStore:
 
     def diff(self, old: int, new: int | None = None) -> Difference:
         """Return what changed from one version to another, by default the current one."""
-        (before, _), (after, _) = self._folder.open(old), self._folder.open(new)
-        then, now = before.positions(), after.positions()
-        old_ids = dict.fromkeys(before.directory.ids_at(np.setdiff1d(then, now)).to_pylist())
-        new_ids = dict.fromkeys(after.directory.ids_at(np.setdiff1d(now, then)).to_pylist())
-        return Difference(
-            [i for i in new_ids if i not in old_ids],
-            [i for i in old_ids if i not in new_ids],
-            [i for i in new_ids if i in old_ids],
-        )
+        (before, _), (after, origin) = self._folder.open(old), self._folder.open(new)
+        first, last = sorted((old, origin.version))
+        between = [number for number in self._folder.versions.numbers() if first < number <= last]
+        return compare(before, after, self._folder.describe(between))
 
     def prune(self, keep: int = 10) -> list[int]:
         """Delete all versions but the last `keep`; return the numbers of those deleted.
 
         Versions that a stream may still need are kept: its log pins micro-batches to them. See
-        `streams` and `unpin`.
+        `streams` and `unpin`. Files of writers that failed are deleted after an hour.
         """
         if type(keep) is not int or keep < 1:
             raise StoreError(f"keep must be an integer, 1 or more; got {keep!r}")
@@ -131,14 +107,15 @@ class RuleStore:
     # ------------------------------------------------------------ change
 
     @contextlib.contextmanager
-    def change(self) -> Iterator[Rules]:
+    def change(self, author: str | None = None, message: str | None = None) -> Iterator[Rules]:
         """Yield the current rules to change, and publish them as one version afterwards.
 
-        Nothing is published if the block raises, or if another writer publishes meanwhile.
+        Nothing is published if the block raises or changes nothing, or if another writer publishes
+        meanwhile.
         """
         rules = self._current()
         yield rules
-        rules.save(self.path)
+        rules.save(self.path, author, message)
 
     def add(
         self,
@@ -184,16 +161,23 @@ class RuleStore:
         """Publish a version whose index is tuned to events; see `Rules.tune`."""
         return self.publish(lambda rules: rules.tune(events))
 
-    def publish(self, change: Callable[[Rules], None]) -> int:
+    def publish(
+        self,
+        change: Callable[[Rules], None],
+        author: str | None = None,
+        message: str | None = None,
+    ) -> int:
         """Apply a function to the current rules, publish them, and return the version's number.
 
-        If another writer publishes meanwhile, the function is called again with the new rules.
+        If another writer publishes meanwhile, the function is called again with the new rules. If
+        it changes nothing, nothing is published. `author` and `message` are shown by `versions`
+        and `diff`.
         """
         for _ in range(TRIES):
             rules = self._current()
             change(rules)
             try:
-                number = rules.save(self.path)
+                number = rules.save(self.path, author, message)
             except StoreConflictError:
                 continue
             self._rules = rules
@@ -207,6 +191,9 @@ class RuleStore:
         if rules is None or rules.version != self.version:
             rules = self.rules()
         return rules
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RuleStore, (self.path,)
 
     def __repr__(self) -> str:
         return f"RuleStore({str(self.path)!r}, version {self.version})"

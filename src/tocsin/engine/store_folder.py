@@ -9,34 +9,14 @@
 
 Publishing writes only what is new: after one change, a segment of the recent rules (at most 1,024
 of them), a list of removed positions, and a version file, which is written last. So a crash leaves
-the old version intact. Versions are kept until they are pruned.
+the old version intact, and the second of two writers gets an error, see `version_folder`. Versions
+are kept until they are pruned.
 
-**Several writers.** Readers follow the highest number. A writer puts its version at the number
-after its parent's, if that is absent; the second of two writers finds it taken. Prune
-deletes versions below the highest number only, so the highest number that was ever put is always
-present. But it makes lower numbers free again, and a writer that was stopped for long may put its
-version at one of them, where no reader ever looks. So every version lists the checksums of the
-versions before it (`VersionFile.history`), and after putting a version, its writer checks that it
-has not come too late:
-
-- If no number is higher, readers follow this version.
-- If one is, the writer of that version found its parent to be the highest, so all checksums that it
-  lists are of versions that readers followed, one of each number. This version was published if
-  its own checksum is listed; otherwise the writer deletes it again, and gets an error.
-
-This takes nothing but put-if-absent, read, list and delete, and listings that show what was put
-before. It uses no clocks, and it does not matter where writers crash or how long they are stopped:
-a version that no writer vouches for is either followed by readers, or lies at a number below theirs
-until somebody prunes. Only if more versions than a history lists were published and pruned within
-those two steps, the error says that the outcome is unknown. Versions that an earlier Tocsin wrote
-have no history, and their writer does not check itself: writers of one store should be of one
-release if they prune.
-
-**Pruning.** The files of a version are deleted after the version. No later version needs them: a
-version has new files and files of its parent, which was the highest. Files that no version lists
-are left over from a writer that failed, or about to be published by one that is slow. They are
-deleted after an hour, once the current version has been published again under the next number, so
-that a writer that is still there comes too late.
+Prune deletes a version first, and then its files. No later version needs them: a version has new
+files, and files of its parent, which was the highest. Files that no version lists are left over
+from a writer that failed, or about to be published by one that is slow. They are deleted after an
+hour, once the current version has been published again under the next number: a writer that is
+still there then comes too late.
 
 A store has an identity: a random name that its first version introduces and all others repeat. A
 path does not identify a store, since a folder can have many paths, and a path can name different
@@ -57,7 +37,7 @@ import re
 import shutil
 import uuid
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -72,14 +52,14 @@ from tocsin.engine.segment_files import (
     check_fits,
     damage_error,
     is_complete,
-    put_if_absent,
     read_segment,
     write_segment,
 )
 from tocsin.engine.stream_log import StreamLog
 from tocsin.engine.version import Version
-from tocsin.engine.version_file import VersionFile, checksum_of, parse
-from tocsin.errors import StoreConflictError, StoreError
+from tocsin.engine.version_file import VersionFile
+from tocsin.engine.version_folder import VersionFolder
+from tocsin.errors import StoreConflictError, StoreError, is_unicode
 from tocsin.model.categories import Categories
 from tocsin.model.validation import require
 
@@ -87,7 +67,6 @@ _MOST_PARTS = 32  # files of category values that a version may list before they
 _UNFINISHED = 3600  # seconds, chosen: a publish takes far less, see `_is_old`
 TRIES = 50  # attempts to publish; each fails only if another writer has published
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
-_VERSION_NAME = re.compile(r"([0-9]{8,})\.json")
 
 
 @dataclass(frozen=True)
@@ -98,6 +77,8 @@ class VersionInfo:
     created: datetime.datetime
     rules: int
     segments: tuple[str, ...]
+    author: str | None = None
+    message: str | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +93,50 @@ class Origin:
     segments: weakref.WeakKeyDictionary[Segment, tuple[str, str]]
     categories: Categories
     category_files: list[dict[str, Any]]  # hold the first of these categories
+    removed: np.ndarray  # positions of removed rules
+    removed_file: dict[str, Any] | None  # holds them
+
+    @classmethod
+    def of(
+        cls,
+        version: Version,
+        store: str,
+        folder: Path,
+        number: int,
+        checksum: str,
+        stored: Mapping[str, tuple[str, str]],
+        category_files: list[dict[str, Any]],
+        removed_file: dict[str, Any] | None,
+    ) -> Origin:
+        """Return the origin of a version whose segments are `stored`, by role."""
+        segments = {
+            live.segment: stored[live.role] for live in version.segments if live.role in stored
+        }
+        return cls(
+            store,
+            folder,
+            number,
+            checksum,
+            weakref.WeakKeyDictionary(segments),
+            version.categories,
+            category_files,
+            _removed_positions(version),
+            removed_file,
+        )
+
+    def describe_for(self, version: Version) -> tuple[Any, ...]:
+        """Return what `of` takes, for a version derived from this origin in another process."""
+        stored = {live.role: self.segments.get(live.segment) for live in version.segments}
+        is_removed_file = np.array_equal(self.removed, _removed_positions(version))
+        return (
+            self.store,
+            self.folder,
+            self.version,
+            self.checksum,
+            {role: names for role, names in stored.items() if names},
+            self.category_files if self.categories is version.categories else [],
+            self.removed_file if is_removed_file else None,
+        )
 
 
 class StoreFolder:
@@ -136,106 +161,38 @@ class StoreFolder:
         self.log = StreamLog(self.path / "log")
         self._segments = self.path / "segments"
         self._parts = PartFolder(self.path / "parts")
-        self._versions = self.path / "versions"
+        self.versions = VersionFolder(self.path)
 
-    # ------------------------------------------------------------ versions
-
-    def numbers(self) -> list[int]:
-        """Return the numbers of all versions, ascending."""
-        try:
-            name_matches = map(_VERSION_NAME.fullmatch, os.listdir(self._versions))
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        except OSError as error:
-            raise self._read_error(error) from None
-        return sorted(int(match[1]) for match in name_matches if match)
-
-    def latest(self) -> int:
-        """Return the number of the current version; raise if there is no store."""
-        numbers = self.numbers()
-        if not numbers:
-            raise StoreError(f"there is no rule store at {self.path}")
-        return numbers[-1]
-
-    def describe(self) -> list[VersionInfo]:
-        """Return the summaries of all versions, oldest first."""
-        files = map(self._find_version, self.numbers())
+    def describe(self, numbers: list[int]) -> list[VersionInfo]:
+        """Return the summaries of listed versions, without those that were pruned since."""
+        files = map(self.versions.find, numbers)
         return [
             VersionInfo(
                 file.number,
                 file.created,
                 file.rules,
                 tuple(entry["name"] for entry in file.segments),
+                file.author,
+                file.message,
             )
             for file in files
             if file is not None
         ]
-
-    def _version_path(self, number: int) -> Path:
-        return self._versions / f"{number:08d}.json"
-
-    def stamp(self, number: int) -> tuple[int, int] | None:
-        """Return a stamp that differs for a version of the same number in a re-created store."""
-        try:
-            status = os.stat(self._version_path(number))
-        except FileNotFoundError:
-            return None
-        return status.st_ino, status.st_mtime_ns
-
-    def _read_version(self, number: int) -> VersionFile:
-        if type(number) is not int:
-            raise StoreError(f"a version is a number, got {type(number).__name__} {number!r}")
-        path = self._version_path(number)
-        try:
-            if not path.is_file():  # reading a pipe, for example, could block
-                raise FileNotFoundError
-            data = path.read_bytes()
-        except (FileNotFoundError, NotADirectoryError):
-            known = ", ".join(map(str, self.numbers()[-5:])) or "none"
-            raise StoreError(
-                f"{self.path} has no version {number}; the latest versions are {known}"
-            ) from None
-        except OSError as error:
-            raise self._read_error(error) from None
-        file = parse(path, data)
-        if file.number != number:
-            raise damage_error(path, f"it is version {file.number}")
-        return file
-
-    def _find_version(self, number: int) -> VersionFile | None:
-        """Return a version that was listed; None if it has been pruned since."""
-        try:
-            return self._read_version(number)
-        except StoreError:
-            if os.path.lexists(self._version_path(number)):
-                raise
-            return None
-
-    def _read_latest(self) -> VersionFile | None:
-        """Return the current version; None if there is no store."""
-        while numbers := self.numbers():
-            file = self._find_version(numbers[-1])
-            if file is not None:
-                return file
-        return None
-
-    def _read_error(self, error: OSError) -> StoreError:
-        return StoreError(f"the rule store at {self.path} cannot be read: {error}")
 
     # ------------------------------------------------------------ open
 
     def open(self, number: int | None = None, verify: bool = True) -> tuple[Version, Origin]:
         """Return a version, by default the current one, and its origin."""
         if number is not None:
-            file = self._read_version(number)
+            file = self.versions.read(number)
             return self._open(file, verify)
         while True:
-            latest = self.latest()
+            latest = self.versions.latest()
             try:
-                return self._open(self._read_version(latest), verify)
+                return self._open(self.versions.read(latest), verify)
             except StoreError:
                 # Others may have published, and pruned this version before all of it was read.
-                if latest == self.latest():
+                if latest == self.versions.latest():
                     raise
 
     def _open(self, file: VersionFile, verify: bool) -> tuple[Version, Origin]:
@@ -251,7 +208,7 @@ class StoreFolder:
         try:
             _check_parts(file, [segments[r] for r in ROLES if r in segments], categories, verify)
         except StoreError as error:
-            raise damage_error(self._version_path(file.number), error) from None
+            raise damage_error(self.versions.path_of(file.number), error) from None
         removed = np.empty(0, np.int32)
         if file.removed:
             removed = self._parts.read(file.removed, "position", pa.int32(), verify).to_numpy()
@@ -272,34 +229,42 @@ class StoreFolder:
         return version, self._origin(file, version)
 
     def _origin(self, file: VersionFile, version: Version) -> Origin:
-        stored = {entry["role"]: (entry["name"], entry["manifest"]) for entry in file.segments}
-        return Origin(
+        return Origin.of(
+            version,
             file.store,
             Path(os.path.realpath(self.path)),
             file.number,
             file.checksum,
-            weakref.WeakKeyDictionary(
-                {live.segment: stored[live.role] for live in version.segments}
-            ),
-            version.categories,
+            {entry["role"]: (entry["name"], entry["manifest"]) for entry in file.segments},
             file.codes,
+            file.removed,
         )
 
     # ------------------------------------------------------------ publish
 
-    def publish(self, version: Version, origin: Origin | None) -> Origin:
+    def publish(
+        self,
+        version: Version,
+        origin: Origin | None,
+        author: str | None = None,
+        message: str | None = None,
+    ) -> Origin:
         """Write a version as the store's next one, and return its origin.
 
         `origin` is the version that this one is derived from. Raise if that is a version of this
-        store, or of a copy of it, other than the current one.
+        store, or of a copy of it, other than the current one. If the two have the same rules,
+        nothing is published.
         """
+        for what, text in (("author", author), ("message", message)):
+            if text is not None and not (isinstance(text, str) and is_unicode(text)):
+                raise StoreError(f"{what} must be a text, got {text!r}")
+        version = version.settled()
         with self._translate_write_errors():
-            for folder in (self._segments, self._parts.path, self._versions):
+            for folder in (self._segments, self._parts.path, self.versions.path):
                 folder.mkdir(parents=True, exist_ok=True)
-            parent = self._read_latest()
+            parent = self.versions.read_latest()
             if parent is None or not self._is_on_top_of(origin, parent):
                 origin = None  # no files of these rules are here yet
-            removed = _removed_positions(version)
             file = VersionFile(
                 parent.store if parent and parent.store else uuid.uuid4().hex,
                 parent.number + 1 if parent else 1,
@@ -314,47 +279,14 @@ class StoreFolder:
                 version.payload_schema,
                 [self._write_segment(live, origin) for live in version.segments],
                 self._write_categories(version, origin),
-                self._parts.write(pa.table({"position": removed})) if len(removed) else None,
+                self._write_removed(version, origin),
+                author,
+                message,
             )
-            file = self._put(file, parent)
+            if origin is not None and parent is not None and file.has_same_rules(parent):
+                return origin
+            file = self.versions.put(file, parent)
         return self._origin(file, version)
-
-    def _put(self, file: VersionFile, parent: VersionFile | None) -> VersionFile:
-        """Put a version file; return it with its checksum. Raise if another writer was faster."""
-        file = replace(file, history=parent.extended_history() if parent else ())
-        path, data = self._version_path(file.number), file.to_bytes()
-        file = replace(file, checksum=checksum_of(data))
-        was_put = put_if_absent(path, data)
-        # Also if it was not: an earlier try that seemed to fail may have put it.
-        if self._is_followed(file, was_put):
-            return file
-        if was_put:
-            with contextlib.suppress(StoreError):  # if others have pruned it
-                if self._read_version(file.number).checksum == file.checksum:
-                    path.unlink(missing_ok=True)
-        raise self._conflict(file.number - 1, self.latest())
-
-    def _is_followed(self, file: VersionFile, was_put: bool) -> bool:
-        """Return whether readers follow a version, or later ones that are based on it."""
-        while True:
-            numbers = self.numbers()
-            higher = min((n for n in numbers if n > file.number), default=None)
-            if higher is None and file.number not in numbers:
-                return False  # the store was deleted
-            other = self._find_version(higher or file.number)
-            if other is None:
-                continue
-            if higher is None:
-                return other.checksum == file.checksum
-            if other.knows(file.number):
-                return other.follows(file)
-            if not was_put:
-                return False
-            raise StoreError(
-                f"{self.path} is now at version {self.latest()}: this process was stopped for so "
-                f"long while it published version {file.number} that it cannot tell whether later "
-                "versions are based on it; open the store, and repeat the change if it is missing"
-            )
 
     @contextlib.contextmanager
     def _translate_write_errors(self) -> Iterator[None]:
@@ -382,17 +314,11 @@ class StoreFolder:
         if (origin.version, origin.checksum) == (parent.number, parent.checksum):
             return True
         if origin.version != parent.number and origin.store in ("", parent.store):
-            raise self._conflict(origin.version, parent.number)
+            raise self.versions.conflict(origin.version, parent.number)
         raise StoreConflictError(
             f"version {parent.number} of {self.path} does not follow the version that these rules "
             "were opened at: the store was re-created, or is a copy that has changed since; open "
             "the store again and repeat the change"
-        )
-
-    def _conflict(self, known: int, now: int) -> StoreConflictError:
-        return StoreConflictError(
-            f"{self.path} is now at version {now}, but these rules were opened at version {known}; "
-            "open the store again and repeat the change"
         )
 
     def _write_segment(self, live: LiveSegment, origin: Origin | None) -> dict[str, Any]:
@@ -401,6 +327,16 @@ class StoreFolder:
         if not name or not is_complete(self._segments / name, checksum):
             name, checksum = write_segment(self._segments, live.segment)
         return {"role": live.role, "name": name, "manifest": checksum}
+
+    def _write_removed(self, version: Version, origin: Origin | None) -> dict[str, Any] | None:
+        """Write the positions of removed rules, unless they are stored already."""
+        removed = _removed_positions(version)
+        if not len(removed):
+            return None
+        stored = origin.removed_file if origin and np.array_equal(removed, origin.removed) else None
+        if stored and self._parts.has(stored):
+            return stored
+        return self._parts.write(pa.table({"position": removed}))
 
     def _write_categories(self, version: Version, origin: Origin | None) -> list[dict[str, Any]]:
         """Write new category values; return the entries of all files of category values."""
@@ -415,7 +351,7 @@ class StoreFolder:
 
     def pin(self, query: str, batch: str) -> int:
         """Return the version that a stream's micro-batch uses; the first call pins it."""
-        return self.log.pin(query, batch, self.latest)
+        return self.log.pin(query, batch, self.versions.latest)
 
     # ------------------------------------------------------------ prune
 
@@ -426,28 +362,28 @@ class StoreFolder:
         deleted versions.
         """
         with self._translate_write_errors():
-            versions = {number: self._files_of(number) for number in self.numbers()}
+            versions = {number: self._files_of(number) for number in self.versions.numbers()}
             abandoned = self._abandoned(set().union(*versions.values()))
             if abandoned:
                 self._republish()
-            numbers = self.numbers()
+            numbers = self.versions.numbers()
             kept = set(numbers[-keep:]) | self.log.pinned()
             versions |= {n: self._files_of(n) for n in numbers if n not in versions}
             used = set().union(*(versions[n] for n in numbers if n in kept))
             deleted = [number for number in numbers if number not in kept]
             for number in deleted:
-                self._version_path(number).unlink(missing_ok=True)
+                self.versions.path_of(number).unlink(missing_ok=True)
             for path in abandoned.union(*(versions[n] for n in deleted)) - used:
                 with contextlib.suppress(FileNotFoundError):
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
-            for folder in (self._versions, *self.log.folders()):
+            for folder in (self.versions.path, *self.log.folders()):
                 for path in filter(_is_old, folder.glob(".*")):
                     path.unlink(missing_ok=True)
         return deleted
 
     def _files_of(self, number: int) -> set[Path]:
         """Return the segments and parts of a version; none if it has been deleted."""
-        file = self._find_version(number)
+        file = self.versions.find(number)
         if file is None:
             return set()
         parts = [*file.codes, *([file.removed] if file.removed else [])]
@@ -463,12 +399,18 @@ class StoreFolder:
     def _republish(self) -> None:
         """Publish the current version under the next number, ahead of writers that are slow."""
         for _ in range(TRIES):
-            parent = self._read_latest()
+            parent = self.versions.read_latest()
             if parent is None:
                 return
-            now = datetime.datetime.now(datetime.UTC)
+            again = replace(
+                parent,
+                number=parent.number + 1,
+                created=datetime.datetime.now(datetime.UTC),
+                author=None,
+                message=f"version {parent.number} again, to delete left-over files",
+            )
             with contextlib.suppress(StoreConflictError):
-                self._put(replace(parent, number=parent.number + 1, created=now), parent)
+                self.versions.put(again, parent)
                 return
         raise StoreConflictError(f"{self.path}: other writers were faster {TRIES} times; try again")
 

@@ -4,6 +4,7 @@
 
     log/<stream>/<batch>            the number of the version that the batch is *pinned* to
     log/<stream>/missing/<name>     an attribute that rules test and the stream has no column for
+    log/<stream>/names/<name>       the name that the user gave the query, if any
 
 The first task of a micro-batch pins it, put-if-absent. All other tasks, and every repetition of the
 batch after a crash, read the pin. So a batch always sees the same version.
@@ -45,6 +46,7 @@ class StreamInfo:
     used: datetime.datetime  # when it was pinned
     pinned: tuple[int, ...]  # all versions that its batches are pinned to
     missing: tuple[str, ...]  # attributes that rules test and the stream has no column for
+    name: str = ""  # the query's latest name; empty if it has none
 
 
 class StreamLog:
@@ -76,17 +78,11 @@ class StreamLog:
 
     def report_missing(self, query: str, names: list[str]) -> list[str]:
         """Record attributes that a stream has no column for; return those not recorded before."""
-        folder = self._stream(query) / "missing"
-        fresh = []
-        with contextlib.suppress(OSError):  # informative only: it must not stop a stream
-            folder.mkdir(parents=True, exist_ok=True)
-            for name in names:
-                with contextlib.suppress(FileExistsError):
-                    os.close(
-                        os.open(folder / _quote_name(name), os.O_CREAT | os.O_EXCL | os.O_WRONLY)
-                    )
-                    fresh.append(name)
-        return fresh
+        return _record_names(self._stream(query) / "missing", names)
+
+    def report_name(self, query: str, name: str) -> None:
+        """Record the name of a stream."""
+        _record_names(self._stream(query) / "names", [name])
 
     @staticmethod
     def _forget_before(stream: Path, batch: int) -> None:
@@ -141,18 +137,37 @@ class StreamLog:
         return self.folder / _check_name(_PLAIN, query)
 
 
+def _record_names(folder: Path, names: list[str]) -> list[str]:
+    """Create an empty file for each name; return the names that had none."""
+    fresh = []
+    with contextlib.suppress(OSError):  # informative only: it must not stop a stream
+        folder.mkdir(parents=True, exist_ok=True)
+        for name in names:
+            with contextlib.suppress(FileExistsError):
+                os.close(os.open(folder / _quote_name(name), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+                fresh.append(name)
+    return fresh
+
+
+def _recorded_names(folder: Path) -> list[str]:
+    """Return the recorded names, the oldest first."""
+    with contextlib.suppress(FileNotFoundError):
+        files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime_ns)
+        return [urllib.parse.unquote(file.name) for file in files]
+    return []
+
+
 def _describe_stream(stream: Path, entries: list[Path]) -> StreamInfo:
     last = entries[-1]
-    missing: list[str] = []
-    with contextlib.suppress(FileNotFoundError):
-        missing = sorted(map(urllib.parse.unquote, os.listdir(stream / "missing")))
+    names = _recorded_names(stream / "names")
     return StreamInfo(
         stream.name,
         int(last.name),
         _read_version(last),
         datetime.datetime.fromtimestamp(last.stat().st_mtime, datetime.UTC),
         tuple(sorted({_read_version(entry) for entry in entries})),
-        tuple(missing),
+        tuple(sorted(_recorded_names(stream / "missing"))),
+        names[-1] if names else "",
     )
 
 

@@ -1,9 +1,10 @@
 """Run work on a batch of events on several threads, range by range.
 
-Kernels release the GIL, so threads match in parallel. Only their Python code, about 50 microseconds
-per range, is serial. The calling thread works too. The size of each range depends on the cost of
-the last one: large enough to keep the share of Python small, small enough to balance skew and to
-react to Ctrl-C quickly. Ranges get smaller towards the end.
+Kernels and Arrow's functions release the GIL, so threads match in parallel. What a range costs
+whatever its size is mostly serial: 50 microseconds of Python, and 10 to 30 for each term. The
+calling thread works too. The size of a range depends on the cost of those before: large enough to
+keep the share of that fixed cost small, small enough to balance skew and to react to Ctrl-C
+quickly. Ranges get smaller towards the end.
 
 Helpers are daemon threads that live as long as the process and wait on one queue. A helper works on
 one range, then queues for the next, so batches of several callers share the helpers. A caller
@@ -16,11 +17,14 @@ signal inside `submit` holds locks that a `submit` in the handler would wait for
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import queue
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -34,9 +38,12 @@ from tocsin.errors import TocsinError
 # events may cost more.
 LEAST_EVENTS = 1 << 15
 LEAST_IF_ASKED = 1 << 11
-_FIRST_RANGE = 1 << 10, 1 << 14  # minimum and maximum events of a range before a cost is known
+_FIRST_RANGE = 1 << 11  # events of the first range; it doubles until a cost is known
 _LEAST_SECONDS = 0.0005  # of a range: ten times its cost in Python
-_MOST_SECONDS = 0.05  # of a range: an unnoticeable delay after Ctrl-C
+_MOST_SECONDS = 0.05  # of a range: an unnoticeable delay after Ctrl-C, unless most of it is fixed
+_RANGES_KEPT = 6  # ranges that costs are estimated from
+_MOST_GROWTH = 4  # times the events of recent ranges: their costs may be misleading
+_FIXED_SHARE = 10  # a range takes at least so many times its fixed cost
 _RANGES_LEFT = 4  # ranges per thread that the remaining events are divided into
 _PATIENCE = 1.0  # seconds to wait for a helper after KeyboardInterrupt: it may be compiling
 
@@ -146,6 +153,37 @@ def work_in_ranges(events: int, threads: int, work: Work) -> None:
     _Batch(events, threads, work).run()
 
 
+class RangeCosts:
+    """What ranges cost: a fixed time each, and a time per event.
+
+    Both are estimated from the last ranges. Times are those of the processor: waiting for the GIL
+    or for other programs says nothing about the work. The first range may include a compilation,
+    and events differ, so one estimate is not enough: each pair of ranges of different sizes gives a
+    fixed cost, and the median counts.
+    """
+
+    def __init__(self) -> None:
+        self._ranges: deque[tuple[int, float]] = deque(maxlen=_RANGES_KEPT)  # events, seconds
+        self.fixed = 0.0  # seconds
+        self.each = 0.0  # seconds per event, those of the last range; 0 if not known
+        self.largest = 0  # events of the largest range
+
+    def add(self, events: int, seconds: float) -> None:
+        """Add a range to what is known."""
+        self._ranges.append((events, seconds))
+        self.largest = max(self._ranges)[0]
+        estimates = sorted(
+            (few_seconds * many - many_seconds * few) / (many - few)
+            for (few, few_seconds), (many, many_seconds) in permutations(self._ranges, 2)
+            if 2 * many >= 3 * few
+        )
+        if estimates:
+            self.fixed = max(estimates[len(estimates) // 2], 0.0)
+        self.fixed = min(self.fixed, min(seconds for _, seconds in self._ranges))
+        # Where nearly all is fixed, the rest is lost in noise.
+        self.each = max(seconds - self.fixed, seconds / 10) / events
+
+
 class _Batch:
     def __init__(self, events: int, threads: int, work: Work):
         self._events = events
@@ -157,11 +195,9 @@ class _Batch:
         # Not a Condition: it is written in Python, and KeyboardInterrupt can leave it locked.
         self._lock = threading.Lock()
         self._ended: queue.SimpleQueue[None] = queue.SimpleQueue()  # a token for each range
-        least, most = _FIRST_RANGE
-        self._first_range = min(max(least, -(-events // threads)), most)
-        # Costs of the last range: an earlier one may include compilation.
-        self._seconds_each = 0.0  # of an event
-        self._pairs_each = 0.0
+        self._begun = 0  # ranges
+        self._costs = RangeCosts()
+        self._pairs_each = 0.0  # of an event of the last range
 
     def run(self) -> None:
         try:
@@ -178,7 +214,7 @@ class _Batch:
             raise self._errors[min(self._errors)]
 
     def _call_helpers(self) -> None:
-        helpers = min(self._threads, -(-self._events // self._first_range)) - 1
+        helpers = min(self._threads, -(-self._events // _FIRST_RANGE)) - 1
         _helpers.grow_to(helpers)
         for _ in range(min(helpers, _helpers.size)):
             _helpers.submit(self._help)
@@ -204,12 +240,15 @@ class _Batch:
             if first >= self._events:
                 return False
             self._next = stop = min(self._events, first + self._range_size())
+            self._begun += 1
             # The caller's own range is not counted: KeyboardInterrupt could skip the decrement.
             self._helped += helping
         try:
-            begun = time.perf_counter()
+            begun = time.thread_time()
             pairs = self._work(first, stop)
-            self._seconds_each = (time.perf_counter() - begun) / (stop - first)
+            seconds = time.thread_time() - begun
+            with self._lock:
+                self._costs.add(stop - first, seconds)
             self._pairs_each = pairs / (stop - first)
         except BaseException as error:
             if not (helping or isinstance(error, Exception)):
@@ -224,11 +263,17 @@ class _Batch:
         return True
 
     def _range_size(self) -> int:
-        if not self._seconds_each:
-            return self._first_range
-        size = (self._events - self._next) / (_RANGES_LEFT * self._threads)
-        size = max(size, _LEAST_SECONDS / self._seconds_each)
-        size = min(size, _MOST_SECONDS / self._seconds_each)
-        if self._pairs_each:
-            size = min(size, ROOM / self._pairs_each)  # the capacity of a buffer
-        return max(1, int(size))
+        """Return the number of events of the next range, at most those that are left."""
+        left = self._events - self._next
+        costs, size = self._costs, left / (_RANGES_LEFT * self._threads)
+        if not costs.each:
+            # Of different sizes, to tell the fixed cost from that of events.
+            size = max(_FIRST_RANGE, min(2 * size, _FIRST_RANGE << self._begun))
+        else:
+            size = min(size, _MOST_SECONDS / costs.each)
+            if self._pairs_each:
+                size = min(size, ROOM / self._pairs_each)  # the capacity of a buffer
+            size = max(size, max(_LEAST_SECONDS, _FIXED_SHARE * costs.fixed) / costs.each)
+            size = min(size, _MOST_GROWTH * costs.largest)
+        ranges = math.ceil(left / max(1, size))
+        return math.ceil(left / ranges)  # no small rest

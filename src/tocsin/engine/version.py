@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from tocsin.engine.explain import (
 )
 from tocsin.engine.lint import lint
 from tocsin.engine.matching import Run
+from tocsin.engine.merging import combine_recent
 from tocsin.engine.probabilities.ranges import scales_of
 from tocsin.engine.report import Plan, report
 from tocsin.engine.segment import LivePart, LiveSegment, RuleDirectory, Segment, none_removed
@@ -36,6 +37,7 @@ from tocsin.engine.threads import threads_for
 from tocsin.errors import EventError, RuleError, UnknownRuleError, is_unicode, suggest
 from tocsin.model.attributes import Attributes
 from tocsin.model.categories import Categories
+from tocsin.model.event_lines import EventLine, LineReader
 from tocsin.model.events import Events
 from tocsin.model.matches import Matches
 from tocsin.model.schema import Schema
@@ -158,7 +160,12 @@ class Version:
 
     def match(self, events: Any, threads: int | None = None) -> Matches:
         """Return which rules each event satisfies; see `Rules.match`."""
-        return self._choose_run(self._run(events), threads).match()
+        line = self._read_line(events, threads)
+        if line is None:
+            return self._choose_run(self._run(events), threads).match()
+        matches = self._run_line(line).match()
+        self._lines.give_back(line)
+        return matches
 
     def match_blocks(self, events: Any) -> Iterator[Matches]:
         """Yield the same matches in blocks that share memory; see `Rules.match_blocks`."""
@@ -166,7 +173,12 @@ class Version:
 
     def count(self, events: Any, threads: int | None = None) -> np.ndarray:
         """Return how many rules each event satisfies; see `Rules.count`."""
-        return self._choose_run(self._run(events), threads).count()
+        line = self._read_line(events, threads)
+        if line is None:
+            return self._choose_run(self._run(events), threads).count()
+        counts = self._run_line(line).count()
+        self._lines.give_back(line)
+        return counts
 
     def top(
         self, events: Any, k: int = 5, weights: Any = None, threads: int | None = None
@@ -174,10 +186,15 @@ class Version:
         """Return the k most relevant rules of each event; see `Rules.top`."""
         if not isinstance(k, int | np.integer) or isinstance(k, bool) or k < 1:
             raise RuleError(f"k must be an integer, 1 or more; got {k!r}")
-        run = self._run(events)
+        line = self._read_line(events, threads)
+        run = self._run(events) if line is None else self._run_line(line)
         k = max(1, min(int(k), len(self)))
         event_weights = read_event_weights(weights, len(run.events), self.attributes)
-        return self._choose_run(run, threads).top(k, event_weights)
+        if line is None:
+            return self._choose_run(run, threads).top(k, event_weights)
+        matches = run.top(k, event_weights)
+        self._lines.give_back(line)
+        return matches
 
     def explain(
         self, event: Any, id: Any, weights: Mapping[str, float] | None = None
@@ -204,6 +221,19 @@ class Version:
         uncertain = None if self._scale is None else self._uncertain_attributes
         read = Events.read(events, self.attributes, self._rows, self.categories, uncertain)
         return Run(self._parts, self.directory, self.attribute_count, read, self._scale)
+
+    def _read_line(self, events: Any, threads: int | None) -> EventLine | None:
+        """Return the keys of an event that is a dict, or None if `Events` has to read it."""
+        if type(events) is not dict or threads is not None:
+            return None
+        return self._lines.read(events, with_ranges=self._scale is None)
+
+    def _run_line(self, line: EventLine) -> Run:
+        return Run(self._parts, self.directory, self.attribute_count, line)
+
+    @functools.cached_property
+    def _lines(self) -> LineReader:
+        return LineReader(self.attributes, self._rows, self.categories)
 
     def _choose_run(self, run: Run, threads: int | None) -> Run | ThreadedRun:
         """Return the run itself, or a threaded one if it has many events."""
@@ -236,6 +266,19 @@ class Version:
         """The ids and the payload of rules, by position."""
         return RuleDirectory([live.segment for live in self.segments], self.id_type or pa.string())
 
+    def settled(self) -> Version:
+        """Return the same rules with all recent ones in one segment, as stores have them."""
+        recent = [live for live in self.segments if live.role == "recent"]
+        if len(recent) <= 1:
+            return self
+        others = self.segments[: -len(recent)]
+        return replace(self, segments=(*others, *combine_recent(recent)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from tocsin.engine import archive
+
+        return archive.from_bytes, (archive.to_bytes(self),)
+
     def inherit(self, before: Version | None) -> Version:
         """Reuse cached data of the version before, where it is the same; return self.
 
@@ -245,6 +288,9 @@ class Version:
             tested = [live.attributes for live in self.segments]
             if tested == [live.attributes for live in before.segments]:
                 self.__dict__["_rows"] = before.__dict__["_rows"]
+                same = self.attributes is before.attributes and self.categories is before.categories
+                if same and "_lines" in before.__dict__:
+                    self.__dict__["_lines"] = before.__dict__["_lines"]
         if before is not None and "directory" in before.__dict__ and self.id_type == before.id_type:
             segments = [live.segment for live in self.segments]
             if segments == [live.segment for live in before.segments]:

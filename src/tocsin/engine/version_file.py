@@ -37,6 +37,8 @@ _HISTORY = re.compile(rf"[0-9a-f]{{{_DIGEST}}}")
 # Chosen: a writer that lost the processor between two calls sees fewer versions pruned, and a
 # version file grows by a kilobyte.
 _LONGEST_HISTORY = 64
+_DEEPEST = 200  # lists and dicts of a type, chosen: types are read recursively
+_NOT_RULES = {"version", "created", "history", "author", "message", "next_position"}
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,8 @@ class VersionFile:
     segments: list[dict[str, Any]]  # role, name, manifest (its checksum)
     codes: list[dict[str, Any]]  # name, count, bytes, sha256: files of category values
     removed: dict[str, Any] | None  # the same: a file of removed positions
+    author: str | None = None
+    message: str | None = None
     history: tuple[str, ...] = ()  # digests of the versions before it, the latest first
     checksum: str = ""  # of the file; set by `parse`
 
@@ -78,12 +82,23 @@ class VersionFile:
 
     def to_bytes(self) -> bytes:
         """Return the file's content."""
-        content = {
+        body = json.dumps(self._content(), indent=1).encode()
+        return body + _seal(body)
+
+    def has_same_rules(self, other: VersionFile) -> bool:
+        """Return whether two versions have the same rules and schema."""
+        own, others = self._content(), other._content()
+        return all(own[key] == others[key] for key in own.keys() - _NOT_RULES)
+
+    def _content(self) -> dict[str, Any]:
+        return {
             "format": FORMAT,
             "store": self.store,
             "version": self.number,
             "created": self.created.isoformat(),
             "history": " ".join(self.history),
+            "author": self.author,
+            "message": self.message,
             "rules": self.rules,
             "attributes": [
                 {"term": to_json(entry), "kind": kind_of_term(entry)}
@@ -106,8 +121,6 @@ class VersionFile:
             "codes": self.codes,
             "removed": self.removed,
         }
-        body = json.dumps(content, indent=1).encode()
-        return body + _seal(body)
 
 
 def checksum_of(data: bytes) -> str:
@@ -130,7 +143,9 @@ def parse(path: Path, data: bytes) -> VersionFile:
         return replace(_read(content), checksum=checksum_of(data))
     except KeyError as error:
         raise damage_error(path, f"it has no {error}") from None
-    except (TypeError, ValueError, AttributeError, TocsinError, pa.ArrowException) as error:
+    except (TypeError, ValueError, AttributeError, RecursionError, TocsinError) as error:
+        raise damage_error(path, error) from None
+    except (OSError, pa.ArrowException) as error:  # of the payload's schema, as Arrow reads it
         raise damage_error(path, error) from None
 
 
@@ -138,6 +153,7 @@ def _read_attributes(content: dict[str, Any]) -> Attributes:
     """Return the attributes of a version; up to format 6 there are only columns."""
     schema = Schema({}, timezone=content["timezone"])
     for name, type_ in content.get("nested", []):
+        require(_depth(type_) <= _DEEPEST, f"the type of {name!r} is nested too deeply")
         schema.nested[name.lower()] = name, type_from_json(type_)
     require(_are_texts(content["refused"]), "'refused' must be a dict of texts")
     schema.refuse(content["refused"])
@@ -192,6 +208,11 @@ def _read(content: dict[str, Any]) -> VersionFile:
     options = known_options(content["index"], content.get("options", {}))
     check_index(content["index"], options)
     require(isinstance(content.get("store", ""), str), "'store' must be a text")
+    author, message = content.get("author"), content.get("message")
+    require(
+        all(text is None or isinstance(text, str) for text in (author, message)),
+        "'author' and 'message' must be texts",
+    )
     history = content.get("history", "").split()
     require(all(map(_HISTORY.fullmatch, history)), "'history' must be checksums")
     return VersionFile(
@@ -209,12 +230,19 @@ def _read(content: dict[str, Any]) -> VersionFile:
         segments,
         codes,
         removed,
+        author,
+        message,
         tuple(history),
     )
 
 
 def _seal(body: bytes) -> bytes:
     return b"\n" + hashlib.sha256(body).hexdigest().encode() + b"\n"
+
+
+def _depth(value: Any) -> int:
+    values = list(value.values()) if isinstance(value, dict) else value
+    return 1 + max(map(_depth, values), default=0) if isinstance(values, list) else 0
 
 
 def _are_texts(value: Any) -> bool:

@@ -16,12 +16,17 @@ import numpy as np
 from tocsin.index.plane import (
     Boxes,
     build_boxes,
-    estimate_shares,
+    cover_domain,
+    cover_mentioned,
+    find_bounds,
+    find_domain,
+    find_mentioned,
     pad_axes,
     rank_by_selectivity,
+    to_values,
 )
 from tocsin.model.conjunctions import Conjunctions, expand_ranges, select
-from tocsin.model.encoding import HIGHEST, NULL
+from tocsin.model.encoding import HIGHEST, LOWEST, NULL
 from tocsin.model.facts import EXACT, NOTHING, Facts, facts_of
 from tocsin.model.keys import Keys, key_column
 from tocsin.model.predicates import SET
@@ -29,6 +34,10 @@ from tocsin.model.predicates import SET
 # Approximate number of conjunctions in a sample. Chosen: a property of one in a hundred is then
 # estimated within a quarter.
 _SIZE = 1 << 13
+# Events, or middles of boxes, whose boxes are counted; chosen.
+_POINTS = 256
+# Bounds of an attribute from which on they tell where events are; chosen.
+_FEW_BOUNDS = 16
 
 
 class Cost(NamedTuple):
@@ -63,6 +72,96 @@ class EventSample:
         share: np.ndarray = within / max(len(keys), 1)
         return share
 
+    def met(self, boxes: Boxes, axes: list[int]) -> float:
+        """Return how many boxes over two attributes an event is in, on average."""
+        return _count_met(boxes, *(self._few(axis) for axis in axes))
+
+    def on_bounds(self, attribute: int, bounds: np.ndarray) -> float:
+        """Return the share of events whose key is one of these."""
+        return float(np.isin(self._few(attribute), bounds).mean())
+
+    def _few(self, attribute: int) -> np.ndarray:
+        return key_column(self._keys, attribute)[:: max(-(-self.size // _POINTS), 1)]
+
+
+class AssumedEvents:
+    """Events as rules suggest them, for shares where none are measured.
+
+    Half of the values of an attribute are assumed to be spread evenly over the domain, and half to
+    be where the rules have their bounds: people write rules about places where much happens.
+    """
+
+    def __init__(self, c: Conjunctions, floats: np.ndarray, facts: Facts):
+        self._c, self._floats, self._facts = c, floats, facts
+        self._known: dict[int, tuple[np.ndarray | None, tuple[float, float], np.ndarray]] = {}
+
+    def _distribution(
+        self, attribute: int
+    ) -> tuple[np.ndarray | None, tuple[float, float], np.ndarray]:
+        """Return the values mentioned, if events have only these; the domain; sorted bounds."""
+        if attribute not in self._known:
+            facts, is_float = self._facts, bool(self._floats[attribute])
+            rows = (self._c.attribute == attribute) & (facts.worth != NOTHING)
+            low, high = facts.low[rows], facts.high[rows]
+            self._known[attribute] = (
+                find_mentioned(low, high, is_float),
+                find_domain(low, high, is_float),
+                np.sort(find_bounds(low, high)),
+            )
+        return self._known[attribute]
+
+    def even_shares(self, attribute: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Return the share of the events that are spread evenly."""
+        mentioned, (begin, end), _ = self._distribution(attribute)
+        if mentioned is not None:
+            return cover_mentioned(mentioned, low, high)
+        return cover_domain(begin, end, low, high, bool(self._floats[attribute]))
+
+    def shares(self, attribute: int, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+        """Return the assumed share of events whose key is in each interval."""
+        even, bounds = self.even_shares(attribute, low, high), self._distribution(attribute)[2]
+        if len(bounds) < _FEW_BOUNDS:
+            return even
+        # An interval's own bounds do not count: it would always find itself.
+        own = (low > LOWEST).astype(np.int64) + ((high < HIGHEST) & (high > NULL))
+        inside = np.searchsorted(bounds, high, "right") - np.searchsorted(bounds, low)
+        near: np.ndarray = np.maximum(inside - own, 0) / (len(bounds) - own)
+        return (even + near) / 2
+
+    def met(self, boxes: Boxes, axes: list[int]) -> float:
+        """Return how many boxes over two attributes an event is in, on average."""
+        n = boxes.size
+        low, high = boxes.low.reshape(2, n), boxes.high.reshape(2, n)
+        even = np.prod([self.even_shares(a, low[i], high[i]) for i, a in enumerate(axes)], axis=0)
+        # The others are in the middle of boxes, but each box does not count for its own.
+        begins, ends = low > LOWEST, high < HIGHEST
+        middle = np.where(begins & ends, low // 2 + high // 2, np.where(begins, low, high))
+        bounded = np.flatnonzero((begins | ends).all(axis=0))
+        if len(bounded) < _FEW_BOUNDS:
+            return float(even.sum())
+        few = bounded[:: -(-len(bounded) // _POINTS)]
+        near = max(_count_met(boxes, middle[0, few], middle[1, few]) - 1, 0.0)
+        return float(even.sum() + near) / 2
+
+    def on_bounds(self, attribute: int, bounds: np.ndarray) -> float:
+        """Return the assumed share of events whose float is a bound: that of whole numbers.
+
+        Where bounds are whole numbers, so are most values: minutes, miles, degrees.
+        """
+        values = to_values(bounds, True)
+        return float((values == np.floor(values)).mean())
+
+
+def _count_met(boxes: Boxes, x: np.ndarray, y: np.ndarray) -> float:
+    """Return how many boxes a point is in, on average."""
+    n = boxes.size
+    (low_x, low_y), (high_x, high_y) = boxes.low.reshape(2, n), boxes.high.reshape(2, n)
+    met = sum(
+        int(((low_x <= a) & (a <= high_x) & (low_y <= b) & (b <= high_y)).sum())
+        for a, b in zip(x.tolist(), y.tolist(), strict=True)
+    )
+    return met / max(len(x), 1)
+
 
 class Sample:
     """Sampled conjunctions; each represents `factor` similar ones."""
@@ -73,25 +172,34 @@ class Sample:
         floats: np.ndarray,
         factor: float = 1.0,
         events: EventSample | None = None,
+        assumed: AssumedEvents | None = None,
     ):
         self.conjunctions = conjunctions
         self.floats = floats  # per attribute: whether its keys are floats' bits
         self.factor = factor
-        self.events = events
+        self.events = events  # None: shares are those of `assumed` events
+        self.assumed = assumed or AssumedEvents(conjunctions, floats, self.facts)
         self._shares: dict[int, Shares] = {}
 
     @classmethod
-    def draw(cls, c: Conjunctions, floats: np.ndarray, events: EventSample | None = None) -> Sample:
+    def draw(
+        cls,
+        c: Conjunctions,
+        floats: np.ndarray,
+        events: EventSample | None = None,
+        assumed: AssumedEvents | None = None,
+    ) -> Sample:
         """Draw a sample; few conjunctions are all included."""
         if c.size <= _SIZE:
-            return cls(c, floats, events=events)
+            return cls(c, floats, 1.0, events, assumed)
         # Random, since rules are often sorted.
         drawn = select(c, np.random.default_rng(0).random(c.size) < _SIZE / c.size)
-        return cls(drawn, floats, c.size / max(drawn.size, 1), events)
+        return cls(drawn, floats, c.size / max(drawn.size, 1), events, assumed)
 
     def filter(self, keep: np.ndarray) -> Sample:
         """Return the sample with only the conjunctions for which `keep` is true."""
-        return Sample(select(self.conjunctions, keep), self.floats, self.factor, self.events)
+        subset = select(self.conjunctions, keep)
+        return Sample(subset, self.floats, self.factor, self.events, self.assumed)
 
     @property
     def represented(self) -> int:
@@ -132,9 +240,30 @@ class Sample:
         )
 
     @cached_property
+    def correlation(self) -> float:
+        """The boxes that an event meets, over those that it would if its axes were independent."""
+        axes = self.attributes[:2]
+        if len(axes) < 2:
+            return 1.0
+        independent = self.total(self.sides[0] * self.sides[1])
+        met = self.factor * (self.events or self.assumed).met(self.boxes, axes)
+        return (met + 1) / (independent + 1)  # of few boxes it cannot be said
+
+    @cached_property
+    def tied(self) -> float:
+        """The share of events whose float on an axis is a bound there."""
+        untied, n = 1.0, self.conjunctions.size
+        for axis, attribute in enumerate(self.attributes[:2]):
+            own = slice(axis * n, (axis + 1) * n)
+            bounds = find_bounds(self.boxes.low[own], self.boxes.high[own])
+            if self.floats[attribute] and len(bounds):
+                untied *= 1 - (self.events or self.assumed).on_bounds(attribute, bounds)
+        return 1 - untied
+
+    @cached_property
     def areas(self) -> np.ndarray:
-        """The share of the plane that each box covers: the share of events that meet it."""
-        return self.sides[0] * self.sides[1]
+        """The share of events that meet each box."""
+        return self.sides[0] * self.sides[1] * self.correlation
 
     @cached_property
     def unproven(self) -> np.ndarray:
@@ -159,9 +288,7 @@ class Sample:
         """Return the share of events in each of the intervals on an attribute, -1 for none."""
         if attribute < 0:
             return np.ones(len(low))
-        if self.events is not None:
-            return self.events.shares(attribute, low, high)
-        return estimate_shares(low, high, bool(self.floats[attribute]))
+        return (self.events or self.assumed).shares(attribute, low, high)
 
     @cached_property
     def bound_shares(self) -> np.ndarray:
@@ -174,6 +301,15 @@ class Sample:
         for attribute, group in zip(attributes.tolist(), np.split(rows, first[1:])):
             share[group] = self._estimate(attribute, facts.low[group], facts.high[group])
         return share
+
+    def hull_share(self, rows: np.ndarray) -> float:
+        """Return the share of events between the lowest and the highest bound of some rows.
+
+        These are all of one attribute.
+        """
+        facts, attribute = self.facts, int(self.conjunctions.attribute[rows[0]])
+        low, high = facts.low[rows].min(), facts.high[rows].max()
+        return float(self._estimate(attribute, np.array([low]), np.array([high]))[0])
 
     @cached_property
     def row_shares(self) -> np.ndarray:

@@ -126,34 +126,62 @@ def measure_sides(boxes: Boxes, axis: int) -> Sides:
 
 
 def measure_shares(low: np.ndarray, high: np.ndarray, is_float: bool) -> Sides:
-    """Return the domain of intervals, and the share of it that each covers.
+    """Return the domain of intervals, and the share of it that each covers."""
+    begin, end = find_domain(low, high, is_float)
+    return Sides(begin, end, cover_domain(begin, end, low, high, is_float))
+
+
+def cover_domain(
+    begin: float, end: float, low: np.ndarray, high: np.ndarray, is_float: bool
+) -> np.ndarray:
+    """Return the share of a domain that each interval covers.
 
     If the domain is a point, the shares are 1: a test that is the same in all rules
     (`active = true`, `z IS NOT NULL`) is not selective.
     """
-    begin, end = find_domain(low, high, is_float)
     if end - begin < NARROW:
-        return Sides(begin, end, np.ones(len(low)))
+        return np.ones(len(low))
     side = np.clip(to_values(high, is_float), begin, end)
     side -= np.clip(to_values(low, is_float), begin, end)
     one = 0.0 if is_float else 1.0  # an interval of integers includes both ends
-    return Sides(begin, end, (side + one) / (end - begin + one))
+    share: np.ndarray = (side + one) / (end - begin + one)
+    return share
+
+
+def find_mentioned(low: np.ndarray, high: np.ndarray, is_float: bool) -> np.ndarray | None:
+    """Return the integers that intervals mention, ascending, if these are the same few.
+
+    As with categories, whose codes lie scattered, events are then assumed to have these.
+    """
+    if is_float or not len(low):
+        return None
+    bounds = find_bounds(low, high)
+    mentioned = sort_distinct(bounds)
+    is_point = float((low == high).mean()) >= 0.5
+    repeated = len(bounds) / max(len(mentioned), 1)
+    enough = _POINT_REPEATED if is_point else _REPEATED
+    return mentioned if len(mentioned) > 1 and repeated >= enough else None
+
+
+def find_bounds(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return the ends of intervals that are bounded there."""
+    return np.concatenate([low[low > LOWEST], high[(high < HIGHEST) & (high > NULL)]])
+
+
+def cover_mentioned(mentioned: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Return the share of the integers mentioned that each interval includes, one at least."""
+    inside = np.searchsorted(mentioned, high, "right") - np.searchsorted(mentioned, low)
+    return np.asarray(np.clip(inside, 1, None) / len(mentioned))
 
 
 def estimate_shares(low: np.ndarray, high: np.ndarray, is_float: bool) -> np.ndarray:
-    """Estimate the share of events in intervals from the intervals themselves.
+    """Estimate the share of events in intervals: the share of the domain, or of what they mention.
 
-    It is the share of the domain. But where rules mention the same few integers again and again,
-    as they do with categories, whose codes lie scattered, events are assumed to have these.
+    The planner has a closer estimate, which takes longer (`costs.AssumedEvents`).
     """
-    if not is_float and len(low):
-        bounds = np.concatenate([low[low > LOWEST], high[(high < HIGHEST) & (high > NULL)]])
-        mentioned = sort_distinct(bounds)
-        is_point = float((low == high).mean()) >= 0.5
-        repeated = len(bounds) / max(len(mentioned), 1)
-        if len(mentioned) > 1 and repeated >= (_POINT_REPEATED if is_point else _REPEATED):
-            inside = np.searchsorted(mentioned, high, "right") - np.searchsorted(mentioned, low)
-            return np.asarray(np.clip(inside, 1, None) / len(mentioned))
+    mentioned = find_mentioned(low, high, is_float)
+    if mentioned is not None:
+        return cover_mentioned(mentioned, low, high)
     return measure_shares(low, high, is_float).share
 
 
@@ -172,7 +200,7 @@ def find_domain(low: np.ndarray, high: np.ndarray, is_float: bool) -> tuple[floa
         return 0.0, 0.0
     begin, end = float(bounds.min()), float(bounds.max())
     if len(bounds) > _MIN_BOUNDS:
-        low_quantile, high_quantile = np.quantile(bounds, _QUANTILES).tolist()
+        low_quantile, high_quantile = np.quantile(np.sort(bounds), _QUANTILES).tolist()
         spread = high_quantile - low_quantile
         if spread >= NARROW:
             begin, end = max(begin, low_quantile - spread), min(end, high_quantile + spread)

@@ -138,7 +138,7 @@ def check_codes(c: Conjunctions, count: int, schema: Schema) -> None:
 
 def _find_category_rows(c: Conjunctions, schema: Schema) -> np.ndarray:
     """Return for each row whether its attribute is a category."""
-    is_category = np.array([schema.kind(a) == "category" for a in range(len(schema))], bool)
+    is_category = np.array([kind == "category" for kind in schema.kinds], bool)
     return np.asarray(is_category[c.attribute])
 
 

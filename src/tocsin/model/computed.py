@@ -16,14 +16,16 @@ import pyarrow.types as t
 
 from tocsin.errors import EventError
 from tocsin.model import encoding
-from tocsin.model.arrow import decode, translate_errors
+from tocsin.model.arrow import decode, translate_errors, values_of
 from tocsin.model.attributes import is_wide
 from tocsin.model.columns import CategoryEncoder, check_column_type, is_range, write_keys
 from tocsin.model.decimal_columns import saturated_integers, unscaled_integers
 from tocsin.model.decimals import decimal_value, digits_of, is_decimal
 from tocsin.model.schema import Kind, Schema
 from tocsin.model.terms import Term, Type, arrow_type, as_source, evaluate
+from tocsin.model.terms.arrays import from_values, validity
 
+_FAR_DAYS = 100_000_000  # from 1970: 273,000 years, within the range of timestamps
 Column = Callable[[int, int], pa.Array]  # the rows from `start` up to `stop`
 FindKey = Callable[[Kind, Any, int, str], int]  # of a kind, a value, its event and its name
 
@@ -123,10 +125,18 @@ class ComputedColumns:
     ) -> None:
         """Write the keys of an attribute's values."""
         kind, name = self._schema.kind(attribute), self._schema.name(attribute)
+        if t.is_date(array.type):
+            array = _clip_dates(array)
         if attribute in self._wide:
             _write_saturated_keys(array, kind, out)
         else:
             write_keys(array, kind, self._schema, encoder, out, name)
+
+
+def _clip_dates(dates: pa.Array) -> pa.Array:
+    """Return dates of which each has a timestamp; constants are not as far away."""
+    days = np.clip(values_of(dates), -_FAR_DAYS, _FAR_DAYS)
+    return from_values(days, dates.type, validity(dates))
 
 
 def _to_arrow_value(value: Any, type_: Type, number: int, name: str, find_key: FindKey) -> Any:

@@ -268,6 +268,15 @@ def _escape(match: re.Match[str]) -> str:
     return "\\'" if match.group() == "''" else match.group()
 
 
+def _cut_semicolon(text: str) -> str:
+    """Return a text without a semicolon at its end; raise if something follows it."""
+    plain = _QUOTED.sub(lambda m: " " * len(m.group()), text)
+    end = plain.find(";")
+    if end >= 0 and plain[end + 1 :].strip():
+        raise ConditionError("syntax error: a condition ends at a semicolon; leave it out", end)
+    return text[:end] if end >= 0 else text
+
+
 def _parse(text: str) -> Any:
     # Spark 4 reads 'it''s' as it's, sqlglot as two texts. A backslash in place of the first quote
     # keeps all positions.
@@ -277,6 +286,8 @@ def _parse(text: str) -> Any:
         ),
         text,
     )
+    if ";" in text:
+        escaped = _cut_semicolon(escaped)
     try:
         tree = sqlglot.parse_one(escaped, dialect="spark")
     except ParseError as error:
@@ -294,6 +305,10 @@ def _parse(text: str) -> Any:
             str(detail.get("description") or "it cannot be parsed"),
         )
         problem = problem.replace("Invalid expression / Unexpected token", "unexpected here")
+        if "<Token" in problem:
+            problem = "it cannot be parsed"
+        if ">>>" in text:
+            problem += "; write shiftrightunsigned(a, n) for a >>> n"
         raise ConditionError(f"syntax error: {problem}", position) from None
     except TokenError:
         position = text.rfind("'") if text.count("'") % 2 else None
@@ -301,6 +316,7 @@ def _parse(text: str) -> Any:
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         # sqlglot expects names or numbers as some arguments, and fails on others.
         raise ConditionError("syntax error: a function has arguments it cannot have") from None
+    tree.meta["text"] = text  # for names as they are written
     if isinstance(tree, exp.Alias):
         raise error_at("syntax error: unexpected here, AND or OR is missing", tree.args["alias"])
     return tree

@@ -62,6 +62,10 @@ class EventBatch(NamedTuple):
         """Return all events of a block."""
         return cls(keys, width, 0, keys.size)
 
+    def until(self, stop: int) -> EventBatch:
+        """Return the events before `stop`."""
+        return self if stop == self.stop else self._replace(stop=stop)
+
     @property
     def size(self) -> int:
         """The number of events."""

@@ -32,7 +32,7 @@ from tocsin.model.constants import (
 from tocsin.model.decimals import is_decimal
 from tocsin.model.encoding import NULL, number_key
 from tocsin.model.literal_lists import compile_points
-from tocsin.model.nodes import error_at, flatten, to_sql
+from tocsin.model.nodes import error_at, expand_like, flatten, to_sql
 from tocsin.model.normal_form import Branch, Source, Tree
 from tocsin.model.operands import (
     Operands,
@@ -88,9 +88,10 @@ class Compiler:
 
     def normalise(self, node: exp.Expr, negated: bool) -> Tree:
         """Return the tree of a node."""
+        node = expand_like(node) or node
         while isinstance(node, exp.Paren | exp.Not):
             negated ^= isinstance(node, exp.Not)
-            node = node.this
+            node = expand_like(node.this) or node.this
         if isinstance(node, exp.And | exp.Or):
             source = Source(node, negated)
             trees = [self.normalise(child, negated) for child in flatten(node)]

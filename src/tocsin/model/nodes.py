@@ -20,6 +20,31 @@ def flatten(node: exp.Expr) -> list[exp.Expr]:
     return operands
 
 
+def expand_like(node: exp.Expr) -> exp.Expr | None:
+    """Return x [NOT] LIKE ANY or ALL (a, b) as several LIKE, or None for all else."""
+    quantified = node.args.get("expression")
+    if not isinstance(node, exp.Like | exp.ILike) or not isinstance(quantified, exp.Any | exp.All):
+        return None
+    inner = quantified.this
+    if isinstance(inner, exp.Paren) and isinstance(inner.this, exp.Array):
+        inner = inner.this  # as in Postgres
+    if isinstance(inner, exp.Tuple | exp.Array):
+        patterns = inner.expressions
+    elif isinstance(inner, exp.Paren):
+        patterns = [inner.this]
+    else:
+        return None
+    likes = [
+        type(node)(this=node.this.copy(), expression=pattern.copy(), negate=node.args.get("negate"))
+        for pattern in patterns
+    ]
+    expanded: exp.Expr | None = None
+    junction = exp.Or if isinstance(quantified, exp.Any) else exp.And
+    for like in likes:
+        expanded = like if expanded is None else junction(this=expanded, expression=like)
+    return None if expanded is None else exp.Paren(this=expanded)
+
+
 def position(node: exp.Expr) -> int | None:
     """Return the offset of a node in the text, or None if the parser does not have it."""
     starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]

@@ -25,6 +25,7 @@ from tocsin.routing.nats_transport import (
     transmit,
 )
 from tocsin.routing.router import (
+    BACKLOG,
     Client,
     Established,
     Neighbour,
@@ -36,8 +37,7 @@ from tocsin.routing.router import (
 )
 from tocsin.routing.session import Session
 
-SILENCE = 60.0  # seconds after which a client that gives no sign of life is forgotten; chosen
-BACKLOG = 100_000  # messages that wait for a client before it is forgotten; chosen
+SILENCE = 60.0  # seconds after which a client or neighbour that is silent is given up; chosen
 
 
 class RouterProcess:
@@ -45,7 +45,8 @@ class RouterProcess:
 
     A client that is silent for `SILENCE` seconds, or does not keep up, loses its subscriptions, and
     gets an error if it comes back. Messages for a neighbour wait in memory until it acknowledges
-    them.
+    them. If it is silent for `SILENCE` seconds and more than `BACKLOG` wait, they are dropped, and
+    so are its subscriptions; when it is back, both sides send each other theirs again.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class RouterProcess:
         self.router = Router(name, neighbours, language, first=self._epoch)
         self._report = report
         self._sessions: dict[Neighbour | Client, Session] = {}
-        self._heard: dict[Client, float] = {}
+        self._heard: dict[Neighbour | Client, float] = {}
         self._requests: dict[tuple[Client, Any], int] = {}  # subscriptions not yet established
         self._checked: set[Neighbour] = set()  # those with the same language
         self._reported: set[str] = set()
@@ -72,6 +73,7 @@ class RouterProcess:
         for each in map(Neighbour, neighbours):
             self._subjects[each] = subject(each.name)
             self._sessions[each] = Session(self._epoch)
+            self._heard[each] = time.monotonic()
 
     async def run(self, url: str = URL, stop: asyncio.Event | None = None) -> None:
         """Route until `stop` is set; raise if routers turn out not to be a tree."""
@@ -108,16 +110,20 @@ class RouterProcess:
         if source is None:
             return
         session = self._sessions[source]
+        waiting = session.unacknowledged
         messages, restarted = session.receive(envelope.packet)
+        self._heard[source] = time.monotonic()
         if isinstance(source, Client):
-            self._heard[source] = time.monotonic()
             if restarted:
                 self._remove_subscriptions(source)
             for each in messages:
                 self._answer(source, each)
         else:
             if restarted:
-                self._report(f"router {source.name} has restarted; it gets all subscriptions again")
+                self._report(
+                    f"router {source.name} has restarted; it gets all subscriptions again"
+                    + (f", and {waiting:,} messages for it are dropped" if waiting else "")
+                )
                 self._send(self.router.restart(source.name))
             for each in messages:
                 self._send(self.router.receive(source.name, each))
@@ -161,6 +167,7 @@ class RouterProcess:
 
     async def _tick(self) -> None:
         self._forget_clients()
+        self._give_up_neighbours()
         for to, session in self._sessions.items():
             session.tick()
             self._touched[to] = None
@@ -169,6 +176,8 @@ class RouterProcess:
     def _forget_clients(self) -> None:
         now = time.monotonic()
         for client, heard in list(self._heard.items()):
+            if isinstance(client, Neighbour):
+                continue
             waiting = self._sessions[client].unacknowledged
             if now - heard > SILENCE or waiting > BACKLOG:
                 if client not in self._left:
@@ -179,6 +188,25 @@ class RouterProcess:
                 self._remove_subscriptions(client)
                 self._left.discard(client)
                 del self._sessions[client], self._subjects[client], self._heard[client]
+
+    def _give_up_neighbours(self) -> None:
+        now = time.monotonic()
+        for to, session in self._sessions.items():
+            if isinstance(to, Client):
+                continue
+            waiting = session.unacknowledged
+            if not waiting:
+                self._heard[to] = now  # there is nothing to answer
+            most = BACKLOG + len(self.router.forwarded(to.name))
+            if waiting > most and now - self._heard[to] > SILENCE:
+                dropped = session.give_up(new_epoch())
+                events = sum(isinstance(each, Publish) for each in dropped)
+                self._report(
+                    f"router {to.name} was silent for {now - self._heard[to]:.0f} s: {waiting:,} "
+                    f"messages for it are dropped, {events:,} of them events; when it is back, it "
+                    "gets all subscriptions again"
+                )
+                self._send(self.router.restart(to.name))
 
     def _remove_subscriptions(self, client: Client) -> None:
         self._send(self.router.remove_client(client.name))

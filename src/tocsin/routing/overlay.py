@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 
 from tocsin.errors import RoutingError, suggest
 from tocsin.routing.languages import Language
-from tocsin.routing.router import Client, Established, Notification, Outgoing, Router
+from tocsin.routing.router import BACKLOG, Client, Established, Notification, Outgoing, Router
 from tocsin.routing.session import Packet, Session
 
 _TICK = 3.0  # the time between ticks of a session, in multiples of the longest delay; chosen
+_SILENCE = 10.0  # until a neighbour may be given up, in multiples of the longest delay; chosen
 
 
 class Delivery(NamedTuple):
@@ -48,6 +49,8 @@ class Overlay:
         The shortest and the longest time that a packet takes.
     loss
         The probability that a packet is lost.
+    backlog
+        A neighbour that does not answer is given up when so many messages wait for it.
     graph
         Parameters of the relation graphs: `k`, `kind`, `withdraw_covered`.
 
@@ -57,6 +60,8 @@ class Overlay:
         The clock.
     deliveries
         All notifications that have reached their clients, in order.
+    dropped
+        How many messages waited for a neighbour when it was given up, by router and neighbour.
 
     >>> from tocsin.routing import Boxes
     >>> overlay = Overlay([("a", "b"), ("b", "c")], Boxes(1))
@@ -81,6 +86,7 @@ class Overlay:
         seed: int = 0,
         delay: tuple[float, float] = (0.5, 1.5),
         loss: float = 0.0,
+        backlog: int = BACKLOG,
         **graph: Any,
     ):
         neighbours = _neighbours(list(edges))
@@ -89,18 +95,24 @@ class Overlay:
                 "delay must be two times, the shortest first, and loss at least 0 and less than 1; "
                 f"got {delay!r} and {loss!r}"
             )
+        self._options: dict[str, Any] = {"language": language, "covering": covering, **graph}
         self.routers = {
-            name: Router(name, each, language, covering, **graph)
-            for name, each in neighbours.items()
+            name: Router(name, each, **self._options) for name, each in neighbours.items()
         }
+        self._sent: Counter[str] = Counter()  # by routers that have ended
         self.time = 0.0
         self.deliveries: list[Delivery] = []
         self._delay, self._loss, self._random = delay, loss, random.Random(seed)
+        self.dropped: Counter[tuple[str, str]] = Counter()
+        self._backlog, self._silence = backlog, _SILENCE * delay[1]
         self._established: set[tuple[str, Hashable, Hashable]] = set()
-        # By router and neighbour. Epochs only matter to routers that start again.
+        self._epochs = itertools.count(1)
+        first = next(self._epochs)
+        # By router and neighbour.
         self._sessions = {
-            (name, other): Session(epoch=1) for name, each in neighbours.items() for other in each
+            (name, other): Session(first) for name, each in neighbours.items() for other in each
         }
+        self._heard = dict.fromkeys(self._sessions, 0.0)  # when a neighbour answered, or owed none
         self._down: set[frozenset[str]] = set()
         self._ticking: set[tuple[str, str]] = set()
         self._agenda: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
@@ -139,6 +151,18 @@ class Overlay:
         self._transmit(router, other)
         self._transmit(other, router)
 
+    def restart(self, router: str) -> None:
+        """End a router and start it again: it has lost its state, its clients and their events."""
+        self._sent += self._router(router).sent
+        epoch = next(self._epochs)
+        neighbours = [other for name, other in self._sessions if name == router]
+        self.routers[router] = Router(router, neighbours, first=epoch << 32, **self._options)
+        self._established = {each for each in self._established if each[0] != router}
+        for other in neighbours:
+            self._sessions[router, other] = Session(epoch)
+            self._heard[router, other] = self.time
+            self._transmit(router, other)
+
     def run(self, until: float = float("inf")) -> None:
         """Let time pass until then, or until all is quiet.
 
@@ -155,7 +179,7 @@ class Overlay:
     @property
     def messages(self) -> Counter[str]:
         """How many messages routers have sent, by kind; packets that were repeated count once."""
-        return sum((each.sent for each in self.routers.values()), Counter())
+        return sum((each.sent for each in self.routers.values()), self._sent)
 
     def table_sizes(self) -> dict[str, int]:
         """Return how many subscriptions each router has, of clients and from neighbours."""
@@ -169,10 +193,23 @@ class Overlay:
             if isinstance(to, Client):
                 self._tell(router, to.name, message)
             else:
-                self._sessions[router, to.name].send(message)
+                session = self._sessions[router, to.name]
+                if not session.unacknowledged:
+                    self._heard[router, to.name] = self.time
+                session.send(message)
                 touched[to.name] = None
         for each in touched:
+            self._give_up_if_silent(router, each)
             self._transmit(router, each)
+
+    def _give_up_if_silent(self, router: str, other: str) -> None:
+        """Drop what waits for a neighbour that does not answer, if it is too much; see `Router`."""
+        session = self._sessions[router, other]
+        is_silent = self.time - self._heard[router, other] > self._silence
+        most = self._backlog + len(self.routers[router].forwarded(other))
+        if is_silent and session.unacknowledged > most:
+            self.dropped[router, other] += len(session.give_up(next(self._epochs)))
+            self._send(router, self.routers[router].restart(other))
 
     def _tell(self, router: str, client: Hashable, message: Any) -> None:
         match message:
@@ -200,7 +237,11 @@ class Overlay:
     def _arrive(self, router: str, sender: str, packet: Packet) -> None:
         if frozenset((router, sender)) in self._down:
             return
-        for message in self._sessions[router, sender].receive(packet).messages:
+        self._heard[router, sender] = self.time
+        received = self._sessions[router, sender].receive(packet)
+        if received.restarted:
+            self._send(router, self.routers[router].restart(sender))
+        for message in received.messages:
             self._send(router, self.routers[router].receive(sender, message))
         self._transmit(router, sender)
 

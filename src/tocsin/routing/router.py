@@ -48,6 +48,8 @@ from tocsin.covering.relation_graph import Change, RelationGraph
 from tocsin.errors import RoutingError, TocsinError, suggest
 from tocsin.routing.languages import Language, Table
 
+BACKLOG = 100_000  # messages that wait for a client or neighbour before it is given up; chosen
+
 
 class Subscribe(NamedTuple):
     """Please send me what matches this subscription."""
@@ -246,7 +248,9 @@ class Router:
     def restart(self, neighbour: str) -> list[Outgoing]:
         """Forget what came from a neighbour that has lost its state, and send it ours again.
 
-        What its subscriptions should have received meanwhile is lost.
+        What its subscriptions should have received meanwhile is lost. It is also called for a
+        neighbour that is given up, whose queue has been emptied: nothing more is then queued for it
+        than our subscriptions, since no event matches.
         """
         link = self._link(neighbour)
         for id, each in list(self._subscriptions.items()):

@@ -6,7 +6,8 @@ acknowledged is sent again. At most `WINDOW` messages are on their way; others w
 Each side has an *epoch*, a number that is larger after every start. No message is sent before the
 epoch of the other side is known, and a packet is accepted only if it was meant for this epoch. So a
 message to a process that has ended never reaches its successor. If the other side comes back with a
-larger epoch, it has lost its state, and numbers begin again.
+larger epoch, it has lost its state, and numbers begin again. A side that gives the other one up
+does the same on purpose.
 
 There are no sockets and no clock here. The owner transmits what `packets` returns after each call
 of `send`, `receive` and `tick`, and calls `tick` from time to time.
@@ -119,6 +120,17 @@ class Session:
         """Have everything transmitted again that was transmitted before the last tick."""
         self._must_answer |= not self.peer
         self._again, self._old = self._old, self._transmitted
+
+    def give_up(self, epoch: int) -> list[Any]:
+        """Begin again with a larger epoch, as after a restart; return the messages not sent.
+
+        The other side will take this one for restarted.
+        """
+        waiting = list(self._queue)
+        self._queue.clear()
+        self.epoch, self.peer, self._must_answer = epoch, 0, True
+        self._begin()
+        return waiting
 
     def remind(self) -> None:
         """Have a packet transmitted even if there is nothing to tell, as a sign of life."""

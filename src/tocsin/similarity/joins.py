@@ -110,6 +110,9 @@ def estimate(a: Any, b: Any, epsilon: float, metric: str = "l2", closed: bool = 
     names the epsilon that would give about one per point of `a`.
     """
     left, right, closeness = _read(a, b, epsilon, metric, closed)
+    for points, name in ((left, "a"), (right, "b")):
+        if not len(points):
+            raise SimilarityError(f"{name} has no points, so there is nothing to estimate")
     return estimate_join(left, right, closeness)
 
 
@@ -121,12 +124,14 @@ def _read(
 
 
 def _prepare(a: np.ndarray, b: np.ndarray, closeness: Closeness, method: str, same: bool) -> Search:
-    if method == "auto":
+    if method == "auto" and len(a) and len(b):
         method = choose_method(a, b, closeness, same)
-    if not isinstance(method, str) or method not in METHODS:
+    if not isinstance(method, str) or method not in (*METHODS, "auto"):
         raise SimilarityError(
             f"the method must be auto or one of {', '.join(METHODS)}; got {method!r}"
             + (suggest(method, METHODS) if isinstance(method, str) else "")
         )
+    if not len(a) or not len(b):
+        method = "exhaustive"  # the others need points
     search: Search = METHODS[method](a, b, closeness, same)
     return search

@@ -37,8 +37,6 @@ def read_points(source: Any, name: str) -> Points:
     else:
         points = Points(_read_array(source, name), ())
     n, d = points.coordinates.shape
-    if n == 0:
-        raise SimilarityError(f"{name} has no points")
     if n > _MOST_POINTS:
         raise SimilarityError(
             f"{name} has {n:,} points, but at most {_MOST_POINTS:,} are joined in one process; use "

@@ -6,19 +6,22 @@ another column. Here this is an error only if the column is kept or needed.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import types as st
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 
 from tocsin.engine.version import Version
 from tocsin.errors import EventError, RuleError, suggest
 from tocsin.model.decimals import is_decimal
 from tocsin.model.schema import ARTICLE, Schema
+from tocsin.model.terms import as_source
 
 _AMBIGUOUS = "is the name of more than one column of the events; rename or drop all but one"
 
@@ -113,17 +116,38 @@ def find_needed_columns(
         return needed
     kinds = [rules.schema.kind(name) for name in missing if name in rules.schema]
     maps = [name for name in _find_sparse_columns(columns, kinds) if name != weights]
-    absent = [] if maps else [name for name in missing if name in tested]
+    absent = [name for name in missing if name in tested]
+    if maps:
+        for name in absent:
+            _check_entries(name, rules.schema, [columns.get(each, "events") for each in maps])
+        absent = []
     if absent:
         known = [f.name for f in columns.fields]
         absent_names = ", ".join(map(repr, absent[:8])) + ", ..." * (len(absent) > 8)
         message = f"the events have no column {absent_names}, which a rule tests" + (
-            suggest(absent[0], known) or f"; they have {', '.join(known[:8])}"
+            suggest(absent[0], known) or f"; they have {', '.join(known[:8])}."
         )
         if not live:
-            raise EventError(message)
-        warnings.warn(f"{message}. In this stream its value is always null", stacklevel=3)
+            raise EventError(message.removesuffix("."))
+        warnings.warn(f"{message} In this stream its value is always null", stacklevel=3)
     return [*needed, *maps]
+
+
+def _check_entries(name: str, declared: Schema, maps: Sequence[st.StructField]) -> None:
+    """Raise unless the values of one of the maps can be those of an attribute."""
+    errors = []
+    for column in maps:
+        type_: Any = column.dataType
+        values = st.StructField(name, type_.valueType)
+        if isinstance(values.dataType, st.NullType):
+            return
+        try:
+            _check_kind(name, declared, Schema(st.StructType([values])), values)
+        except EventError as error:
+            errors.append(error.with_place(f"map column {column.name!r}"))
+        else:
+            return
+    raise errors[0]
 
 
 def _check_kind(name: str, declared: Schema, events: Schema, field: st.StructField) -> None:
@@ -133,6 +157,12 @@ def _check_kind(name: str, declared: Schema, events: Schema, field: st.StructFie
                 f"{name!r} is of type {declared.nested[name.lower()][1]}, but the events' column "
                 f"is of type {field.dataType.simpleString()}"
             )
+        check_types([field], "drop it")
+        try:
+            none = pa.nulls(0, to_arrow(field.dataType))
+            as_source(none, declared.nested[name.lower()][1], declared.zone)
+        except EventError as error:
+            raise error.with_place(f"attribute {name!r}") from None
         return
     kind = declared.kind(name)
     if name.lower() in events.nested:
@@ -170,6 +200,7 @@ def _find_sparse_columns(columns: EventColumns, kinds: Sequence[str]) -> list[st
                 )
             continue
         columns.find(field.name)  # raises if it cannot be selected
+        check_types([field], "drop it")
         names.append(field.name)
     return names
 
@@ -200,8 +231,29 @@ def quote_column(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def check_types(fields: Iterable[st.StructField], advice: str) -> None:
+    """Raise if Spark cannot send a column to its workers, such as one of `INTERVAL MONTH`."""
+    for field in fields:
+        try:
+            to_arrow(field.dataType)
+        except PySparkTypeError:
+            raise EventError(
+                f"column {field.name!r} is of type {field.dataType.simpleString()}, which Spark "
+                f"cannot pass to Python; {advice}, or cast it to string"
+            ) from None
+
+
+# Spark 4.3 requires an argument that 4.0 does not have.
+to_arrow: Any = (
+    functools.partial(to_arrow_type, timezone="UTC")
+    if "timezone" in inspect.signature(to_arrow_type).parameters
+    else to_arrow_type
+)
+
+
 def arrow_schema(schema: st.StructType, session: Any) -> pa.Schema:
     """Return what Spark requires of the tables that workers return."""
+    check_types(schema.fields, "leave it out")
     is_large = session.conf.get("spark.sql.execution.arrow.useLargeVarTypes", "false") == "true"
     options: dict[str, Any] = {"prefers_large_types": is_large}
     if "timezone" in inspect.signature(to_arrow_schema).parameters:  # older ones always take UTC

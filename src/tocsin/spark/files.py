@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pyspark.sql import Observation, functions
@@ -60,10 +60,17 @@ _WRITE_OPTIONS: dict[str, dict[str, Any]] = {
 SETTINGS = {"spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS"}
 
 
-def read_files(spark: Any, path: str | os.PathLike[str], format: str, declared: Schema) -> Any:
+def read_files(
+    spark: Any,
+    path: str | os.PathLike[str],
+    format: str,
+    declared: Schema,
+    known: Schema | None = None,
+) -> Any:
     """Return a file, or all files of a folder, as a DataFrame; `format` is csv, json or parquet.
 
-    Declared columns have the declared kind; Spark infers the types of the others.
+    Declared columns have the declared kind; Spark infers the types of the others. In CSV, columns
+    without values have the kinds of `known`, where it has them.
     """
     # Spark expands patterns, but this is a single path.
     escaped = re.sub(r"([\[\]{}*?\\])", r"\\\1", os.path.abspath(path))
@@ -82,6 +89,7 @@ def read_files(spark: Any, path: str | os.PathLike[str], format: str, declared: 
             )
         if format == "csv" and len(types) < len(frame.columns):
             frame = reader.option("inferSchema", True).load(escaped)
+            types |= _types_without_values(frame, known, types) if known else {}
         if not types:
             return frame
         fields = [
@@ -106,6 +114,25 @@ def _declared_types(schema: st.StructType, declared: Schema) -> dict[str, st.Dat
             column = columns[name.lower()]
             types[column] = _apply_declared(schema[column].dataType, _type_of(declared.kind(name)))
     return types
+
+
+def _types_without_values(
+    frame: Any, known: Schema, declared: Mapping[str, st.DataType]
+) -> dict[str, st.DataType]:
+    """Return the types that a schema gives to columns that Spark takes for text, but are empty."""
+    types = {
+        f.name: _type_of(known.kind(f.name))
+        for f in frame.schema.fields
+        if f.name not in declared
+        and isinstance(f.dataType, st.StringType)
+        and known.find(f.name) is not None
+        and known.kind(f.name) != "category"
+    }
+    if not types:
+        return {}
+    counts = [functions.count(functions.col(quote_column(name))) for name in types]
+    row = frame.select(counts).first()
+    return {name: type_ for (name, type_), n in zip(types.items(), row, strict=True) if not n}
 
 
 def _type_of(kind: Kind) -> st.DataType:

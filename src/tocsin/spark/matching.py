@@ -15,13 +15,11 @@ from __future__ import annotations
 
 import atexit
 import functools
-import inspect
 import os
 import re
 import shutil
 import tempfile
 import uuid
-import zipfile
 import zoneinfo
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -30,8 +28,9 @@ from typing import Any
 import pyarrow as pa
 import pyspark
 from pyspark.sql import types as st
-from pyspark.sql.pandas.types import from_arrow_type, to_arrow_type
+from pyspark.sql.pandas.types import from_arrow_type
 
+from tocsin.engine.archive import write_archive
 from tocsin.engine.rules import Rules
 from tocsin.engine.store import RuleStore
 from tocsin.engine.store_folder import StoreFolder
@@ -40,9 +39,11 @@ from tocsin.errors import EventError, RuleError, suggest
 from tocsin.spark.columns import (
     EventColumns,
     check_names,
+    check_types,
     find_needed_columns,
     is_collated,
     quote_column,
+    to_arrow,
 )
 from tocsin.spark.kernels import compile_plan
 from tocsin.spark.worker import MatchOptions, RuleSource, make_self_contained, match_batches
@@ -63,6 +64,7 @@ def match(
     rules_version: bool = False,
     index: str = "auto",
     options: Mapping[str, Any] | None = None,
+    batch_id: tuple[str, int] | None = None,
 ) -> Any:
     """Return which rules each event satisfies, as a DataFrame, batch or streaming.
 
@@ -97,6 +99,9 @@ def match(
     index, options
         Which index holds the rules of a DataFrame, and its options, as in `Rules`. A `Rules` or a
         store already has its index.
+    batch_id
+        Inside `foreachBatch`, with a store: a name for the stream, and the number of the
+        micro-batch. All calls with the same two use the version of the first one.
     """
     if how not in HOW:
         raise RuleError(f"how must be one of {', '.join(HOW)}; got {how!r}{suggest(how, HOW)}")
@@ -114,7 +119,9 @@ def match(
     check_is_frame(events, "events", "Rules.match")
     columns = EventColumns(events.schema)
     kept = columns.select(keep)
-    source, version = _prepare_rules(rules, events, columns, index, options)
+    if batch_id is not None:
+        _check_batch_id(batch_id, events, rules)
+    source, version = _prepare_rules(rules, events, columns, index, options, batch_id)
     if isinstance(weights, str):
         weights = columns.get(weights, "weights").name
     weight_columns = [weights] if isinstance(weights, str) else []
@@ -133,6 +140,7 @@ def match(
     names = [f.name for f in kept]
     check_names(names, [f.name for f in [*added, *versions]], payload_schema.names)
     selected = dict.fromkeys([*names, *needed, *weight_columns])
+    check_types([f for f in columns.fields if f.name in selected], "leave it out of keep")
     collated = [f.name for f in columns.fields if f.name in selected and is_collated(f.dataType)]
     match_options = MatchOptions(
         how,
@@ -177,7 +185,12 @@ def _describe_type(value: Any) -> str:
 
 
 def _prepare_rules(
-    rules: Any, events: Any, columns: EventColumns, index: str, options: Mapping[str, Any] | None
+    rules: Any,
+    events: Any,
+    columns: EventColumns,
+    index: str,
+    options: Mapping[str, Any] | None,
+    batch_id: tuple[str, int] | None,
 ) -> tuple[RuleSource, Version]:
     """Return where workers find the rules, and the current version of the rules."""
     if not hasattr(rules, "mapInArrow") and (index != "auto" or options):
@@ -187,7 +200,8 @@ def _prepare_rules(
         )
     if isinstance(rules, str | os.PathLike):
         folder = StoreFolder(rules)
-        current, origin = folder.open()
+        pinned = None if batch_id is None else folder.pin(batch_id[0], str(batch_id[1]))
+        current, origin = folder.open(pinned)
         is_live = getattr(events, "isStreaming", False)
         return RuleSource(str(folder.path), None if is_live else origin.version, False), current
     is_frame = hasattr(rules, "mapInArrow")
@@ -205,6 +219,23 @@ def _prepare_rules(
         rules = _read_rules(rules, events, columns, index, options)
     version = rules.snapshot() if isinstance(rules, Rules) else rules
     return send_archive(version, events.sparkSession), version
+
+
+def _check_batch_id(batch_id: Any, events: Any, rules: Any) -> None:
+    """Raise unless a micro-batch can be pinned to a version; see `match`."""
+    is_pair = isinstance(batch_id, tuple | list) and [*map(type, batch_id)] == [str, int]
+    if not is_pair or batch_id[1] < 0:
+        raise RuleError(
+            "batch_id is a name for the stream and the number of the micro-batch, as in "
+            f"('alerts', 7); got {batch_id!r}"
+        )
+    if getattr(events, "isStreaming", False):
+        raise EventError(
+            "batch_id is for a DataFrame inside of foreachBatch; the micro-batches of a stream are "
+            "pinned by themselves"
+        )
+    if not isinstance(rules, str | os.PathLike):
+        raise RuleError("batch_id needs the path of a rule store, which keeps what is pinned")
 
 
 def _rules_advice(rules: Any) -> str:
@@ -264,12 +295,7 @@ def send_archive(version: Version, spark: Any) -> RuleSource:
     """Send a version to the workers, as an archive of a store that has only this version."""
     name = f"tocsin-{uuid.uuid4().hex}"
     archive = _archive_folder() / f"{name}.zip"
-    with tempfile.TemporaryDirectory() as folder:
-        StoreFolder(folder).publish(version, None)
-        # Compression would take longer than everything else.
-        with zipfile.ZipFile(archive, "w", zipfile.ZIP_STORED) as file:
-            for each in sorted(Path(folder).rglob("*")):
-                file.write(each, each.relative_to(folder))
+    write_archive(version, archive)
     spark.addArtifacts(f"{archive}#{name}", archive=True)
     return RuleSource(name, 1, True)
 
@@ -322,18 +348,10 @@ def _payload_schema(rules: Version, names: Iterable[str]) -> pa.Schema:
 def _to_spark_field(field: pa.Field) -> pa.Field:
     """Return a column in the Arrow type that Spark uses for its own type."""
     try:
-        type_ = _to_arrow_type(from_arrow_type(field.type, prefer_timestamp_ntz=True))
+        type_ = to_arrow(from_arrow_type(field.type, prefer_timestamp_ntz=True))
     except (TypeError, ValueError):
         raise RuleError(
             f"payload column {field.name!r} is of type {field.type}, which Spark does not support; "
             "cast it when the rules are added"
         ) from None
     return pa.field(field.name, type_)
-
-
-# Spark 4.3 requires an argument that 4.0 does not have.
-_to_arrow_type = (
-    functools.partial(to_arrow_type, timezone="UTC")
-    if "timezone" in inspect.signature(to_arrow_type).parameters
-    else to_arrow_type
-)

@@ -21,7 +21,7 @@ from tocsin.similarity import join
 from tocsin.similarity.closeness import Closeness, read_closeness
 from tocsin.similarity.partitioning import Partition, find_parts, list_parts, make_partition
 from tocsin.similarity.points import read_points
-from tocsin.spark.columns import arrow_schema, quote_column
+from tocsin.spark.columns import arrow_schema, check_types, quote_column
 from tocsin.spark.kernels import compile_kernels
 from tocsin.spark.worker import make_self_contained
 
@@ -118,6 +118,7 @@ def _check_columns(a: Any, b: Any, on: Sequence[str]) -> tuple[list[str], list[s
                     "are integers or floats; cast it first"
                 )
             own.append(fields[0].name)
+        check_types(frame.schema.fields, "drop it")
         found.append(own)
     return found[0], found[1]
 

@@ -114,7 +114,7 @@ def open_rules(source: RuleSource) -> Version:
     # The stamp tells apart a store and another one created later at the same path.
     stamp = None
     if not source.archive and source.version is not None:
-        stamp = StoreFolder(source.path).stamp(source.version)
+        stamp = StoreFolder(source.path).versions.stamp(source.version)
     return _map_rules(source, stamp)
 
 
@@ -160,6 +160,7 @@ def _resolve_version(source: RuleSource) -> RuleSource:
     query, batch = _micro_batch()
     if not query or not batch:
         raise StoreError("live rules need a streaming query, but this task belongs to none")
+    _report_name(source.path, query, _query_name(query))
     return source._replace(version=StoreFolder(source.path).pin(query, batch))
 
 
@@ -172,6 +173,23 @@ def _micro_batch() -> tuple[str | None, str | None]:
         context.getLocalProperty("sql.streaming.queryId"),
         context.getLocalProperty("streaming.sql.batchId"),
     )
+
+
+def _query_name(query: str) -> str:
+    """Return the name of this task's streaming query; empty if it has none."""
+    # Spark describes the jobs of a stream as its name, "id = <query>" and more, in lines that some
+    # versions separate by "<br/>".
+    context = TaskContext.get()
+    description = (context and context.getLocalProperty("spark.job.description")) or ""
+    name, mark, _ = description.partition(f"id = {query}")
+    return name.removesuffix("<br/>").strip() if mark else ""
+
+
+@functools.lru_cache(maxsize=64)
+def _report_name(path: str, query: str, name: str) -> None:
+    """Record the name of a stream, once per worker process."""
+    if name:
+        StoreFolder(path).log.report_name(query, name)
 
 
 # ------------------------------------------------------------ matching

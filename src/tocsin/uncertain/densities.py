@@ -89,12 +89,11 @@ def cdf_of(d, i, x):
     if x >= d.high[i]:
         return 1.0
     if d.family[i] == UNIFORM:
-        return (0.5 * x - 0.5 * d.low[i]) / (0.5 * d.high[i] - 0.5 * d.low[i])
+        return divide_lengths(d.low[i], x, d.low[i], d.high[i])
     if d.family[i] == NORMAL:
         return 1 - normal_above(d, i, x, 0.0)
     at = bin_of(d, i, x, 0.0)
-    low, high = d.edge[at], d.edge[at + 1]
-    share = (0.5 * x - 0.5 * low) / (0.5 * high - 0.5 * low)
+    share = divide_lengths(d.edge[at], x, d.edge[at], d.edge[at + 1])
     return d.below[at] + share * (d.below[at + 1] - d.below[at])
 
 
@@ -106,13 +105,12 @@ def pdf_of(d, i, x, rest):
     if d.family[i] == POINT:
         return np.inf
     if d.family[i] == UNIFORM:
-        return 0.5 / (0.5 * d.high[i] - 0.5 * d.low[i])
+        return divide_by_length(1.0, d.low[i], d.high[i])
     if d.family[i] == NORMAL:
         low, high, width, z, past, left = standardise_all(d, i, x, rest)
         return truncated_density(low, high, width, z, past, left) / d.deviation[i]
     at = bin_of(d, i, x, rest)
-    half = 0.5 * d.edge[at + 1] - 0.5 * d.edge[at]
-    return 0.5 * (d.below[at + 1] - d.below[at]) / half
+    return divide_by_length(d.below[at + 1] - d.below[at], d.edge[at], d.edge[at + 1])
 
 
 @step
@@ -138,10 +136,34 @@ def standardise(d, i, x):
     return (x - d.mean[i]) / d.deviation[i]
 
 
+# A length can overflow, and then its half is taken. Not always: half of the least float is 0.
+
+
 @step
 def divide_spans(x, rest, high, low):
-    """Return (high - x) / (high - low) for the pair x; halves do not overflow."""
+    """Return (high - x) / (high - low) for the pair x."""
+    length = high - low
+    if length < np.inf:
+        return ((high - x) - rest) / length
     return ((0.5 * high - 0.5 * x) - 0.5 * rest) / (0.5 * high - 0.5 * low)
+
+
+@step
+def divide_lengths(a, b, low, high):
+    """Return (b - a) / (high - low), for a and b within them."""
+    length = high - low
+    if length < np.inf:
+        return (b - a) / length
+    return (0.5 * b - 0.5 * a) / (0.5 * high - 0.5 * low)
+
+
+@step
+def divide_by_length(probability, low, high):
+    """Return probability / (high - low)."""
+    length = high - low
+    if length < np.inf:
+        return probability / length
+    return 0.5 * probability / (0.5 * high - 0.5 * low)
 
 
 @kernel
@@ -161,8 +183,8 @@ def write_probabilities(d: Densities, low: float, high: float, out: Float64Out) 
         elif low <= bottom[i] and top[i] <= high:
             out[i] = 1.0
         elif family[i] == UNIFORM:
-            within = 0.5 * min(high, top[i]) - 0.5 * max(low, bottom[i])
-            out[i] = within / (0.5 * top[i] - 0.5 * bottom[i])
+            begin, end = max(low, bottom[i]), min(high, top[i])
+            out[i] = divide_lengths(begin, end, bottom[i], top[i])
         elif family[i] == NORMAL:
             within = normal_above(d, i, max(low, bottom[i]), 0.0)
             out[i] = max(within - normal_above(d, i, min(high, top[i]), 0.0), 0.0)

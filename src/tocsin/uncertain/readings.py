@@ -427,7 +427,7 @@ def _check_histogram(
             f"{place}: a histogram has one edge more than weights; it has {edges.size} edges and "
             f"{weights.size} weights"
         )
-    if not np.isfinite(edges).all() or not (np.diff(edges) > 0).all():
+    if not np.isfinite(edges).all() or not (edges[1:] > edges[:-1]).all():
         raise UncertainError(
             f"{place}: the edges must be finite and ascend; they are {_show(edges)}"
         )

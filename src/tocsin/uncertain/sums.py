@@ -18,7 +18,7 @@ import numpy as np
 
 from tocsin.errors import UncertainError
 from tocsin.jit import Float64Out, freeze, kernel
-from tocsin.uncertain.densities import HISTOGRAM, NORMAL, POINT, Densities, take_densities
+from tocsin.uncertain.densities import HISTOGRAM, NORMAL, POINT, UNIFORM, Densities, take_densities
 from tocsin.uncertain.distributions import Distribution, Smooth
 from tocsin.uncertain.extremes import Lowest, lowest_pdf, smooth_ends
 from tocsin.uncertain.normal import truncated_density
@@ -66,8 +66,13 @@ def average(readings: Readings) -> Distribution:
 def _add_up(what: str, readings: Readings, divisor: int) -> Distribution:
     if len(readings) == 1:
         return Lowest(what, readings)
-    low, high = math.fsum(readings.low) / divisor, math.fsum(readings.high) / divisor
-    if not (math.isfinite(low) and math.isfinite(high) and math.isfinite(high - low)):
+    widest = float((0.5 * readings.high - 0.5 * readings.low).max())
+    try:
+        low, high = math.fsum(readings.low) / divisor, math.fsum(readings.high) / divisor
+        math.fsum(value_means(readings.densities))
+    except OverflowError:
+        low = high = math.inf
+    if not (math.isfinite(high - low) and math.isfinite(2 * widest)):
         raise UncertainError("the sum of these readings is beyond the largest float")
     return Sum(what, readings, divisor, low, high)
 
@@ -89,8 +94,14 @@ class Sum(Distribution):
             return
         # Around its mean, each is as precise as its width allows.
         self._center = math.fsum(means)
+        # What rounding leaves: a series takes uniform values to be exactly around their means.
+        rests = np.where(d.family == UNIFORM, 0.5 * ((d.low - means) + (d.high - means)), 0.0)
+        self._center_rest = math.fsum([*means, *rests, -self._center])
         self._unit = float((d.high - d.low).max())
-        self._build(_standardise(take_densities(d, uncertain), means[uncertain], self._unit))
+        uncertain_densities = take_densities(d, uncertain)
+        self._build(
+            _standardise(uncertain_densities, means[uncertain], rests[uncertain], self._unit)
+        )
 
     def _build(self, d: Densities) -> None:
         """Make a series of the narrower values, and add the others to it."""
@@ -137,7 +148,13 @@ class Sum(Distribution):
         return pdf, cdf
 
     def _standardise(self, x: np.ndarray) -> np.ndarray:
-        return (x * self._divisor - self._center) / self._unit
+        product, rest = x, 0.0
+        if self._divisor > 1:
+            product = x * self._divisor
+            # Products of the first 26 bits and of the others are exact.
+            first = (x.view(np.int64) & ~((1 << 27) - 1)).view(np.float64)
+            rest = (first * self._divisor - product) + (x - first) * self._divisor
+        return ((product - self._center) + (rest - self._center_rest)) / self._unit
 
     def _pdf(self, x: np.ndarray) -> np.ndarray:
         return self._standard(self._standardise(x))[0] * (self._divisor / self._unit)
@@ -190,12 +207,12 @@ def value_means(d: Densities) -> np.ndarray:
     return out.clip(d.low, d.high)
 
 
-def _standardise(d: Densities, means: np.ndarray, unit: float) -> Densities:
+def _standardise(d: Densities, means: np.ndarray, rests: np.ndarray, unit: float) -> Densities:
     """Return values less their means, in units of the widest one."""
     owner = np.repeat(np.arange(len(means)), np.diff(d.first))
     fields = {
-        "low": (d.low - means) / unit,
-        "high": (d.high - means) / unit,
+        "low": ((d.low - means) - rests) / unit,
+        "high": ((d.high - means) - rests) / unit,
         "mean": np.where(d.family == NORMAL, (d.mean - means) / unit, 0),
         "edge": (d.edge - means[owner]) / unit,
         "deviation": d.deviation / unit,

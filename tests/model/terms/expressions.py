@@ -127,8 +127,15 @@ class Generator:
 
     def _bigint(self, depth: int) -> Both:
         form = self._pick(
-            "arithmetic", "div", "-b", "abs b", "pmod", "floor", "cast", "unix", "pick"
+            "arithmetic", "div", "-b", "abs b", "pmod", "floor", "cast", "unix", "pick", "bits"
         )
+        if form == "bits":
+            a, b = (self.of(self._rng.choice(["bigint", "int"]), depth) for _ in range(2))
+            way = self._pick("~{}", "({0} & {1})", "({0} | {1} ^ 5)", "({0} ^ {1} & 12 << 1)")
+            places = self._rng.choice([0, 1, 31, 33, 63, 64, -1])
+            shift = self._pick("({} << N)", "({} >> N)", "shiftleft({}, N)", "shiftright({}, N)")
+            shift = self._rng.choice([shift, "shiftrightunsigned({}, N)"]).replace("N", str(places))
+            return call(f"CAST({self._rng.choice([way, shift])} AS BIGINT)", a, b)
         if form == "arithmetic":
             return self._arithmetic(
                 self.of("bigint", depth), self.of(self._rng.choice(["bigint", "int"]), depth)
@@ -162,7 +169,15 @@ class Generator:
         return self._cast("bigint", depth) if form == "cast" else self._choice("bigint", depth)
 
     def _int(self, depth: int) -> Both:
-        form = self._pick("length", "day part", "clock", "datediff", "int arithmetic", "int cast")
+        form = self._pick(
+            "length", "instr", "day part", "clock", "datediff", "int arithmetic", "int cast"
+        )
+        if form == "instr":
+            part = same(quote(self._rng.choice([*TEXTS, "b", "c", "2", "é", ""])))
+            start = self._rng.choice(["-1", "0", "1", "2", "3", "9"])
+            ways = ("instr({0}, {1})", "locate({1}, {0}, #)", "position({1} IN {0})")
+            way = self._pick(*ways, "position({1}, {0})").replace("#", start)
+            return call(way, self.of("string", depth), part)
         if form == "length":
             name = self._pick("length", "char_length", "len")
             return call(name + "({})", self.of("string", depth))
@@ -181,7 +196,11 @@ class Generator:
         return self._arithmetic(self.of("int", depth), self.of("int", depth))
 
     def _double(self, depth: int) -> Both:
-        form = self._pick("arithmetic d", "/", "-d", "abs d", "round d", "double cast", "pick d")
+        form = self._pick(
+            "arithmetic d", "/", "-d", "abs d", "round d", "double cast", "pick d", "sqrt"
+        )
+        if form == "sqrt":
+            return call("sqrt({})", self._number(depth))
         if form == "arithmetic d":
             sides = [self.of("double", depth), self._number(depth)]
             self._rng.shuffle(sides)
@@ -232,8 +251,20 @@ class Generator:
 
     def _string(self, depth: int) -> Both:
         form = self._pick(
-            "case of text", "trim", "part", "concat", "replace", "text cast", "pick s"
+            "case of text", "trim", "part", "concat", "replace", "text cast", "pick s", "split"
         )
+        if form == "split":
+            pattern = self._rng.choice(
+                ["b", " ", "[-.:]", "\\s", "é|ß", "(?i)s+", "a.", "\\.", "00"]
+            )
+            n = self._rng.choice([-3, -2, -1, 1, 2, 3, 4])
+            text = self.of("string", depth)
+            if self._pick("split()", "split_part") == "split_part":
+                return call(f"split_part({{}}, {quote(pattern)}, {n})", text)
+            split = f"split({{}}, {quote(pattern)})"
+            tocsin = f"{split}[{n - 1}]" if n > 0 else f"element_at({split}, {n})"
+            spark = f"try_element_at({split}, {n})"
+            return Both(tocsin.format(text.tocsin), spark.format(text.spark))
         text = self.of("string", depth)
         if form == "case of text":
             return call(self._pick("lower", "upper", "lcase", "ucase") + "({})", text)
@@ -257,8 +288,15 @@ class Generator:
 
     def _boolean(self, depth: int) -> Both:
         form = self._pick(
-            "compare", "and", "or", "not", "null", "in", "between", "like", "text test"
+            "compare", "and", "or", "not", "null", "in", "between", "like", "text test", "likes"
         )
+        if form == "likes":
+            patterns = [quote(self._rng.choice(LIKES)) for _ in range(self._rng.choice([1, 2, 3]))]
+            patterns += self._rng.choice([[], [], ["NULL"]])
+            word = self._pick("ANY", "ALL", "SOME")
+            way = self._pick("LIKE", "NOT LIKE", "ILIKE", "NOT ILIKE")
+            listed = same("(" + ", ".join(patterns) + ")")
+            return call("({} " + f"{way} {word} " + "{})", self.of("string", depth), listed)
         if form == "compare":
             operator = self._pick("=", "<>", "<", "<=", ">", ">=", "<=>", "!=", "==")
             a, b = self._comparable(depth)
@@ -290,6 +328,10 @@ class Generator:
             return call("({} " + way + " {})", text, same(quote(pattern)))
         if self._rng.random() < 0.2:
             return call("isnan({})", self.of("double", depth))
+        if self._rng.random() < 0.2:
+            part = same(quote(self._rng.choice(["a", "", "b", "c", "x", "12"])))
+            pattern = same(quote(self._rng.choice(["b", " ", "[-.:_]", "\\s"])))
+            return call("array_contains(split({}, {}), {})", text, pattern, part)
         name = self._pick("startswith", "endswith", "contains")
         return call(name + "({}, {})", text, same(quote(self._rng.choice(TEXTS))))
 

@@ -22,6 +22,14 @@ SAMPLES = {
     "negative": "-n",
     "abs": "abs(x)",
     "round": "round(x, 2)",
+    "sqrt": "sqrt(n)",
+    "&": "n & 7",
+    "|": "n | m",
+    "^": "n ^ -1",
+    "~": "~n",
+    "<<": "shiftleft(n, 3)",
+    ">>": "n >> 3",
+    "shiftrightunsigned": "shiftrightunsigned(n, 3)",
     "floor": "floor(d)",
     "ceil": "ceiling(x)",
     "lower": "lower(name)",
@@ -38,6 +46,10 @@ SAMPLES = {
     "startswith": "startswith(name, 'a')",
     "endswith": "endswith(name, 'a')",
     "contains": "contains(name, 'a')",
+    "instr": "locate('ß', name, 2)",
+    "split": "element_at(split(name, '[ß-]'), -1)",
+    "split_part": "split_part(name, 'ß', 2)",
+    "array_contains": "array_contains(split(name, 'ß'), '1')",
     "like": "name LIKE '_a!_%' ESCAPE '!'",
     "rlike": "name RLIKE 'a\\\\d+'",
     "year": "year(ts)",
@@ -53,7 +65,8 @@ SAMPLES = {
     "second": "second(ts)",
     "date_trunc": "date_trunc('MM', ts)",
     "datediff": "datediff(ts, '2024-01-01')",
-    "date_add": "date_sub(ts, 3)",
+    "date_add": "date_add(ts, 3)",
+    "date_sub": "date_sub(ts, 3)",
     "unix_timestamp": "unix_timestamp(ts)",
     "unix_seconds": "unix_seconds(ts)",
     "unix_millis": "unix_millis(ts)",
@@ -146,6 +159,18 @@ def test_names_fold_case_and_literals_do_not() -> None:
     assert read("1 + 2").is_constant
 
 
+def test_bit_operators_have_the_precedence_of_spark() -> None:
+    for text, parenthesised in (
+        ("n | m & 3 ^ 1", "n | ((m & 3) ^ 1)"),
+        ("n & m << 2 + 1", "n & (m << (2 + 1))"),
+        ("n ^ m | 1 & ~n >> 1", "(n ^ m) | (1 & ((~n) >> 1))"),
+        ("n << 1 << 2 & 3 & m", "(((n << 1) << 2) & 3) & m"),
+        ("shiftleft(n, 1) & (m | 1)", "(n << 1) & (m | 1)"),
+    ):
+        assert read(text) == read(parenthesised), text
+    assert read("n & 3 = 1") == read("(n & 3) = 1")
+
+
 def test_equal_terms_are_computed_once() -> None:
     asked: list[str] = []
 
@@ -182,7 +207,21 @@ def test_equal_terms_are_computed_once() -> None:
         ("name LIKE tags['x']", "the pattern of LIKE must be a constant", 0),
         ("name LIKE 'a\\\\b'", "the escape character \\ precedes 'b'", 0),
         ("name LIKE 'a\\\\'", "ends the pattern", 0),
-        ("name LIKE ANY ('a', 'b')", "join several LIKE by OR", 0),
+        ("name LIKE ANY ('a') ESCAPE '!'", "join several LIKE by OR", 0),
+        ("split(name, ',')", "is an array; test a part, as in split(text, ',')[0] = 'a'", 0),
+        ("split(name, ',')[-1]", "split(text, pattern)[n] counts from 0", 0),
+        ("element_at(split(name, ','), 0)", "from 1, or from the end with negative n", 0),
+        ("split(name, ',')[n]", "needs a constant number of the part", 0),
+        ("split(name, '^a')[0]", "must not contain ^ or $", 0),
+        ("split(name, 'a*')[0]", "must not match empty text", 0),
+        ("split(name, 'a|[ab]*c')[0]", "which may take long; write one of them", 0),
+        ("split(name, 'a(b+c)?')[0]", "which may take long; write one of them", 0),
+        ("split_part(name, ',', 0)", "split_part counts from 1", 0),
+        ("array_contains(tags, 'a')", "write tags['key'] IS NOT NULL", 0),
+        ("x & 1", "& needs integers, but x is a number (double)", 0),
+        ("n << n", "<< by an int is supported, but n is an integer (bigint); cast it to int", 0),
+        ("name || 1 + 2", "write parentheses", 0),
+        ("n & 1 || name", "write parentheses", 0),
         ("CAST(x AS STRING)", "depends on the version of Java", 5),
         ("CAST(x AS FLOAT)", "a cast to FLOAT is not supported", 5),
         ("CAST(loc AS STRING)", "use one of its fields", 5),

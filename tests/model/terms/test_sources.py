@@ -142,7 +142,7 @@ def test_kinds() -> None:
     assert source_type("decimal(19,0)").kind is None
     with pytest.raises(ValueError, match="not a type"):
         source_type("money")
-    assert terms.EVALUATOR_VERSION == 1
+    assert terms.EVALUATOR_VERSION == 2
 
 
 def test_spark_types() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
@@ -17,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from tocsin.cli.events.text_values import fits, infer, parse, parse_decimals
-from tocsin.cli.events.types import check_unique, declared_types, misfit_error
+from tocsin.cli.events.types import check_unique, declared_types, misfit_error, type_of_kind
 from tocsin.cli.files import reading
 from tocsin.errors import EventError
 from tocsin.model.schema import Schema
@@ -43,7 +44,15 @@ class CsvEvents:
         text_columns = pa.schema([(name, pa.string()) for name in self._names])
         self._declared = declared_types(text_columns, declared)
         types = self._infer_types() | self._declared
+        self._without_values = [n for n, type_ in types.items() if pa.types.is_null(type_)]
+        types |= dict.fromkeys(self._without_values, pa.string())
         self.schema = pa.schema([(name, types[name]) for name in self._names])
+
+    def assume(self, known: Schema) -> None:
+        """Give columns that have no values the kinds of a schema, where it has them."""
+        empty = [name for name in self._without_values if known.find(name) is not None]
+        types = {name: type_of_kind(known.kind(name)) for name in empty}
+        self.schema = pa.schema([(f.name, types.get(f.name, f.type)) for f in self.schema])
 
     def _infer_types(self) -> dict[str, pa.DataType]:
         types = {name: pa.null() for name in self._names if name not in self._declared}
@@ -52,7 +61,7 @@ class CsvEvents:
                 for batch in self._read_texts(file, list(types)):
                     for name, column in zip(batch.schema.names, batch.columns, strict=True):
                         types[name] = infer(column, types[name])
-        return {n: pa.string() if pa.types.is_null(type_) else type_ for n, type_ in types.items()}
+        return types
 
     def batches(self, file: Path, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one of the files, with these columns in the order of the schema."""
@@ -67,6 +76,8 @@ class CsvEvents:
 
     def _parse_column(self, texts: pa.Array, name: str, rows_before: int) -> pa.Array:
         type_ = self.schema.field(name).type
+        if texts.null_count == len(texts):
+            return pa.nulls(len(texts), type_)
         if name in self._declared and pa.types.is_decimal(type_):
             try:
                 return parse_decimals(texts, type_)
@@ -205,8 +216,8 @@ def read_common_header(files: Sequence[Path]) -> bytes:
 def _parse_header(header: bytes) -> list[str]:
     """Return the names in a header; like Spark, number those that are empty or not unique."""
     names = pyarrow.csv.read_csv(io.BytesIO(header + b"\n")).column_names
-    folded = [name.lower() for name in names]
+    counts = Counter(name.lower() for name in names)
     return [
-        f"_c{i}" if not name else f"{name}{i}" if folded.count(name.lower()) > 1 else name
+        f"_c{i}" if not name else f"{name}{i}" if counts[name.lower()] > 1 else name
         for i, name in enumerate(names)
     ]

@@ -140,7 +140,7 @@ def declared_types(schema: pa.Schema, declared: Schema) -> dict[str, pa.DataType
     for name in declared:
         field = columns.get(name.lower())
         if field is not None:
-            types[field.name] = _apply_declared(field.type, _type_of(declared.kind(name)))
+            types[field.name] = _apply_declared(field.type, type_of_kind(declared.kind(name)))
         elif not has_map:
             raise EventError(
                 f"the schema declares {name!r}, but the events have no such column"
@@ -149,7 +149,7 @@ def declared_types(schema: pa.Schema, declared: Schema) -> dict[str, pa.DataType
     return types
 
 
-def _type_of(kind: Kind) -> pa.DataType:
+def type_of_kind(kind: Kind) -> pa.DataType:
     """Return the type of the columns of a kind."""
     digits = digits_of(kind)
     return _TYPE_OF_KIND[kind] if digits is None else pa.decimal128(*digits)

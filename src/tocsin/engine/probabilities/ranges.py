@@ -8,12 +8,14 @@ import numpy as np
 
 from tocsin.jit import Int32s, Int64s, UInt8s, bare_step, freeze, freeze_fields
 from tocsin.model.attributes import Attributes
+from tocsin.model.encoding import number_key
 from tocsin.model.event_densities import EventDensities
 from tocsin.model.keys import to_number
 from tocsin.model.predicates import INTERVAL, SET
 from tocsin.uncertain.densities import HISTOGRAM, NORMAL, UNIFORM, Densities, cdf_of
 
 DISCRETE, FLOATS, TIMES = range(3)  # what the keys of an attribute are
+_ONE = number_key(1.0)
 
 
 class Uncertainty(NamedTuple):
@@ -71,10 +73,15 @@ def outer_keys(scale, first, last, begin, end):
 
 
 @bare_step
-def uniform_place(scale, first, key):
-    """Return the coordinate of a key in a uniform range; half a number, so as not to overflow."""
+def uniform_place(scale, first, last, key):
+    """Return the coordinate of a key in a uniform range: half a number, so as not to overflow.
+
+    In a range about 0 it is a multiple instead: half of the least float is 0.
+    """
     if scale == DISCRETE:
         return np.float64(np.uint64(key - first))
+    if scale == FLOATS and first > -_ONE and last < _ONE:
+        return 2.0**60 * to_number(key, True)
     return 0.5 * to_number(key, scale == FLOATS)
 
 
@@ -82,8 +89,8 @@ def uniform_place(scale, first, key):
 def uniform_share(scale, first, last, begin, end):
     """Return the share that the keys from `begin` to `end` have of a uniform range."""
     low, high = outer_keys(scale, first, last, begin, end)
-    length = uniform_place(scale, first, high) - uniform_place(scale, first, low)
-    whole = uniform_place(scale, first, last) - uniform_place(scale, first, first)
+    length = uniform_place(scale, first, last, high) - uniform_place(scale, first, last, low)
+    whole = uniform_place(scale, first, last, last) - uniform_place(scale, first, last, first)
     if scale == DISCRETE:
         return (length + 1.0) / (whole + 1.0)
     return length / whole if begin < end else 0.0
@@ -96,7 +103,7 @@ def place_on_line(scale, d, at, first, last, begin, end):
     if at >= 0:
         return cdf_of(d, at, to_number(low, True)), cdf_of(d, at, to_number(high, True))
     beyond = 1.0 if scale == DISCRETE else 0.0
-    return uniform_place(scale, first, low), uniform_place(scale, first, high) + beyond
+    return uniform_place(scale, first, last, low), uniform_place(scale, first, last, high) + beyond
 
 
 @bare_step

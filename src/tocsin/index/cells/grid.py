@@ -102,13 +102,15 @@ class Grid(CellIndex):
         cell = 1 / across[level]
         # An event tests the boxes that meet its cell.
         tested = np.minimum(side_x + cell[:, 0], 1) * np.minimum(side_y + cell[:, 1], 1)
+        look = unit_costs.FIND * len(across)
+        look += unit_costs.TEST * sample.total(tested) * max(sample.correlation, 1.0)
         nanoseconds = (
-            unit_costs.FIND * len(across)
-            + unit_costs.TEST * sample.total(tested)
+            look * (1 + sample.tied)  # an event with the code of a bound looks twice
             + unit_costs.ACCEPT * sample.total(sample.areas[sample.unproven])
         )
         met = sample.in_words(sample.met)
-        reason = f"an event meets {met} on the two attributes of the grid"
+        axes = "two attributes" if len(sample.attributes) > 1 else "attribute"
+        reason = f"an event meets {met} on the {axes} of the grid"
         return Cost(nanoseconds, reason, sample.met)
 
 

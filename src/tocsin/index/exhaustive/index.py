@@ -10,8 +10,9 @@ from tocsin.index import unit_costs
 from tocsin.index.array_index import ArrayIndex
 from tocsin.index.costs import Cost, Sample, counted
 from tocsin.index.exhaustive.building import build_layout
+from tocsin.index.exhaustive.estimate import estimate_work
 from tocsin.index.exhaustive.layout import Layout
-from tocsin.index.exhaustive.matching import CHUNK, propose, propose_ranges, tally
+from tocsin.index.exhaustive.matching import propose, propose_ranges, tally
 from tocsin.index.protocol import Summary
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import EventBatch
@@ -63,14 +64,15 @@ class Exhaustive(ArrayIndex):
     def cost(cls, sample: Sample) -> Cost:
         """Estimate what an event would cost; see `Index.cost`."""
         n = sample.represented
-        reason = f"an event looks at {counted(n, 'conjunction')}"
-        nanoseconds = unit_costs.LOOK * n
-        candidates = sample.total(sample.candidates)
-        if nanoseconds > unit_costs.FIND:  # else nothing is cheaper, and boxes are not needed
-            nanoseconds += unit_costs.LOOK_TWICE * min(CHUNK * sample.met, n)
-            unproven = sample.total(sample.candidates[sample.inexact])
-            nanoseconds += unit_costs.ACCEPT * unproven
-        return Cost(nanoseconds, reason, candidates)
+        work = estimate_work(sample)
+        looks = counted(n, "conjunction") if work.looked > 0.9 * n else sample.in_words(work.looked)
+        nanoseconds = (
+            unit_costs.BLOCK * work.blocks
+            + unit_costs.LOOK * work.looked
+            + unit_costs.LOOK_TWICE * work.again
+            + unit_costs.ACCEPT * work.unproven
+        )
+        return Cost(nanoseconds, f"an event looks at {looks}", work.candidates)
 
     def candidates(self, batch: EventBatch, offsets: np.ndarray, out: np.ndarray) -> int:
         """Propose what the blocks do not rule out; see `Index.candidates`."""

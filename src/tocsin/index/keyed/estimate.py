@@ -34,15 +34,14 @@ def estimate_work(sample: Sample) -> Work:
     key, by_selectivity = choose_keys(c.offsets, coded)
     keys = find_key_rows(c.offsets, coded, key, sets)
     proven = find_proven(c.offsets, coded, keys)
-    bounds, points = coded.bound_share, coded.share
-    if sample.events is not None:
-        bounds, points = sample.bound_shares, sample.row_shares
+    bounds = sample.bound_shares
+    points = coded.share if sample.events is None else sample.row_shares
 
     in_key = np.where(keys.is_key, np.where(keys.multiplied, points, bounds), 1.0)
     visited = factor * reduce_rows(np.multiply, in_key, c.offsets)
     tested = coded.testable & ~keys.is_key
     others = np.where(tested, bounds, 1.0)
-    candidates = visited * reduce_rows(np.multiply, others, c.offsets)
+    candidates = visited * reduce_rows(np.multiply, others, c.offsets) * sample.correlation
 
     # The last block that a probe finds is not full.
     in_sets = np.bincount(sets.number + 1, visited, minlength=len(sets.attributes) + 1)

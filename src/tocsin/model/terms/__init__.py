@@ -11,8 +11,9 @@ not stop a stream. Expressions are computed as they are written: Spark's optimiz
 products of integers, so in Spark `m + (n + 1)` may overflow in `m + n`.
 
 Further differences: a text that is a time of day without a date is null as a timestamp (in Spark it
-is a time of today), and a double is converted to a decimal by its shortest text, as in Java 19 and
-later.
+is a time of today), a double is converted to a decimal by its shortest text, as in Java 19 and
+later, and `concat` and `replace` return null instead of very long texts (`functions/texts.py`), so
+that no short rule needs gigabytes. Whatever a function raises is null for that event alone.
 
 Source columns have five types besides decimals, structs and maps: an integer column is a bigint
 (also a Spark `int`), a number a double, a category a string, a flag a boolean, a time a timestamp.

@@ -31,6 +31,8 @@ CALLS: dict[type, tuple[str, tuple[str, ...]]] = {
     exp.Negative: ("negative", ("this",)),
     exp.Abs: ("abs", ("this",)),
     exp.Round: ("round", ("this", "decimals")),
+    exp.Sqrt: ("sqrt", ("this",)),
+    exp.BitwiseNot: ("~", ("this",)),
     exp.Floor: ("floor", ("this",)),
     exp.Ceil: ("ceil", ("this",)),
     exp.Lower: ("lower", ("this",)),
@@ -43,6 +45,8 @@ CALLS: dict[type, tuple[str, tuple[str, ...]]] = {
     exp.StartsWith: ("startswith", ("this", "expression")),
     exp.EndsWith: ("endswith", ("this", "expression")),
     exp.Contains: ("contains", ("this", "expression")),
+    exp.StrPosition: ("instr", ("this", "substr", "position")),
+    exp.SplitPart: ("split_part", ("this", "delimiter", "part_index")),
     exp.Concat: ("concat", ("expressions",)),
     exp.Coalesce: ("coalesce", ("this", "expressions")),
     exp.Greatest: ("greatest", ("this", "expressions")),
@@ -77,6 +81,14 @@ _CHANGING = frozenset(
 )  # fmt: skip
 
 
+def _written_name(node: exp.Func) -> str:
+    """Return the name of a function as it is written; the parser knows many by another."""
+    text, start = node.root().meta.get("text"), node.meta.get("start")
+    if text is not None and start is not None:
+        return str(text[start : node.meta["end"] + 1])
+    return str(node.this) if isinstance(node, exp.Anonymous) else node.sql_name()
+
+
 def unsupported(node: exp.Expr) -> ConditionError:
     """Return the error for what terms do not support."""
     shown = to_sql(node)
@@ -86,6 +98,8 @@ def unsupported(node: exp.Expr) -> ConditionError:
             "keep the values as rules of their own",
             node,
         )
+    if isinstance(node, exp.DDL | exp.DML | exp.Drop | exp.Command):
+        return error_at(f"{shown} is a statement; a condition is true or false of an event", node)
     if isinstance(node, exp.Window | exp.AggFunc):
         return error_at(f"{shown} needs several events; a condition tests one event", node)
     if isinstance(node, exp.Interval):
@@ -93,8 +107,7 @@ def unsupported(node: exp.Expr) -> ConditionError:
     if isinstance(node, exp.Placeholder | exp.Parameter):
         return error_at(f"the placeholder {shown} has no value; write the value", node)
     if isinstance(node, exp.Func):
-        name = str(node.this) if isinstance(node, exp.Anonymous) else node.sql_name()
-        name = name.lower()
+        name = _written_name(node).lower()
         if name in _CHANGING:
             return error_at(
                 f"{shown} is not the same at all times; a condition depends on the event alone. "

@@ -7,13 +7,14 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.model.terms import zones
 from tocsin.model.terms.functions.table import FUNCTIONS
-from tocsin.model.terms.tree import Term
-from tocsin.model.terms.types import arrow_type
+from tocsin.model.terms.tree import Term, is_null
+from tocsin.model.terms.types import STRING, arrow_type
 
 
 def evaluate(
@@ -53,6 +54,13 @@ def _to_scalar(term: Term) -> pa.Scalar:
     return pa.scalar(term.value, arrow_type(term.type))
 
 
+def _texts_of(term: Term) -> set[Term]:
+    """Return the literals, columns and parts of columns that a term has as texts."""
+    if term.function in ("literal", "column", "field", "item"):
+        return {term} if term.type == STRING and not is_null(term) else set()
+    return {text for argument in term.arguments for text in _texts_of(argument)}
+
+
 class Call:
     """One use of a function: its term, and what the evaluation shares."""
 
@@ -67,13 +75,13 @@ class Call:
         """The time zone of local times."""
         return self._evaluator.zone
 
-    def local(self, instants: pa.Array) -> pa.Array:
-        """Return timestamps as local times, without a zone; computed once for equal terms."""
-        return self._evaluator.local(self.term.arguments[0], instants)
+    def local(self, instants: pa.Array) -> tuple[pa.Array, np.ndarray | None]:
+        """Return timestamps as local times, computed once for equal terms; see `zones.to_local`."""
+        return self._evaluator.local(self.term.arguments[-1], instants)
 
-    def calendar(self, instants: pa.Array) -> tuple[pa.Array, Any]:
-        """Return local times in years that Arrow's calendar has; see `zones.near_years`."""
-        return self._evaluator.calendar(self.term.arguments[0], instants)
+    def text_bytes(self) -> Any:
+        """Return how many bytes the texts have that the term is made of, for each event."""
+        return self._evaluator.text_bytes(self.term)
 
 
 class _Evaluator:
@@ -82,8 +90,7 @@ class _Evaluator:
         self._length = length
         self.zone = zone
         self._values: dict[Term, Any] = {}
-        self._local: dict[Term, pa.Array] = {}
-        self._calendar: dict[Term, tuple[pa.Array, Any]] = {}
+        self._local: dict[Term, tuple[pa.Array, np.ndarray | None]] = {}
 
     def value(self, term: Term) -> pa.Array | pa.Scalar:
         """Return the values of a term: a scalar if it is constant."""
@@ -98,8 +105,8 @@ class _Evaluator:
             return pa.repeat(value, self._length)
         return value
 
-    def local(self, term: Term, instants: pa.Array) -> pa.Array:
-        """Return timestamps as local times, without a zone."""
+    def local(self, term: Term, instants: pa.Array) -> tuple[pa.Array, np.ndarray | None]:
+        """Return the timestamps that a term has as local times; see `zones.to_local`."""
         found = self._local.get(term)
         if found is None:
             found = zones.to_local(instants, self.zone)
@@ -107,14 +114,15 @@ class _Evaluator:
                 self._local[term] = found
         return found
 
-    def calendar(self, term: Term, instants: pa.Array) -> tuple[pa.Array, Any]:
-        """Return local times in years that Arrow's calendar has, and the cycles in between."""
-        found = self._calendar.get(term)
-        if found is None:
-            found = zones.near_years(self.local(term, instants))
-            if not term.is_constant:
-                self._calendar[term] = found
-        return found
+    def text_bytes(self, term: Term) -> Any:
+        """Return how many bytes the different texts have that a term is made of, for each event."""
+        total: Any = 0
+        for text in _texts_of(term):
+            if text.function == "literal":
+                total += len(text.value.encode())
+            else:
+                total = total + pc.fill_null(pc.binary_length(self.value(text)), 0).to_numpy()
+        return total
 
     def _compute(self, term: Term) -> pa.Array | pa.Scalar:
         if term.function == "column":
@@ -130,14 +138,37 @@ class _Evaluator:
             return pc.map_lookup(
                 self.value(parent), pa.scalar(key.value, pa.large_string()), "first"
             )
-        arguments = [self.value(a) for a in term.arguments]
+        return self._call(term, [self.value(a) for a in term.arguments])
+
+    def _call(self, term: Term, arguments: list[pa.Array | pa.Scalar]) -> pa.Array | pa.Scalar:
+        """Return a function of values; an event for which it raises gets null."""
         is_constant = all(isinstance(a, pa.Scalar) for a in arguments)
         if is_constant:
             arguments[0] = pa.repeat(arguments[0], 1)
-        result = FUNCTIONS[term.function].compute(Call(term, self), *arguments)
-        if isinstance(result, pa.ChunkedArray):
-            result = result.combine_chunks()
         type_ = arrow_type(term.type)
-        if result.type != type_:
-            result = result.cast(type_)
+        try:
+            result = FUNCTIONS[term.function].compute(Call(term, self), *arguments)
+            if isinstance(result, pa.ChunkedArray):
+                result = result.combine_chunks()
+            if result.type != type_:
+                result = result.cast(type_)
+        except Exception:
+            # None is known to raise; but if one does, it must not stop the matching of all rules.
+            if is_constant or self._length < 2:
+                result = pa.nulls(1 if is_constant else self._length, type_)
+            else:
+                middle = self._length // 2
+                halves = [(0, middle), (middle, self._length)]
+                result = pa.concat_arrays([self._part(term, arguments, *h) for h in halves])
         return result[0] if is_constant else result
+
+    def _part(
+        self, term: Term, arguments: list[pa.Array | pa.Scalar], start: int, stop: int
+    ) -> pa.Array:
+        """Return a function of values for the events from `start` up to `stop`."""
+
+        def cut(value: Any) -> Any:
+            return value if isinstance(value, pa.Scalar) else value.slice(start, stop - start)
+
+        part = _Evaluator(lambda name: cut(self._column(name)), stop - start, self.zone)
+        return part._call(term, [cut(a) for a in arguments])

@@ -12,7 +12,7 @@ from typing import Any
 from sqlglot import exp
 
 from tocsin.errors import ConditionError, shorten, suggest
-from tocsin.model.nodes import error_at, flatten, to_sql
+from tocsin.model.nodes import error_at, expand_like, flatten, to_sql
 from tocsin.model.terms.building import Builder
 from tocsin.model.terms.calls import CALLS, EXTRACTED, HARMLESS, unsupported
 from tocsin.model.terms.coercion import TermError, describe
@@ -39,6 +39,16 @@ from tocsin.model.terms.types import (
     Type,
     decimal_type,
 )
+
+# The names of bit operators, and the strongest first, as Spark has them.
+_BITS: dict[type, tuple[str, int]] = {
+    exp.BitwiseLeftShift: ("<<", 4),
+    exp.BitwiseRightShift: (">>", 4),
+    exp.BitwiseAnd: ("&", 3),
+    exp.BitwiseXor: ("^", 2),
+    exp.BitwiseOr: ("|", 1),
+}
+_PRECEDENCE = dict(_BITS.values())
 
 Sources = Mapping[str, tuple[str, Type]]
 
@@ -171,11 +181,73 @@ class _Reader:
         return self._build.field(self.read(node.this), node.expression.name)
 
     def _bracket(self, node: Any) -> Term:
+        if isinstance(node.this, exp.RegexpSplit) and len(node.expressions) == 1:
+            return self._part(node)
         term = self.read(node.this)
         key = self.read(node.expressions[0]) if len(node.expressions) == 1 else None
         if key is None or key.function != "literal" or key.type != STRING:
             raise TermError(f"{to_sql(node)} needs a text between the brackets: the key of a map")
         return self._build.item(term, key.value)
+
+    def _part(self, node: Any) -> Term:
+        """Return a part of a text: split(...)[n] or element_at(split(...), n)."""
+        number = self.read(node.expressions[0])
+        if number.type != INT or number.value is None:
+            raise TermError(f"{to_sql(node)} needs a constant number of the part")
+        first = int(node.args.get("offset") or 0)
+        if (number.value == 0) if first else (number.value < 0):
+            raise TermError(
+                f"{to_sql(node)} is never a part: split(text, pattern)[n] counts from 0, "
+                "element_at(split(text, pattern), n) from 1, or from the end with negative n"
+            )
+        index = number.value - first if number.value > 0 else number.value
+        return self._build.make("split", [*self._split_arguments(node.this), literal(index, INT)])
+
+    def _split_arguments(self, node: exp.Expr) -> list[Term]:
+        while isinstance(node, exp.Paren):
+            node = node.this
+        if not isinstance(node, exp.RegexpSplit) or node.args.get("limit") is not None:
+            raise TermError(
+                f"{to_sql(node)} is not split(text, pattern), the only array that there is; for "
+                "the key of a map, write tags['key'] IS NOT NULL"
+            )
+        return [self.read(node.this), self.read(node.expression)]
+
+    def _split(self, node: Any) -> Term:
+        raise TermError(
+            f"{to_sql(node)} is an array; test a part, as in split(text, ',')[0] = 'a', or "
+            "array_contains(split(text, ','), 'a')"
+        )
+
+    def _array_contains(self, node: Any) -> Term:
+        arguments = [*self._split_arguments(node.this), self.read(node.expression)]
+        return self._build.make("array_contains", arguments)
+
+    def _bits(self, node: Any) -> Term:
+        """Read a chain of bit operators: the parser reads all of them from left to right."""
+        if "start" in node.meta:  # a function such as shiftleft
+            return self._make(_BITS[type(node)][0], [node.this, node.expression])
+        operands: list[exp.Expr] = [node.expression]
+        operators: list[type] = [type(node)]
+        while type(node.this) in _BITS and "start" not in node.this.meta:
+            node = node.this
+            operands.insert(0, node.expression)
+            operators.insert(0, type(node))
+        operands.insert(0, node.this)
+        terms, waiting = [self.read(operands[0])], list[str]()
+
+        def reduce(least: int) -> None:
+            while waiting and _PRECEDENCE[waiting[-1]] >= least:
+                right = terms.pop()
+                terms.append(self._build.make(waiting.pop(), [terms.pop(), right]))
+
+        for operator, operand in zip(operators, operands[1:], strict=True):
+            name, precedence = _BITS[operator]
+            reduce(precedence)
+            waiting.append(name)
+            terms.append(self.read(operand))
+        reduce(0)
+        return terms[0]
 
     def _literal(self, node: Any) -> Term:
         return literal(str(node.this), STRING) if node.is_string else _number(str(node.this))
@@ -197,7 +269,13 @@ class _Reader:
         return self._make("and" if isinstance(node, exp.And) else "or", flatten(node))
 
     def _pipe(self, node: exp.Expr) -> Term:
-        return self._make("concat", flatten(node))
+        texts = flatten(node)
+        if type(node.this) in _BITS or any(isinstance(t, exp.Add | exp.Sub) for t in texts[1:]):
+            raise TermError(
+                f"{to_sql(node)}: for Spark, || comes with + and -, from left to right, and before "
+                "bit operators; write parentheses"
+            )
+        return self._make("concat", texts)
 
     def _between(self, node: Any) -> Term:
         if node.args.get("symmetric"):
@@ -222,6 +300,9 @@ class _Reader:
         return self._build.make("not", [self._make("<=>", [node.this, node.expression])])
 
     def _like(self, node: Any, escape: exp.Expr | None = None) -> Term:
+        expanded = expand_like(node)
+        if expanded is not None and escape is None:
+            return self.read(expanded)
         if isinstance(node.expression, exp.Any | exp.All):
             raise TermError(f"{to_sql(node)} is not supported; join several LIKE by OR or AND")
         nodes = [node.expression] if escape is None else [node.expression, escape]
@@ -291,7 +372,11 @@ class _Reader:
     def _date_add(self, node: Any) -> Term:
         if str(node.args.get("unit") or "DAY").upper() != "DAY":
             raise TermError(f"{to_sql(node)} is not supported; only days can be added")
-        return self._make("date_add", [node.this, node.expression])
+        days = node.expression
+        # The parser's form of date_sub(date, days); who writes days * -1 gets the same.
+        if isinstance(days, exp.Mul) and days.expression == exp.Neg(this=exp.Literal.number(1)):
+            return self._make("date_sub", [node.this, days.this])
+        return self._make("date_add", [node.this, days])
 
     def _truncate(self, node: Any) -> Term:
         unit = literal(node.args["unit"].name, STRING)
@@ -352,6 +437,13 @@ _SPECIAL: dict[type, Callable[[_Reader, Any], Term]] = {
     exp.And: _Reader._junction,
     exp.Or: _Reader._junction,
     exp.DPipe: _Reader._pipe,
+    exp.BitwiseAnd: _Reader._bits,
+    exp.BitwiseOr: _Reader._bits,
+    exp.BitwiseXor: _Reader._bits,
+    exp.BitwiseLeftShift: _Reader._bits,
+    exp.BitwiseRightShift: _Reader._bits,
+    exp.RegexpSplit: _Reader._split,
+    exp.ArrayContains: _Reader._array_contains,
     exp.Between: _Reader._between,
     exp.In: _Reader._in,
     exp.Is: _Reader._is,

@@ -47,6 +47,9 @@ class Regex(NamedTuple):
 
     pattern: str
     skips_terminator: bool
+    has_anchor: bool
+    is_far: bool  # whether a short match may need a look at all of a text
+    size: int  # characters, sets and anchors, as often as they are repeated
 
 
 @functools.lru_cache(maxsize=4096)
@@ -67,7 +70,8 @@ def translate_regex(pattern: str) -> Regex:
         pc.match_substring_regex(pa.array([""]), translated)  # of no texts, Arrow checks nothing
     except pa.ArrowInvalid as error:
         raise parser.refuse(str(error)) from None
-    return Regex(translated, parser.has_dollar)
+    is_far = parser.is_unbounded and (parser.has_group or len(alternatives) > 1)
+    return Regex(translated, parser.has_dollar, _has_anchor(alternatives), is_far, parser.size)
 
 
 def match_regex(text: pa.Array, regex: Regex) -> pa.Array:
@@ -122,6 +126,10 @@ class _Parser:
         self._names: set[str] = set()
         self.has_dollar = False
         self.has_end = False
+        self.size = 0
+        self.has_group = False
+        self.is_unbounded = False
+        self._times = 1  # that the node read last is repeated
 
     def refuse(self, problem: str) -> TermError:
         return TermError(f"the regular expression {self._pattern!r} is not supported: {problem}")
@@ -135,9 +143,13 @@ class _Parser:
                 self.at += 1
                 found.append([])
                 continue
+            before = self.size
             node = self._atom(depth)
+            self.size += 1
             if node is not None:
                 found[-1].append(self._quantified(node))
+                self.size = before + (self.size - before) * self._times
+                self._times = 1
         return found
 
     def _peek(self, offset: int = 0) -> str:
@@ -185,6 +197,7 @@ class _Parser:
                         raise self.refuse(f"the flag {flag} is not supported, only i and s are")
             if match[3] == ")":
                 return None  # until the end of the enclosing group
+        self.has_group = True
         inner = self.alternatives(depth + 1)
         if self._peek() != ")":
             raise self.refuse("a parenthesis ( is not closed")
@@ -207,9 +220,12 @@ class _Parser:
             if match[3] and not match[2]:
                 raise self.refuse(f"{quantifier} is not a repetition")
             quantifier = f"{{{match[1]}{match[2]}{match[3]}}}"
+            self._times = max(1, *numbers)
+            self.is_unbounded |= bool(match[2]) and not match[3]
             self.at = match.end()
         else:
             quantifier = char
+            self.is_unbounded |= char != "?"
             self.at += 1
         if isinstance(node, str) and node in _ANCHORS:
             raise self.refuse("a repetition follows ^ or $")
@@ -233,6 +249,7 @@ class _Parser:
             end = self._pattern.find("\\E", self.at)
             end = len(self._pattern) if end < 0 else end
             quoted = self._pattern[self.at + 1 : end]
+            self.size += len(quoted)
             self.at = end + 2 if end < len(self._pattern) else end
             if self._peek() and self._peek() in "*+?{":
                 raise self.refuse("a repetition follows \\E; use parentheses")

@@ -18,7 +18,7 @@ from tocsin.model.terms.functions.table import FUNCTIONS
 from tocsin.model.terms.tree import Term, column, has_literal, literal
 from tocsin.model.terms.types import Type, type_from_json, type_to_json
 
-EVALUATOR_VERSION = 1  # increased when a stored term would get another value
+EVALUATOR_VERSION = 2  # increased when a stored term would get another value
 
 _RANGES = {"int": 2**31, "bigint": 2**63, "timestamp": 2**63, "date": 2**31}
 

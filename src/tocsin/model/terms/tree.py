@@ -12,7 +12,28 @@ from sqlglot.dialects.spark import Spark
 from tocsin.model.encoding import to_datetime
 from tocsin.model.terms.types import BIGINT, INT, Type
 
-INFIX = frozenset(("+", "-", "*", "/", "%", "div", "=", "<>", "<", "<=", ">", ">=", "<=>"))
+INFIX = frozenset(
+    (
+        "+",
+        "-",
+        "*",
+        "/",
+        "%",
+        "div",
+        "=",
+        "<>",
+        "<",
+        "<=",
+        ">",
+        ">=",
+        "<=>",
+        "&",
+        "|",
+        "^",
+        "<<",
+        ">>",
+    )
+)
 _TRIMS = {"trim": "BOTH", "ltrim": "LEADING", "rtrim": "TRAILING"}
 _EPOCH = datetime.date(1970, 1, 1)
 
@@ -172,6 +193,16 @@ def _write(term: Term) -> str:
         return f"(NOT {texts[0]})"
     if function == "negative":
         return f"(-({texts[0]}))"
+    if function == "~":
+        return f"(~{texts[0]})"
+    if function == "instr" and len(texts) > 2:
+        return f"locate({texts[1]}, {texts[0]}, {texts[2]})"
+    if function == "split":
+        split = f"split({texts[0]}, {texts[1]})"
+        number = arguments[2].value
+        return f"{split}[{number}]" if number >= 0 else f"element_at({split}, {number})"
+    if function == "array_contains":
+        return f"array_contains(split({texts[0]}, {texts[1]}), {texts[2]})"
     if function == "isnull":
         return f"({texts[0]} IS NULL)"
     if function == "in":

@@ -15,12 +15,14 @@ _NAIVE = pa.timestamp("us")
 _FAR_DAYS = 10_000_000  # from 1970: 27,000 years; Arrow's calendar has 32,767
 
 
-def to_local(instants: pa.Array, zone: datetime.tzinfo) -> pa.Array:
-    """Return timestamps as local times, of Arrow's type without a zone."""
+def to_local(instants: pa.Array, zone: datetime.tzinfo) -> tuple[pa.Array, np.ndarray | None]:
+    """Return timestamps as local times without a zone, in the years that `near_years` has."""
+    near, cycles = near_years(instants.view(_NAIVE))
     if is_utc(zone):
-        return instants.view(_NAIVE)
-    utc = values_of(instants)
-    return replace_values(instants, utc + offsets_at(utc, zone), _NAIVE)
+        return near, cycles
+    # A local time itself may not fit into 64 bits.
+    local = values_of(near) + offsets_at(values_of(instants), zone)
+    return replace_values(near, local, _NAIVE), cycles
 
 
 def near_years(times: pa.Array) -> tuple[pa.Array, np.ndarray | None]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
 import re
 from typing import Any
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tocsin.model.arrow import values_of
-from tocsin.model.local_times import CYCLE, DAY
+from tocsin.model.local_times import CYCLE, DAY, offset_at
 from tocsin.model.terms.arrays import (
     from_values,
     map_distinct,
@@ -29,10 +30,15 @@ _LIMITS = {"int": 2**31, "bigint": 2**63}
 _BIGINT_DIGITS = 19
 _DOUBLE_DIGITS = 15  # every decimal with up to so many digits is the text of a double
 _SECOND = 1_000_000  # microseconds
-_INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
-_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")  # any digits, as in Java
+# Possessive, so that they need linear time.
+_INTEGER = re.compile(r"([+-]?)(?=[0-9])0*+([0-9]*+)")
+_DECIMAL = re.compile(r"[+-]?(?:\d++\.?\d*+|\.\d++)(?:[eE][+-]?\d++)?")  # any digits, as in Java
 _DOUBLE = re.compile(_DECIMAL.pattern + r"[dDfF]?", re.ASCII)
-_SPECIAL = re.compile(r"([+-]?)(inf|infinity|nan)", re.ASCII | re.IGNORECASE)
+_SPECIAL = re.compile(r"[+-]?(?i:inf|infinity)|(?i:nan)|[+-]NaN")
+_HEXADECIMAL = re.compile(
+    r"([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[dDfF]?"
+)
+_SPACES = "".join(map(chr, range(33)))  # what Java trims; Spark trims DEL, too, around integers
 _TRUE = frozenset(("t", "true", "y", "yes", "1"))
 _FALSE = frozenset(("f", "false", "n", "no", "0"))
 _EXACT = decimal.Context(prec=2 * MAX_DIGITS + 4)  # digits of a quantized decimal
@@ -193,13 +199,17 @@ def to_decimal(text: str, target: Type) -> decimal.Decimal | None:
         number = decimal.Decimal(text)
     except decimal.InvalidOperation:  # its exponent is too large
         return None
-    if not number.is_finite() or (number and number.adjusted() > MAX_DIGITS):
+    # Java has 32 bits for the number of decimal places.
+    if not number.is_finite() or abs(number.as_tuple().exponent) >= 2**31:  # type: ignore[arg-type]
+        return None
+    if number and number.adjusted() > MAX_DIGITS:
         return None
     if not number or number.adjusted() < -2 * MAX_DIGITS:
         number = decimal.Decimal(0)
     unit = decimal.Decimal(1).scaleb(-target.scale)
     rounded = number.quantize(unit, decimal.ROUND_HALF_UP, _EXACT)
-    return rounded if abs(rounded) < decimal.Decimal(10) ** (target.digits - target.scale) else None
+    fits = not rounded or rounded.adjusted() < target.digits - target.scale
+    return rounded if fits else None
 
 
 def _cast_time(call: Any, value: pa.Array, source: Type, target: Type) -> pa.Array:
@@ -213,7 +223,7 @@ def _cast_time(call: Any, value: pa.Array, source: Type, target: Type) -> pa.Arr
         micros[seconds < -most] = -(2**63)
         return from_values(micros, arrow_type(target), validity(value))
     if target.name == "date":
-        return local_days(value, call.local(value))
+        return local_days(call, value)
     micros = values_of(value)
     if target.name == "double":
         return from_values(micros / float(_SECOND), pa.float64(), validity(value))
@@ -230,8 +240,13 @@ def _to_text(call: Any, value: pa.Array, source: Type) -> pa.Array:
         # Arrow writes small ones with an exponent.
         return map_distinct(value, lambda number: f"{number:f}", text)
     if source.name == "timestamp":
-        local = call.local(value)
-        return map_distinct(local.cast(pa.int64()), _write_time, text)
+        near, cycles = call.local(value)
+        if cycles is None:
+            return map_distinct(near.view(pa.int64()), _write_time, text)
+        zone = call.zone  # Python's integers do not overflow
+        return map_distinct(
+            value.view(pa.int64()), lambda utc: _write_time(utc + offset_at(utc, zone)), text
+        )
     if source.name == "date":
         return map_distinct(value.cast(pa.int32()), lambda d: _write_time(d * DAY)[:-9], text)
     return value.cast(text)
@@ -244,9 +259,9 @@ def _write_time(local: int) -> str:
     year = date.year + 400 * cycles
     seconds, fraction = divmod(micros, _SECOND)
     part = f".{fraction:06d}".rstrip("0") if fraction else ""
-    sign = "+" if year > 9999 else ""
+    sign = "+" if year > 9999 else "-" if year < 0 else ""
     return (
-        f"{sign}{year:04d}-{date.month:02d}-{date.day:02d} "
+        f"{sign}{abs(year):04d}-{date.month:02d}-{date.day:02d} "
         f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{part}"
     )
 
@@ -275,20 +290,30 @@ def _read_flag(text: str) -> bool | None:
 
 def _read_integer(text: str, limit: int) -> int | None:
     text = text.strip(BLANK)
-    if not _INTEGER.fullmatch(text):
+    match = _INTEGER.fullmatch(text)
+    if (
+        match is None or len(match[2]) > _BIGINT_DIGITS
+    ):  # Python refuses to read thousands of digits
         return None
-    number = int(text)
+    number = int(match[1] + (match[2] or "0"))
     return number if -limit <= number < limit else None
 
 
 def _read_double(text: str) -> float | None:
-    text = text.strip(BLANK)
+    text = text.strip(_SPACES)
     if _DOUBLE.fullmatch(text):
         return float(text.rstrip("dDfF"))
-    special = _SPECIAL.fullmatch(text)
-    return None if special is None else float(text)
+    if _SPECIAL.fullmatch(text):
+        return abs(float(text)) if text[-1] in "nN" else float(text)
+    match = _HEXADECIMAL.fullmatch(text)
+    if match is None:
+        return None
+    try:
+        return float.fromhex(match[1])
+    except OverflowError:
+        return -math.inf if text[0] == "-" else math.inf
 
 
 def _read_decimal(text: str, target: Type) -> decimal.Decimal | None:
-    text = text.strip(BLANK)
+    text = text.strip(_SPACES)
     return to_decimal(text, target) if _DECIMAL.fullmatch(text) else None

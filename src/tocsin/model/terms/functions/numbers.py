@@ -41,6 +41,7 @@ from tocsin.model.terms.types import BIGINT, DOUBLE, INT, MAX_DIGITS, Type, arro
 _LIMITS = {"int": 2**31, "bigint": 2**63}
 _TEN = decimal.Decimal(10)
 _EXACT = decimal.Context(prec=800)  # digits: more than any double has
+_MAX_PLACES = 400  # the shortest text of a double has at most 340 places, and 309 digits before
 
 
 def _resolve_arithmetic(
@@ -220,7 +221,8 @@ def _rounded_type(type_: Type, places: int | None) -> Type:
 
 
 def _round(call: Any, value: Value, digits: pa.Scalar) -> pa.Array:
-    places, source = digits.as_py(), call.term.arguments[0].type
+    source = call.term.arguments[0].type
+    places = min(max(digits.as_py(), -_MAX_PLACES), _MAX_PLACES)  # more change nothing
     if source.name == "decimal":
         return decimals.round_to(value, places, call.term.type)
     if source == DOUBLE:
@@ -297,6 +299,10 @@ def _operator(name: str, result: str, note: str, compute: Any, aliases: Sequence
     )
 
 
+def _resolve_sqrt(build: TermBuilder, arguments: Sequence[Term], written: Written) -> Resolved:
+    return (build.cast(need_number(arguments[0], "sqrt"), DOUBLE),), DOUBLE
+
+
 NUMBERS: list[Function] = [
     _operator("+", "the wider type", "", functools.partial(_arithmetic, "+"), ["try_add"]),
     _operator("-", "the wider type", "", functools.partial(_arithmetic, "-"), ["try_subtract"]),
@@ -350,6 +356,16 @@ NUMBERS: list[Function] = [
         2,
         _resolve_round,
         _round,
+    ),
+    Function(
+        "sqrt",
+        "sqrt(a)",
+        "double",
+        "NaN below 0",
+        1,
+        1,
+        _resolve_sqrt,
+        lambda call, value: pc.sqrt(value),
     ),
     Function(
         "floor",

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tocsin.model.terms.coercion import Resolved, TermBuilder, TermError, Written
+from tocsin.model.terms.functions.bits import BITS
 from tocsin.model.terms.functions.casts import compute_cast
 from tocsin.model.terms.functions.function import Function
 from tocsin.model.terms.functions.logic import LOGIC
 from tocsin.model.terms.functions.numbers import NUMBERS
+from tocsin.model.terms.functions.parts import PARTS
 from tocsin.model.terms.functions.texts import TEXTS
 from tocsin.model.terms.functions.times import TIMES
 from tocsin.model.terms.tree import Term
@@ -33,8 +35,8 @@ CASTS = [
 ]
 
 FAMILIES: dict[str, list[Function]] = {
-    "numbers": NUMBERS,
-    "texts": TEXTS,
+    "numbers": [*NUMBERS, *BITS],
+    "texts": [*TEXTS, *PARTS],
     "times": TIMES,
     "logic and choice": LOGIC,
     "casts": CASTS,
@@ -46,11 +48,11 @@ FUNCTIONS: dict[str, Function] = {
 
 # Written as functions, but translated to one or more other functions.
 REWRITTEN = (
-    "if", "nvl", "ifnull", "nvl2", "nullif", "isnotnull", "date_sub", "to_date", "try_to_date",
+    "if", "nvl", "ifnull", "nvl2", "nullif", "isnotnull", "to_date", "try_to_date",
     "try_cast", "try_element_at", "element_at", "extract", "date_part", "ilike", "like",
 )  # fmt: skip
 
-_KEYWORDS = ("and", "or", "not", "in", "case", "cast", "try_cast", "div", "extract")
+_KEYWORDS = ("and", "or", "not", "in", "case", "cast", "try_cast", "div", "extract", "split")
 
 ALIASES: dict[str, str] = {
     alias: function.name for function in FUNCTIONS.values() for alias in function.aliases

@@ -20,6 +20,11 @@ from tocsin.model.terms.types import BOOLEAN, DOUBLE, INT, STRING, Type
 # Spark's optimizer drops the inner of two: lower(upper('straße')) is 'straße' for a column.
 _CASES = ("lower", "upper")
 
+# Of what concat and replace return, chosen: far from what a rule compares with constants, and a
+# block of 65,536 events has at most 256 MB of such texts.
+MAX_GROWN = 4096  # bytes; longer texts are limited to so many times the texts of the event
+MAX_GROWTH = 16
+
 
 def _is_ascii(array: pa.Array) -> bool:
     """Return whether all bytes of texts are ASCII."""
@@ -139,7 +144,30 @@ def _resolve_concat(build: TermBuilder, arguments: Sequence[Term], written: Writ
 
 
 def _concat(call: Any, *texts: Value) -> pa.Array:
+    bytes_ = sum(_byte_lengths(text) for text in texts)
+    kept = _within_limit(call, bytes_)
+    if kept is not None:
+        first = next(i for i, text in enumerate(texts) if isinstance(text, pa.Array))
+        short = pc.if_else(kept, texts[first], pa.scalar(None, pa.large_string()))
+        texts = (*texts[:first], short, *texts[first + 1 :])
     return pc.binary_join_element_wise(*texts, pa.scalar("", pa.large_string()))
+
+
+def _byte_lengths(text: Value) -> Any:
+    if isinstance(text, pa.Scalar):
+        return len(text.as_buffer()) if text.is_valid else 0
+    return pc.fill_null(pc.binary_length(text), 0).to_numpy()
+
+
+def _within_limit(call: Any, bytes_: np.ndarray) -> pa.Array | None:
+    """Return where texts of so many bytes are not too long, or None if no text is.
+
+    A short rule can make a text of gigabytes: replace(replace(...)) multiplies its length.
+    """
+    if not len(bytes_) or bytes_.max() <= MAX_GROWN:
+        return None
+    kept = bytes_ <= np.maximum(MAX_GROWN, MAX_GROWTH * call.text_bytes())
+    return None if kept.all() else pa.array(kept)
 
 
 def _resolve_replace(build: TermBuilder, arguments: Sequence[Term], written: Written) -> Resolved:
@@ -153,9 +181,18 @@ def _resolve_replace(build: TermBuilder, arguments: Sequence[Term], written: Wri
 
 
 def _replace(call: Any, text: pa.Array, search: pa.Scalar, put: pa.Scalar) -> pa.Array:
-    if not search.as_py():
+    old, new = search.as_py(), put.as_py()
+    if not old:
         return text
-    return pc.replace_substring(text, search.as_py(), put.as_py())
+    growth = len(new.encode()) - len(old.encode())
+    if growth > 0:
+        bytes_ = _byte_lengths(text)
+        if len(bytes_) and bytes_.max() * (1 + growth) > MAX_GROWN:
+            found = pc.fill_null(pc.count_substring(text, old), 0).to_numpy()
+            kept = _within_limit(call, bytes_ + growth * found)
+            if kept is not None:
+                text = pc.if_else(kept, text, pa.scalar(None, text.type))
+    return pc.replace_substring(text, old, new)
 
 
 def _resolve_part(name: str) -> Any:

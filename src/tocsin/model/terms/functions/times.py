@@ -26,6 +26,7 @@ from tocsin.model.terms.types import BIGINT, DATE, INT, NULL, STRING, TIMESTAMP,
 from tocsin.model.terms.zones import near_years
 
 _TIMESTAMP = arrow_type(TIMESTAMP)
+_NAIVE = pa.timestamp("us")
 _UNITS = {
     **dict.fromkeys(("YEAR", "YYYY", "YY"), "year"),
     "QUARTER": "quarter",
@@ -38,23 +39,26 @@ _UNITS = {
     "MILLISECOND": "millisecond",
     "MICROSECOND": "microsecond",
 }
-_MICROSECONDS = {
-    "minute": 60_000_000,
-    "hour": 3_600_000_000,
-    "day": DAY,
-}
+_LAST_DAY = 106_751_991  # since 1970, with a midnight that fits into 64 bits
 
 
-def local_days(instants: pa.Array, local: pa.Array) -> pa.Array:
-    """Return the dates of local times."""
-    days = (values_of(local) // DAY).astype(np.int32)
-    return from_values(days, pa.date32(), validity(instants))
+def local_days(call: Any, instants: pa.Array) -> pa.Array:
+    """Return the local dates of timestamps."""
+    near, cycles = call.local(instants)
+    days = values_of(near) // DAY
+    if cycles is not None:
+        days = days + cycles.astype(np.int64) * CYCLE
+    return from_values(days.astype(np.int32), pa.date32(), validity(instants))
 
 
 def start_of_days(dates: pa.Array, zone: datetime.tzinfo) -> pa.Array:
-    """Return when days start, as timestamps."""
-    local = values_of(dates).astype(np.int64) * DAY
-    return from_values(to_instants(local, zone), _TIMESTAMP, validity(dates))
+    """Return when days start, as timestamps; null beyond the first and the last timestamp."""
+    days = values_of(dates).astype(np.int64)
+    is_far = np.abs(days) > _LAST_DAY
+    local = np.where(is_far, 0, days) * DAY
+    instants = to_instants(local, zone)
+    starts = from_values(instants, _TIMESTAMP, validity(dates))
+    return null_where(starts, is_far | (np.abs(local - instants / 1) > 2.0**62))
 
 
 def _resolve_day(name: str) -> Any:
@@ -79,7 +83,7 @@ def _resolve_clock(name: str) -> Any:
 def _part(kernel: Any) -> Any:
     def compute(call: Any, times: pa.Array) -> pa.Array:
         if call.term.arguments[0].type == TIMESTAMP:
-            near, cycles = call.calendar(times)
+            near, cycles = call.local(times)
         else:
             near, cycles = near_years(times)
         part = kernel(near).cast(pa.int32(), safe=False)
@@ -111,37 +115,23 @@ def _truncate(call: Any, unit: pa.Scalar | pa.Array, times: Value) -> pa.Array:
     name = call.term.arguments[0].value
     if isinstance(times, pa.Scalar):
         times = pa.repeat(times, 1)
-    if is_utc(call.zone) or name in ("microsecond", "millisecond", "second"):
-        near, cycles = near_years(times.view(pa.timestamp("us")))
-        floor = pc.floor_temporal(near, unit=name)
-        if cycles is None:
-            return floor.view(_TIMESTAMP)
-        result = values_of(floor) + cycles.astype(np.int64) * (CYCLE * DAY)
-        return _null_wrapped(times, result)
+    is_fixed = is_utc(call.zone) or name in ("microsecond", "millisecond", "second")
+    near, cycles = near_years(times.view(_NAIVE)) if is_fixed else call.local(times)
+    floor = pc.floor_temporal(near, unit=name)
+    if is_fixed and cycles is None:
+        return floor.view(_TIMESTAMP)
     utc = values_of(times)
-    zone = call.zone
-    local = utc + offsets_at(utc, zone)
-    if name in _MICROSECONDS:
-        step = _MICROSECONDS[name]
-        floor = local // step * step
-        result = utc - (local - floor)
-        # Java keeps the offset if it is valid at the new local time.
-        has_moved = offsets_at(result, zone) != local - utc
+    result = utc - (values_of(near) - values_of(floor))
+    if not is_fixed:
+        # As in Java, the offset stays if it is valid at the new local time.
+        offsets = offsets_at(utc, call.zone)
+        has_moved = offsets_at(result, call.zone) != offsets
         if has_moved.any():
-            result[has_moved] = to_instants(floor[has_moved], zone)
-        return _null_wrapped(times, result)
-    dates = from_values((local // DAY).astype(np.int32), pa.date32())
-    days, cycles = near_years(dates)
-    first = values_of(pc.floor_temporal(days, unit=name)).astype(np.int64)
-    if cycles is not None:
-        first += cycles.astype(np.int64) * CYCLE
-    return _null_wrapped(times, to_instants(first * DAY, zone))
-
-
-def _null_wrapped(times: pa.Array, result: np.ndarray) -> pa.Array:
-    """Return truncated times, null where they would precede the first timestamp."""
-    truncated = from_values(result, _TIMESTAMP, validity(times))
-    return null_where(truncated, (values_of(times) < -(2**62)) & (result > 0))
+            local = result[has_moved] + offsets[has_moved]
+            result[has_moved] = to_instants(local, call.zone)
+    # Null where the start precedes the first timestamp; out of a gap, it may follow the time.
+    has_wrapped = (utc < -(2**62)) & (result > 0)
+    return null_where(from_values(result, _TIMESTAMP, validity(times)), has_wrapped)
 
 
 def _resolve_datediff(build: TermBuilder, arguments: Sequence[Term], written: Written) -> Resolved:
@@ -154,18 +144,22 @@ def _datediff(call: Any, end: Value, start: Value) -> pa.Array:
         return from_values(np.atleast_1d(a - b), pa.int32(), validity(end, start))
 
 
-def _resolve_date_add(build: TermBuilder, arguments: Sequence[Term], written: Written) -> Resolved:
-    date = need_date(build, arguments[0], "date_add")
-    days = arguments[1]
-    if days.type not in (INT, NULL):
-        raise TermError(f"date_add needs an int, but {describe(days)}; cast it to int")
-    return (date, build.cast(days, INT)), DATE
+def _resolve_date_add(name: str) -> Any:
+    def resolve(build: TermBuilder, arguments: Sequence[Term], written: Written) -> Resolved:
+        date = need_date(build, arguments[0], name)
+        days = arguments[1]
+        if days.type not in (INT, NULL):
+            raise TermError(f"{name} needs an int, but {describe(days)}; cast it to int")
+        return (date, build.cast(days, INT)), DATE
+
+    return resolve
 
 
-def _date_add(call: Any, dates: Value, days: Value) -> pa.Array:
+def _date_add(operation: Any, call: Any, dates: Value, days: Value) -> pa.Array:
+    # Like Spark's, dates beyond 32 bits wrap around.
     a, b = (np.asarray(plain(v), np.int32) for v in (dates, days))
     with np.errstate(over="ignore"):
-        return from_values(np.atleast_1d(a + b), pa.date32(), validity(dates, days))
+        return from_values(np.atleast_1d(operation(a, b)), pa.date32(), validity(dates, days))
 
 
 def _resolve_unix(name: str) -> Any:
@@ -231,15 +225,18 @@ TIMES: list[Function] = [
         _datediff,
         aliases=("date_diff",),
     ),
-    Function(
-        "date_add",
-        "date_add(date, days)",
-        "date",
-        "also date_sub",
-        2,
-        2,
-        _resolve_date_add,
-        _date_add,
+    *(
+        Function(
+            name,
+            f"{name}(date, days)",
+            "date",
+            "",
+            2,
+            2,
+            _resolve_date_add(name),
+            functools.partial(_date_add, operation),
+        )
+        for name, operation in (("date_add", np.add), ("date_sub", np.subtract))
     ),
     Function(
         "unix_timestamp",

@@ -1,0 +1,110 @@
+"""Rules added one at a time since the last segment was built from them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as t
+
+from tocsin.engine.merging import exhaustive_segment
+from tocsin.engine.segment import LiveSegment, RuleMetadata, Segment, none_removed, thresholds
+from tocsin.model.condition import NormalForm
+from tocsin.model.conjunctions import ConjunctionBuilder, select
+
+
+class NewRule(NamedTuple):
+    """One rule to add, already validated."""
+
+    id: Any
+    where: str
+    conjunctions: NormalForm
+    weights: Mapping[int, float]  # by attribute; 1 if absent
+    payload: Mapping[str, Any]
+    payload_schema: pa.Schema  # the columns of all rules, including this one
+    at_least: float  # the probability that the rule requires; 0 if none
+
+
+class PendingRules:
+    """Rules added one at a time since the last version."""
+
+    def __init__(self) -> None:
+        self.builder = ConjunctionBuilder()
+        self.positions: list[int] = []
+        self.ids: list[Any] = []
+        self.where: list[str] = []
+        self.weights: list[Mapping[int, float]] = []
+        self.payload: list[Mapping[str, Any]] = []
+        self.at_least: list[float] = []
+        self.place_of: dict[Any, int] = {}  # by id, without removed rules
+        self._sealed: LiveSegment | None = None
+
+    def append(self, position: int, rule: NewRule) -> None:
+        """Append a rule."""
+        self._sealed = None
+        self.builder.add(position, rule.conjunctions, rule.weights)
+        self.positions.append(position)
+        self.ids.append(rule.id)
+        self.where.append(rule.where)
+        self.weights.append(rule.weights)
+        self.payload.append(rule.payload)
+        self.at_least.append(rule.at_least)
+        self.place_of[rule.id] = len(self.ids) - 1
+
+    def remove(self, place: int) -> tuple[Any, int]:
+        """Remove the rule at a place; return what `truncate` takes to restore it."""
+        self._sealed = None
+        id_ = self.ids[place]
+        return id_, self.place_of.pop(id_)
+
+    def sizes(self) -> tuple[int, list[int]]:
+        """Return the number of rules and the sizes of the builder; see `truncate`."""
+        return len(self.ids), self.builder.sizes()
+
+    def truncate(self, sizes: tuple[int, list[int]], undeleted: list[tuple[Any, int]]) -> None:
+        """Drop the rules added since `sizes` were taken, and restore `undeleted` rules."""
+        self._sealed = None
+        count, builder_sizes = sizes
+        for id_ in self.ids[count:]:
+            self.place_of.pop(id_, None)
+        self.place_of |= dict(undeleted)
+        columns = (
+            self.positions, self.ids, self.where, self.weights, self.payload, self.at_least,
+        )  # fmt: skip
+        for column in columns:
+            del column[count:]
+        self.builder.truncate(builder_sizes)
+
+    def live_segments(
+        self, id_type: pa.DataType | None, payload_schema: pa.Schema
+    ) -> tuple[LiveSegment, ...]:
+        """Return the rules that were not removed as a segment of recent rules, or nothing."""
+        if not self.place_of:
+            return ()
+        if self._sealed is None:
+            segment = self._build(id_type, payload_schema)
+            self._sealed = LiveSegment("recent", segment, none_removed(segment))
+        return (self._sealed,)
+
+    def _build(self, id_type: pa.DataType | None, payload_schema: pa.Schema) -> Segment:
+        columns = {
+            f.name: pa.array([p.get(f.name) for p in self.payload], f.type) for f in payload_schema
+        }
+        metadata = RuleMetadata(
+            np.array(self.positions, np.int32),
+            pa.array(self.ids, pa.int64() if t.is_integer(id_type) else pa.large_string()),
+            pa.array(self.where, pa.large_string()),
+            pa.table(columns),
+            thresholds(np.array(self.at_least)),
+        )
+        conjunctions = self.builder.build()
+        if len(self.place_of) < len(self.ids):
+            # An id that was removed and added again must be there once: see `IdIndex`.
+            is_live = np.zeros(len(self.ids), bool)
+            is_live[list(self.place_of.values())] = True
+            places = np.searchsorted(metadata.positions, conjunctions.rule)
+            conjunctions = select(conjunctions, is_live[places])
+            metadata = metadata.select(is_live)
+        return exhaustive_segment(metadata, conjunctions)
