@@ -504,6 +504,10 @@ def test_streams(store):
 def test_replace_keeps_weights_and_payload(store):
     run_ok("rules", "replace", store, "low", "x < 2")
     assert '{"team": "red"}' in run_ok("rules", "show", store, "low")
+    run_ok("rules", "replace", store, "low", "--weights", '{"x": 2}')
+    kept = tocsin.open(store)["low"]
+    assert (kept.where, kept.weights, kept.payload) == ("x < 2", {"x": 2.0}, {"team": "red"})
+    assert "Give WHERE, --weights" in run_failing("rules", "replace", store, "low", code=2)
     run_ok("rules", "replace", store, "low", "x < 2", "--payload", "{}")
     assert "payload" not in run_ok("rules", "show", store, "low")
 

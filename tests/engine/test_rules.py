@@ -619,3 +619,26 @@ def test_a_match_within_a_match_has_memory_of_its_own():
         assert all(map(np.array_equal, before, after))
         assert sum(map(len, after)) == 3 * 1501
     assert len(rules.match(outer)) == 3 * 1501
+
+
+def test_replacing_weights_and_payload_alone():
+    """The condition is kept, also one that was given as a box and has no text."""
+    rules = tocsin.Rules({"n": "integer", "x": "number", "c": "category"})
+    rules.add("text", "x > 0.1 OR c IN ('a', 'b')", weights={"x": 2.0}, at_least=0.5)
+    rules.add_many([{"id": "box", "n_low": 3, "n_high": None, "x_low": 0.1, "x_high": 0.7}])
+    rules.merge()
+    rules.add("pending", "length(c) = 3 AND x < 1")
+    events = [{"n": 3, "x": 0.1}, {"n": 2, "x": 0.2}, {"c": "a"}, {"c": "abc", "x": 0.7, "n": 9}]
+    before = sorted(rules.match(events))
+    for id_ in ("text", "box", "pending"):
+        rules.replace(id_, payload={"bid": 4.9})
+        rules.replace(id_, weights={"x": 3.0})
+    assert [rules[id_].payload for id_ in rules] == [{"bid": 4.9}] * 3
+    assert [rules[id_].weights for id_ in rules] == [{"x": 3.0}] * 3
+    assert (rules["text"].where, rules["text"].at_least) == ("x > 0.1 OR c IN ('a', 'b')", 0.5)
+    assert sorted(rules.match(events)) == before
+    scores = {"text": 3.0, "box": 4.0}
+    best = rules.top({"n": 3, "x": 0.5}, 3).to_arrow()
+    assert dict(zip(best["rule"].to_pylist(), best["score"].to_pylist(), strict=True)) == scores
+    with pytest.raises(tocsin.RuleError, match="does not test"):
+        rules.replace("box", weights={"c": 1.0})

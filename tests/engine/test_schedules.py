@@ -244,11 +244,11 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("others", OTHERS)
-@pytest.mark.parametrize("victim", [adding, saving])
+@pytest.mark.parametrize("victim", [adding, saving, pruning])
 def test_stopped_at_any_step_while_others_go_on(place, victim, others):
     for stop in range(1, 100):
         path = place()
-        actor = Actor(victim(path, "v"))
+        actor = Actor(pruning(path) if victim is pruning else victim(path, "v"))
         more = actor.step(stop)
         actors = [actor]
         for function in OTHERS[others](path):
@@ -265,8 +265,7 @@ def test_stopped_at_any_step_while_others_go_on(place, victim, others):
 def test_stopped_for_ever_at_any_step(place, victim):
     for stop in range(1, 100):
         path = place()
-        arguments = (path,) if victim is pruning else (path, "v")
-        actor = Actor(victim(*arguments))
+        actor = Actor(pruning(path) if victim is pruning else victim(path, "v"))
         more = actor.step(stop)
         actors = [actor.crash()]
         for function in OTHERS["two changes and a prune"](path):

@@ -8,6 +8,7 @@ import threading
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import tocsin
@@ -210,3 +211,63 @@ def test_changes_between_events():
     assert_alike(rules, event | {"tier": "new"})
     rules.add(102, "x * 2 = 3")
     assert_alike(rules, event)
+
+
+ARROW = {
+    "x": [1.5, -0.0, math.nan, -math.inf, None, 0.5], "n": [7, -(2**63), SEAM, 2**63 - 1, None, 0],
+    "tier": ["gold", "", None, "other", "gold", "é"], "ok": [True, False, None, True, False, True],
+    "price": [decimal.Decimal("9.99"), decimal.Decimal(-1), None, decimal.Decimal(10), None, None],
+    "City": ["", None, "x", "gold", "y", "z"], "y": [2.0, -2.0, 1.0, None, 0.5, -1.5],
+    "at": [datetime.datetime(2024, 5, 1, tzinfo=UTC), None, datetime.datetime(1, 1, 1, tzinfo=UTC),
+           datetime.datetime(1899, 1, 1, 1, 2, 3, 4, tzinfo=UTC), None, None],
+}  # fmt: skip
+TYPES = {
+    "x": pa.float64(), "n": pa.int64(), "tier": pa.string(), "ok": pa.bool_(), "City": pa.string(),
+    "price": pa.decimal128(12, 2), "y": pa.float64(), "at": pa.timestamp("us", "UTC"),
+}  # fmt: skip
+FAR = pa.array([2**62] * 6, pa.int64()).cast(pa.timestamp("us", "UTC"))
+
+
+def test_tables_of_one_row():
+    """They are read as the same rows of a longer table."""
+    rules = all_rules()
+    table = pa.table({name: pa.array(ARROW[name], type_) for name, type_ in TYPES.items()})
+    assert rules.snapshot()._lines.read_row(table[:1]) is not None
+    at = table.column_names.index("at")
+    others = [
+        table.set_column(at, "at", FAR), table.append_column("AT", FAR),
+        table.append_column("other", FAR), table.rename_columns([n.upper() for n in TYPES]),
+        table.set_column(0, "x", table["x"].cast(pa.float32())),
+        table.set_column(5, "price", table["price"].cast(pa.decimal128(30, 4))),
+        table.set_column(5, "price", table["price"].cast(pa.decimal128(4, 2))),
+        table.set_column(at, "at", table["at"].cast(pa.timestamp("us"))),
+        table.set_column(at, "at", pa.array([None] * 6, pa.timestamp("ns", "UTC"))),
+        table.set_column(0, "x", pa.array([{"low": 0.0, "high": 2.0}] * 6)),
+    ]  # fmt: skip
+    for each in (table, *others):
+        for row in range(len(each)):
+            pair = pa.concat_tables([each[row : row + 1]] * 2)
+            for ask in (rules.match, rules.top):
+                single, double = ask(each[row : row + 1]), ask(pair)
+                half = len(double) // 2
+                assert single.rules.tolist() == double.rules[:half].tolist()
+                assert single.offsets.tolist() == double.offsets[:2].tolist()
+            counts = rules.count(each[row : row + 1])
+            assert counts.tolist() == rules.count(pair)[:1].tolist()
+
+
+def test_tables_of_one_row_that_are_wrong():
+    rules = all_rules()
+    table = pa.table({name: pa.array(ARROW[name], type_) for name, type_ in TYPES.items()})[:1]
+    for wrong, message in (
+        (table.drop_columns(["x"]), "the events have no column 'x'"),
+        (table.append_column("x", pa.array([1.0])), "the events have 2 columns for attribute 'x'"),
+        (table.set_column(0, "x", pa.array(["1"])), "attribute 'x' is a number"),
+    ):
+        with pytest.raises(tocsin.EventError, match=message):
+            rules.match(wrong)
+
+
+def test_a_row_without_rules():
+    rules = tocsin.Rules(SCHEMA)
+    assert rules.match(pa.table({"other": [1]})).offsets.tolist() == [0, 0]

@@ -235,7 +235,8 @@ def test_a_policy_returns_a_position(choice):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"policy": "minmim"}, "no policy is named 'minmim'; did you mean 'minmin'"),
+        ({"policy": "minmim"}, r"no policy is named 'minmim'; did you mean 'minmin'\?$"),
+        ({"policy": "q"}, "no policy is named 'q'; there are "),
         ({"policy": 3}, "a policy is a name or a function of a QueryState, got int"),
         ({"query": "minimun"}, "query must be one of 'minimum', .* did you mean 'minimum'"),
         ({"query": "nearest"}, "nearest needs q; q is missing"),

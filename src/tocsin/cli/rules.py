@@ -132,7 +132,7 @@ def add(
 @rules.command()
 @_STORE
 @click.argument("id")
-@click.argument("where")
+@click.argument("where", required=False)
 @_WEIGHTS
 @_PAYLOAD
 @_AT_LEAST
@@ -140,16 +140,18 @@ def add(
 def replace(
     store: Path,
     id: str,
-    where: str,
+    where: str | None,
     weights: dict[str, float] | None,
     payload: dict[str, Any] | None,
     at_least: float | None,
     **signed: str | None,
 ) -> None:
-    """Replace the condition of a rule; weights, payload and --at-least stay unless given.
+    """Change a rule; condition, weights, payload and --at-least stay unless given.
 
     --at-least 0 removes it.
     """
+    if all(given is None for given in (where, weights, payload, at_least)):
+        raise click.UsageError("Give WHERE, --weights, --payload or --at-least.")
     _publish(
         store,
         lambda rules: rules.replace(parse_id(id, rules), where, weights, payload, at_least),

@@ -119,8 +119,9 @@ class Buffer:
             return
         done = batch.first
         while done < batch.stop:
-            stop = self.propose(batch._replace(first=done))
-            self.accept(batch._replace(first=done, stop=stop), uncertainty)
+            rest = batch if done == batch.first else batch._replace(first=done)
+            stop = self.propose(rest)
+            self.accept(rest.until(stop), uncertainty)
             events = done - batch.first, stop - batch.first
             keep_best(
                 part.conjunctions,

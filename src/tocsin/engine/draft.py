@@ -30,6 +30,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as t
 
+from tocsin.engine.explain import condition_text
 from tocsin.engine.ids import IdIndex
 from tocsin.engine.merging import (
     BackgroundMerge,
@@ -190,6 +191,14 @@ class Draft:
             return pending.weights[place], pending.payload[place], pending.at_least[place]
         segment = self._segments[owner].segment
         return *segment.weights_and_payload(place), segment.threshold(place) or 0.0
+
+    def condition(self, location: tuple[int, int]) -> str:
+        """Return the condition of the rule at a location."""
+        owner, place = location
+        if owner == _PENDING:
+            return self._pending.where[place]
+        segment = self._segments[owner].segment
+        return condition_text(segment, place, self.attributes, self.categories)
 
     def has_same(self, rule: NewRule, location: tuple[int, int]) -> bool:
         """Return whether the rule at a location has the same text and settings as a new one."""

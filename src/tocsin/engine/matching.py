@@ -191,9 +191,11 @@ class Run:
             before += keys.size
         buffer_pool.give_back(buffers)
         np.cumsum(offsets, out=offsets)
-        all_rules = np.concatenate(rules)
+        all_rules, all_scores = (
+            arrays[-1] if len(arrays) == 2 else np.concatenate(arrays) for arrays in (rules, scores)
+        )
         counters = _counters(buffers, len(all_rules))
-        return Matches(offsets, all_rules, self.ids, np.concatenate(scores), counters=counters)
+        return Matches(offsets, all_rules, self.ids, all_scores, counters=counters)
 
     def _uncertainty(self, densities: EventDensities | None) -> Uncertainty | None:
         """Return how the uncertain values of a block are distributed; None without thresholds."""

@@ -121,16 +121,15 @@ class Rules:
     def replace(
         self,
         id: Any,
-        where: str,
+        where: str | None = None,
         weights: Mapping[str, float] | None = None,
         payload: Mapping[str, Any] | None = None,
         at_least: float | None = None,
     ) -> None:
-        """Give a rule a new condition; the rule moves to the end of the order if anything changes.
+        """Change a rule; it moves to the end of the order if anything changes.
 
-        Weights, payload and `at_least` are kept unless given; `{}` removes weights and payload, and
-        0 removes `at_least`. Weights of attributes that the new condition does not test are
-        dropped.
+        What is not given is kept. `{}` removes weights and payload, and 0 removes `at_least`.
+        Weights of attributes that the new condition does not test are dropped.
         """
         with self._changing(), self._draft.all_or_nothing():
             id = self._check_id(id)
@@ -138,6 +137,8 @@ class Rules:
             if location is None:
                 raise self._draft.unknown_rule_error(id)
             self._draft.check_room(1)
+            if where is None:
+                where = self._draft.condition(location)
             old_weights, old_payload, old_at_least = self._draft.settings(location)
             if at_least is None:
                 at_least = old_at_least

@@ -410,11 +410,14 @@ class RuleDirectory:
         """Return the ids at positions, in the type that the user gave them in."""
         if not self._metadata:
             return pa.array([], self._id_type)
-        ids = pa.chunked_array([r.ids for r in self._metadata])
-        taken = ids.take(pa.array(self._places(positions)))
-        if taken.nbytes > 2**31 - 1:
-            return taken.combine_chunks()  # more text than 32-bit offsets can address
-        return taken.cast(self._id_type).combine_chunks()
+        places = pa.array(self._places(positions))
+        if len(self._metadata) == 1:  # an array: much cheaper for the matches of one event
+            taken = self._metadata[0].ids.take(places)
+        else:
+            taken = pa.chunked_array([r.ids for r in self._metadata]).take(places).combine_chunks()
+        if taken.type == self._id_type or taken.nbytes > 2**31 - 1:
+            return taken  # also if it is more text than 32-bit offsets can address
+        return taken.cast(self._id_type)
 
     def payload_at(self, positions: np.ndarray, schema: pa.Schema) -> pa.Table:
         """Return the payload at positions with the columns of a schema; missing values are null."""

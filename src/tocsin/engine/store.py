@@ -131,7 +131,7 @@ class RuleStore:
     def replace(
         self,
         id: Any,
-        where: str,
+        where: str | None = None,
         weights: Mapping[str, float] | None = None,
         payload: Mapping[str, Any] | None = None,
         at_least: float | None = None,

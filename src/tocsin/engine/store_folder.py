@@ -362,18 +362,17 @@ class StoreFolder:
         deleted versions.
         """
         with self._translate_write_errors():
-            versions = {number: self._files_of(number) for number in self.versions.numbers()}
-            abandoned = self._abandoned(set().union(*versions.values()))
+            files = self._files_by_version()
+            abandoned = self._abandoned(set().union(*files.values()))
             if abandoned:
                 self._republish()
-            numbers = self.versions.numbers()
-            kept = set(numbers[-keep:]) | self.log.pinned()
-            versions |= {n: self._files_of(n) for n in numbers if n not in versions}
-            used = set().union(*(versions[n] for n in numbers if n in kept))
-            deleted = [number for number in numbers if number not in kept]
+                files = self._files_by_version()
+            kept = {*list(files)[-keep:], *self.log.pinned()}
+            used = set().union(*(files[number] for number in files if number in kept))
+            deleted = [number for number in files if number not in kept]
             for number in deleted:
                 self.versions.path_of(number).unlink(missing_ok=True)
-            for path in abandoned.union(*(versions[n] for n in deleted)) - used:
+            for path in abandoned.union(*(files[number] for number in deleted)) - used:
                 with contextlib.suppress(FileNotFoundError):
                     shutil.rmtree(path) if path.is_dir() else path.unlink()
             for folder in (self.versions.path, *self.log.folders()):
@@ -381,15 +380,19 @@ class StoreFolder:
                     path.unlink(missing_ok=True)
         return deleted
 
-    def _files_of(self, number: int) -> set[Path]:
-        """Return the segments and parts of a version; none if it has been deleted."""
-        file = self.versions.find(number)
-        if file is None:
-            return set()
+    def _files_by_version(self) -> dict[int, set[Path]]:
+        """Return the segments and parts of all versions, by ascending number."""
+        while numbers := self.versions.numbers():
+            found = {number: self.versions.find(number) for number in numbers}
+            # If others have pruned the highest, later versions may use files that only it showed.
+            if found[numbers[-1]] is not None:
+                return {number: self._files_of(file) for number, file in found.items() if file}
+        return {}
+
+    def _files_of(self, file: VersionFile) -> set[Path]:
+        segments = {self._segments / entry["name"] for entry in file.segments}
         parts = [*file.codes, *([file.removed] if file.removed else [])]
-        return {self._segments / entry["name"] for entry in file.segments} | {
-            self._parts.path / entry["name"] for entry in parts
-        }
+        return segments | {self._parts.path / entry["name"] for entry in parts}
 
     def _abandoned(self, listed: set[Path]) -> set[Path]:
         """Return old segments and parts that no version lists, finished or not."""

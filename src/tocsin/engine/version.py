@@ -223,10 +223,14 @@ class Version:
         return Run(self._parts, self.directory, self.attribute_count, read, self._scale)
 
     def _read_line(self, events: Any, threads: int | None) -> EventLine | None:
-        """Return the keys of an event that is a dict, or None if `Events` has to read it."""
-        if type(events) is not dict or threads is not None:
+        """Return the keys of a single event, or None if `Events` has to read the events."""
+        if threads is not None:
             return None
-        return self._lines.read(events, with_ranges=self._scale is None)
+        if type(events) is dict:
+            return self._lines.read(events, with_ranges=self._scale is None)
+        if type(events) is pa.Table and events.num_rows == 1:
+            return self._lines.read_row(events)
+        return None
 
     def _run_line(self, line: EventLine) -> Run:
         return Run(self._parts, self.directory, self.attribute_count, line)

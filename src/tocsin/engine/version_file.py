@@ -106,7 +106,8 @@ class VersionFile:
                 else list(entry)
                 for entry in self.attributes.entries(self.attribute_count)
             ],
-            "evaluator": EVALUATOR_VERSION,
+            # Whatever evaluates terms can read a version that has none.
+            "evaluator": EVALUATOR_VERSION if self.attributes.terms else 1,
             "nested": [
                 [name, type_to_json(type_)] for name, type_ in self.attributes.nested.values()
             ],

@@ -13,7 +13,8 @@ their keys say all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,6 +92,32 @@ class ValueDensities(NamedTuple):
     below: np.ndarray
 
 
+class Density(NamedTuple):
+    """The density of one value, which is not uniform."""
+
+    low: float
+    high: float
+    mean: float  # 0 for a histogram
+    deviation: float
+    edges: list[float]  # empty for a normal
+    below: list[float]
+
+
+def join_densities(densities: Sequence[Density]) -> ValueDensities:
+    """Return the densities of an array of values."""
+    low, high, mean, deviation, edges, below = zip(*densities, strict=True)
+    return ValueDensities(
+        np.arange(len(densities)),
+        np.array(low, np.float64),
+        np.array(high, np.float64),
+        np.array(mean, np.float64),
+        np.array(deviation, np.float64),
+        np.array([len(each) for each in edges], np.int64),
+        np.array([x for each in edges for x in each], np.float64),
+        np.array([x for each in below for x in each], np.float64),
+    )
+
+
 class DensityCollector:
     """Collects the densities of a block's events, attribute by attribute."""
 
@@ -110,10 +137,12 @@ class DensityCollector:
         """Return the densities of all events of a block, or None if there are none."""
         if not self._events:
             return None
-        joined = {
-            name: np.concatenate([getattr(each, name) for each in self._densities])
-            for name in ValueDensities._fields
-        }
+        joined = self._densities[0]._asdict()
+        if len(self._densities) > 1:
+            joined = {
+                name: np.concatenate([getattr(each, name) for each in self._densities])
+                for name in ValueDensities._fields
+            }
         events = np.concatenate(self._events)
         order = np.argsort(events, kind="stable")
         starts = np.cumsum(joined["sizes"]) - joined["sizes"]
@@ -146,6 +175,51 @@ def density_of_dict(value: Mapping[str, Any]) -> pa.Array:
     except (pa.ArrowException, TypeError, OverflowError) as error:
         what = "its fields must be numbers, and edges and weights lists of numbers"
         raise ValueError(f"{what} ({error})") from None
+
+
+def read_usual_density(value: Mapping[str, Any]) -> tuple[int, int, Density | None] | None:
+    """Return the keys of the ends and the density of a value, if it has one with usual numbers.
+
+    Otherwise, also if something is wrong with it, return None: `write_density_keys` reads it, and
+    has the messages. Arrays for a single value would take a hundred times longer.
+    """
+    if len(value) == 4 and "mean" in value:
+        numbers: list[Any] = [value.get(name) for name in (*RANGE, *NORMAL)]
+        if not all(map(_is_usual, numbers)):
+            return None
+        low, high, mean, deviation = map(float, numbers)
+        if deviation <= 0 or low > high:
+            return None
+        if low < high and max(abs(low - mean), abs(high - mean)) / deviation > _MOST_DEVIATIONS:
+            return None
+        keys = number_key(low), number_key(high)
+        return *keys, Density(low, high, mean, deviation, [], []) if low < high else None
+    edges, weights = value.get("edges"), value.get("weights")
+    if len(value) != 2 or type(edges) is not list or type(weights) is not list:
+        return None
+    if len(edges) != len(weights) + 1 or not all(map(_is_usual, edges + weights)):
+        return None
+    edges = [float(edge) for edge in edges]
+    bottom, top, total, below = math.nan, math.nan, 0.0, []
+    for weight, edge, next_edge in zip(weights, edges, edges[1:], strict=False):
+        if weight < 0 or edge >= next_edge:
+            return None
+        below.append(total)
+        total += weight
+        if weight > 0:
+            bottom, top = edge if bottom != bottom else bottom, next_edge
+    if not abs(total - 1) <= _TOLERANCE:
+        return None
+    below = [share / total for share in below] + [1.0]
+    density = Density(edges[0], edges[-1], 0.0, 0.0, edges, below)
+    return number_key(bottom), number_key(top), density
+
+
+def _is_usual(number: Any) -> bool:
+    """Return whether a number is finite, and of a type that becomes a float without an error."""
+    if type(number) is int:
+        return abs(number) <= 2**53  # Arrow refuses greater ones
+    return type(number) is float and math.isfinite(number)
 
 
 class _Numbers(NamedTuple):
@@ -335,7 +409,7 @@ def uniform_densities(low: np.ndarray, high: np.ndarray) -> ValueDensities:
     return ValueDensities(indices, zeros, zeros, zeros, zeros, zeros.astype(np.int64), none, none)
 
 
-_INFINITE = number_key(-np.inf), number_key(np.inf)
+INFINITE = number_key(-np.inf), number_key(np.inf)
 
 
 def check_ends(
@@ -353,7 +427,7 @@ def check_ends(
     """
     if not len(low) or schema.kind(int(attributes[0])) != "number":
         return
-    infinite = ((low == _INFINITE[0]) | (high == _INFINITE[1])) & (low < high)
+    infinite = ((low == INFINITE[0]) | (high == INFINITE[1])) & (low < high)
     if infinite.any():
         infinite &= np.isin(attributes, list(uncertain()))
         if infinite.any():

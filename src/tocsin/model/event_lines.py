@@ -1,12 +1,12 @@
-"""Reads a single event from a dict into memory that is used again for the next one.
+"""Reads a single event, a dict or a row, into memory that is used again for the next one.
 
 For one event, making arrays takes longer than matching. So a version prepares, for the attributes
 that its rules test, functions that encode their values, and lines of keys, whose named tuples are
 made once. A line is in use from `read` to `give_back`: a nested match (in a signal handler, in a
 finalizer) takes another one, as do other threads.
 
-Only what events usually have is read here. `read` returns None for all else (terms, densities,
-NumPy's values, values that are errors), and `Events` reads it, with its messages.
+Only what events usually have is read here. `read` returns None for all else (terms, NumPy's values,
+values that are errors), and `Events` reads it, with its messages.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from tocsin.jit import freeze
 from tocsin.model import encoding
 from tocsin.model.categories import Categories
 from tocsin.model.decimals import decimal_key, digits_of
-from tocsin.model.event_densities import EventBlock
+from tocsin.model.event_densities import EventBlock, read_usual_density
 from tocsin.model.keys import dense_keys
 from tocsin.model.schema import RANGE, Kind, Schema, can_be_range
 
 _MOST_COLUMNS = 64  # chosen; beyond it, the keys of absent attributes cost more than they save
+_DECIMAL = pa.decimal128(1).id
 _MOST_SPELLINGS = 1024  # of names in events, with those that no rule tests; chosen
 
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
@@ -78,6 +80,7 @@ class LineReader:
         self._blank = np.full(len(used), encoding.NULL).data
         self._free: list[EventLine] = []
         # With terms, or with so many columns that blank ones cost much, `Events` reads all events.
+        self._types = {schema.name(a): _usual_type(schema.kind(a)) for a in used}
         self._is_able = len(used) <= _MOST_COLUMNS and not any(a in schema.terms for a in used)
         if self._is_able:
             for row, attribute in enumerate(used):
@@ -120,7 +123,7 @@ class LineReader:
                 elif value is None:
                     integers[row] = encoding.NULL
                 elif type(value) is dict and with_ranges and can_be_range:
-                    integers[row], highs[row] = _range_keys(value, to_key)
+                    integers[row], highs[row] = _range_keys(value, kind, to_key)
                 else:
                     integers[row] = to_key(value)
             line.has_ranges = False
@@ -132,6 +135,26 @@ class LineReader:
             self._free.append(line)
             return None
         return line
+
+    def read_row(self, table: pa.Table) -> EventLine | None:
+        """Return the keys of a table's only row, or None if `Events` has to read it."""
+        if not self._is_able or not self._types:
+            return None
+        schema = table.schema
+        columns: list[pa.ChunkedArray] = []
+        for name, type_ in self._types.items():
+            at = schema.get_field_index(name)
+            if at < 0:  # none, or several
+                return None
+            column = table.column(at)
+            if column.type != type_ and (type_ is not None or column.type.id != _DECIMAL):
+                return None
+            columns.append(column)
+        try:
+            values = [column[0].as_py() for column in columns]
+        except (ValueError, OverflowError):  # a time that Python does not have, or a bad text
+            return None
+        return self.read(dict(zip(self._types, values, strict=True)), with_ranges=False)
 
     def give_back(self, line: EventLine) -> None:
         """Use a line for another event."""
@@ -151,8 +174,11 @@ class LineReader:
         return column
 
 
-def _range_keys(value: dict[Any, Any], to_key: ToKey) -> tuple[int, int]:
+def _range_keys(value: dict[Any, Any], kind: Kind, to_key: ToKey) -> tuple[int, int]:
     """Return the keys of the ends of a range."""
+    usual = read_usual_density(value) if kind == "number" else None
+    if usual is not None:
+        return usual[:2]
     low, high = value["low"], value["high"]
     if len(value) != len(RANGE):
         raise ValueError("not a plain range")
@@ -162,6 +188,17 @@ def _range_keys(value: dict[Any, Any], to_key: ToKey) -> tuple[int, int]:
     if low_key > high_key or high != high:
         raise ValueError("not a range")
     return low_key, high_key
+
+
+def _usual_type(kind: Kind) -> pa.DataType | None:
+    """Return Arrow's type whose values are read here as Python's; None for any decimal128."""
+    return {
+        "number": pa.float64(),
+        "integer": pa.int64(),
+        "category": pa.string(),
+        "flag": pa.bool_(),
+        "time": pa.timestamp("us", "UTC"),
+    }.get(kind)
 
 
 def _to_key(kind: Kind, schema: Schema) -> ToKey:

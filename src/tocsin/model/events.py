@@ -41,10 +41,13 @@ from tocsin.model.columns import (
 )
 from tocsin.model.computed import ComputedColumns
 from tocsin.model.event_densities import (
+    INFINITE,
+    Density,
     DensityCollector,
     EventBlock,
     ValueDensities,
     check_ends,
+    join_densities,
     uniform_densities,
     write_density_keys,
 )
@@ -322,11 +325,11 @@ class Events:
         return values[-1] if values else None
 
     def _keys_of_dicts(self, start: int, stop: int, densities: DensityCollector | None) -> Keys:
-        found: dict[tuple[int, int], ValueDensities] = {}
+        found: dict[tuple[int, int], Density] = {}
         keys = self._given_keys_of_dicts(start, stop, found)
-        if densities is not None:
-            for (number, attribute), density in found.items():
-                densities.add(np.array([number - start]), np.array([attribute]), density)
+        if densities is not None and found:
+            numbers, attributes = np.array(list(found)).T
+            densities.add(numbers - start, attributes, join_densities(list(found.values())))
         if self._computed is None:
             return keys
         arrays = self._computed.compute_dicts(self._dicts, start, stop, self._values.key_of_kind)
@@ -336,7 +339,7 @@ class Events:
         return add_columns(keys, columns, np.array(self._computed.attributes, np.int32))
 
     def _given_keys_of_dicts(
-        self, start: int, stop: int, densities: dict[tuple[int, int], ValueDensities]
+        self, start: int, stop: int, densities: dict[tuple[int, int], Density]
     ) -> Keys:
         """Return the keys of values that are in the dicts, without computed ones.
 
@@ -383,7 +386,7 @@ class Events:
         used: Mapping[int, int],
         start: int,
         stop: int,
-        densities: dict[tuple[int, int], ValueDensities],
+        densities: dict[tuple[int, int], Density],
     ) -> Iterator[tuple[int, int, int, int]]:
         """Yield (event, attribute, low key, high key) for each used value in the dicts."""
         find, kinds = self._schema.find, self._schema.kinds
@@ -406,7 +409,7 @@ class Events:
                     continue
                 if type(value) is dict:
                     low, high, density = self._values.range_keys(attribute, value, number)
-                    if self._uncertain is not None:
+                    if self._uncertain is not None and (low == INFINITE[0] or high == INFINITE[1]):
                         describe = functools.partial(self._describe_value, attribute, number)
                         ends = np.array([low]), np.array([high])
                         check_ends(self._schema, [attribute], *ends, self._uncertain, describe)

@@ -79,6 +79,8 @@ class Matches:
     @property
     def events(self) -> np.ndarray:
         """The row numbers of the events, int64[n_pairs]."""
+        if len(self.offsets) == 2:  # of one event, whose other costs are small, too
+            return np.full(len(self.rules), self.first)
         numbers = np.arange(self.first, self.first + len(self.offsets) - 1)
         return np.repeat(numbers, np.diff(self.offsets))
 

@@ -13,7 +13,12 @@ from tocsin.model import encoding
 from tocsin.model.categories import Categories
 from tocsin.model.columns import find_bad_range
 from tocsin.model.decimals import decimal_key, digits_of
-from tocsin.model.event_densities import ValueDensities, density_of_dict, write_density_keys
+from tocsin.model.event_densities import (
+    Density,
+    density_of_dict,
+    read_usual_density,
+    write_density_keys,
+)
 from tocsin.model.schema import ARTICLE, RANGE, Kind, Schema, can_be_range, has_range_fields
 
 
@@ -75,8 +80,11 @@ class ValueEncoder:
 
     def range_keys(
         self, attribute: int, value: dict[str, Any], number: int
-    ) -> tuple[int, int, ValueDensities | None]:
-        """Return the keys of the ends of a range, and its density if it has one of its own."""
+    ) -> tuple[int, int, Density | None]:
+        """Return the keys of the ends of a range, and its density if it is not uniform."""
+        usual = read_usual_density(value) if self._schema.kind(attribute) == "number" else None
+        if usual is not None:
+            return usual
         kind, name = self._schema.kind(attribute), self._schema.name(attribute)
         place = f"event {number}: attribute {name!r}"
         reason = (
@@ -91,6 +99,8 @@ class ValueEncoder:
                 encoding.NULL if value[end] is None else self.key(attribute, value[end], number)
                 for end in RANGE
             )
+            if encoding.NULL < low <= high < encoding.NAN:  # arrays take longer
+                return low, high, None
             bad = find_bad_range(kind, np.array([low]), np.array([high]))
             if bad is None:
                 return low, high, None
@@ -104,7 +114,13 @@ class ValueEncoder:
                     reason = str(error)
                 else:
                     keys = np.empty(1, np.int64)
-                    high_keys, density = write_density_keys(array, keys, lambda _: place)
+                    high_keys, d = write_density_keys(array, keys, lambda _: place)
+                    density = None
+                    if len(d.indices):
+                        density = Density(
+                            float(d.low[0]), float(d.high[0]), float(d.mean[0]),
+                            float(d.deviation[0]), d.edge.tolist(), d.below.tolist(),
+                        )  # fmt: skip
                     return int(keys[0]), int(high_keys[0]), density
         raise EventError(f"{place}: {reason}; got {value!r}")
 

@@ -311,7 +311,8 @@ def make_policy(policy: Any) -> Policy:
         if policy not in policies:
             known = ", ".join(map(repr, policies))
             raise UncertainError(
-                f"no policy is named {policy!r}{suggest(policy, policies)}; there are {known}"
+                f"no policy is named {policy!r}"
+                + (suggest(policy, policies) or f"; there are {known}")
             )
         return policies[policy]()
     if isinstance(policy, type):

@@ -208,8 +208,9 @@ class _Reader:
             node = node.this
         if not isinstance(node, exp.RegexpSplit) or node.args.get("limit") is not None:
             raise TermError(
-                f"{to_sql(node)} is not split(text, pattern), the only array that there is; for "
-                "the key of a map, write tags['key'] IS NOT NULL"
+                f"{to_sql(node)} is not split(text, pattern), the only array that there is; make "
+                "an array a text beforehand, by array_join; for the key of a map, write "
+                "tags['key'] IS NOT NULL"
             )
         return [self.read(node.this), self.read(node.expression)]
 

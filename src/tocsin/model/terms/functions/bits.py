@@ -31,13 +31,11 @@ def _resolve_bits(
     return tuple(build.cast(term, common) for term in arguments), common
 
 
-def _resolve_shift(
-    name: str, build: TermBuilder, arguments: Sequence[Term], written: Written
-) -> Resolved:
+def _resolve_shift(build: TermBuilder, arguments: Sequence[Term], written: Written) -> Resolved:
     number, places = arguments
-    type_ = _need_integer(number, name)
+    type_ = _need_integer(number, "a shift")
     if places.type not in (INT, NULL):
-        raise TermError(f"{name} by an int is supported, but {describe(places)}; cast it to int")
+        raise TermError(f"a shift needs an int, but {describe(places)}; cast it to int")
     type_ = INT if type_ == NULL else type_
     return (build.cast(number, type_), build.cast(places, INT)), type_
 
@@ -93,7 +91,7 @@ BITS: list[Function] = [
             note,
             2,
             2,
-            functools.partial(_resolve_shift, name),
+            _resolve_shift,
             functools.partial(_shift, name),
             aliases=aliases,
         )

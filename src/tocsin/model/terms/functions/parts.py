@@ -18,8 +18,8 @@ from tocsin.model.terms.types import BOOLEAN, INT, STRING
 
 
 def _resolve_instr(build: TermBuilder, arguments: Sequence[Term], written: Written) -> Resolved:
-    text = need(arguments[0], STRING, "instr")
-    part = need_literal(arguments[1], STRING, "the part that instr looks for")
+    text = need(arguments[0], STRING, "instr or locate")
+    part = need_literal(arguments[1], STRING, "the part to look for")
     starts = [need_int(a, "the position where locate starts") for a in arguments[2:]]
     if any(start.value is None for start in starts):
         raise TermError("the position where locate starts is NULL; write a number")
