@@ -107,6 +107,6 @@ def histogram_loss(t, c, leaf, members, attribute):
             counts[j] += 1
     total = met = 0
     for count in counts:
-        total += count
-        met += count > 0
+        total += int(count)
+        met += int(count > 0)
     return total / max(1, met)
