@@ -176,7 +176,8 @@ def make_section(which: str) -> Section:
         "auto's ns", "auto", "after tune", "regret", "tuned", "target", "met",
         note="Nanoseconds per event, and matches per event. `regret` is the time of `auto` over\n"
         "that of the best single index, `tuned` the same after `tune`. Times are the processor's\n"
-        "for one thread, and elapsed ones for the default threads.",
+        "for one thread, and elapsed ones for the default threads, which vary where other work\n"
+        "runs beside: two rows with the same index differ by that alone.",
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import argparse
 import platform
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -30,13 +31,23 @@ import tocsin
 from tocsin import jit
 
 SIZES = {
-    "tiny": {"boxes": 2_000, "texts": 400, "sparse": 500, "cross": 200, "keys": 10_000},
+    "tiny": {
+        "boxes": 2_000,
+        "texts": 400,
+        "sparse": 500,
+        "cross": 200,
+        "keys": 10_000,
+        "changes": 300,
+        "stored": 2_000,
+    },
     "full": {
         "boxes": 1_000_000,
         "texts": 100_000,
         "sparse": 1_000_000,
         "cross": 10_000,
         "keys": 10_000_000,
+        "changes": 100_000,
+        "stored": 200_000,
     },
 }
 NAMES = [f"a{i}" for i in range(400)]
@@ -344,6 +355,61 @@ def median_microseconds(call: Callable[[], Any], calls: int = 2_000) -> float:
     return float(np.median(nanoseconds)) / 1e3
 
 
+def measure_changes(report: Report, n: int, changes: int, rng: np.random.Generator) -> None:
+    """Measure each change of one rule and the match of one event after it."""
+    rules = tocsin.Rules({"x": "number", "y": "number"})
+    rules.add_many(box_rules(n, rng))
+    live, event = list(range(n)), {"x": 0.5, "y": 0.5}
+    rules.match(event)
+    seconds = np.empty((2, changes))
+    for number, (x, y) in enumerate(rng.random((changes, 2)).round(6).tolist()):
+        where = f"x BETWEEN {x} AND {x + 0.01} AND y BETWEEN {y} AND {y + 0.01}"
+        place = int(rng.integers(len(live)))
+        kind, id_ = ("add", "replace", "remove")[number % 3], live[place]
+        start = time.perf_counter()
+        if kind == "add":
+            rules.add(n + number, where)
+        elif kind == "replace":
+            rules.replace(id_, where)
+        else:
+            rules.remove(id_)
+        changed = time.perf_counter()
+        rules.match(event)
+        seconds[:, number] = changed - start, time.perf_counter() - changed
+        if kind == "add":
+            live.append(n + number)
+        elif kind == "remove":
+            live[place] = live[-1]
+            live.pop()
+    assert len(rules) == len(live)
+    task = f"{changes:,} changes (add, replace, remove) of {n:,} rules, each with a match"
+    report.add_target(f"{task}: median", float(np.median(seconds.sum(0))) * 1e6, 150, "us")
+    report.add_target("  the longest call", float(seconds.max()) * 1e3, 20, "ms")
+
+
+def measure_new_weights(report: Report, n: int) -> None:
+    """Measure how long it takes to publish new weights of a thousand rules of a store."""
+    where = [f"x > {i / n} AND tier = 'tier{i % 500}'" for i in range(n)]
+    rules = tocsin.Rules({"x": "number", "tier": "category"})
+    rules.add_many(pa.table({"id": np.arange(n), "where": where}))
+    with tempfile.TemporaryDirectory() as folder:
+        rules.save(folder)
+        store = tocsin.RuleStore(folder)
+        turns = iter(range(REPETITIONS))
+
+        def publish() -> None:
+            turn = next(turns)
+
+            def change(rules: tocsin.Rules) -> None:
+                for id_ in range(turn * 200, turn * 200 + 1000):
+                    rules.replace(id_, weights={"x": turn + 2.0})
+
+            store.publish(change)
+
+        (seconds,) = best(publish)
+    report.add_target(f"publish new weights of 1,000 of {n:,} rules", seconds, 0.2, "s")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--size", choices=SIZES, default="full")
@@ -359,6 +425,8 @@ def main() -> None:
     measure_keys(report, size["keys"], rng)
     measure_exhaustive(report, size["cross"], rng)
     measure_sparse(report, size["cross"], rng)
+    measure_changes(report, size["boxes"], size["changes"], rng)
+    measure_new_weights(report, size["stored"])
     measure_single_events(report, size["cross"], rng)
     report.show()
     if arguments.out:

@@ -412,6 +412,8 @@ def without(key):
         (put("segments", 0, "name", "/etc"), "a segment's name is '/etc'"),
         (put("segments", 0, "manifest", 5), "damaged, or Tocsin did not write it"),
         (put("segments", 0, "role", "king"), "its segments are 'king'"),
+        (put("segments", 0, "role", []), "a segment's role is []"),
+        (lambda content: content["segments"][0].pop("role") and None, "it has no 'role'"),
         (put("codes", 0, "name", "../versions/00000001.json"), "a part's name is"),
         (put("codes", 0, "bytes", -1), "a part's size"),
         (put("codes", 0, "count", 7), "rows instead of 7"),

@@ -196,6 +196,7 @@ def _read(content: dict[str, Any]) -> VersionFile:
         require(
             _NAME.fullmatch(entry["name"]) is not None, f"a segment's name is {entry['name']!r}"
         )
+        require(isinstance(entry["role"], str), f"a segment's role is {entry['role']!r}")
         require(_CHECKSUM.fullmatch(entry["manifest"]) is not None, "a manifest has no checksum")
     for entry in codes if removed is None else [*codes, removed]:
         require(_NAME.fullmatch(entry["name"]) is not None, f"a part's name is {entry['name']!r}")

@@ -184,7 +184,7 @@ def propose(
             event += 1
             offsets[event - first] = n
             # Seldom for random floats, but for most events where values are whole numbers, as
-            # bounds are. Leaving the loop here made such data 3 times slower.
+            # bounds are. Leaving the loop here made such data up to 4 times slower.
             if ties & TOP_BITS != 0:
                 offsets[event - first] = ~np.int64(n)
                 tied = True
