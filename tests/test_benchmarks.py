@@ -2,7 +2,9 @@
 
 import importlib
 import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -39,6 +41,14 @@ def test_the_spine(output_of):
     output = output_of("spine")
     assert "sparse rules" in output
     assert "blocked NumPy" in output
+
+
+def test_first_call():
+    command = [sys.executable, "-m", "benchmarks.first_call", "--kernels", "tocsin.model.facts"]
+    root = Path(__file__).parent.parent
+    run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
+    assert "s  tocsin.model.facts." in run.stdout
+    assert "s  all " in run.stdout
 
 
 def test_range_matching(output_of):

@@ -23,6 +23,9 @@ package. `KernelLocator` tells it where they are.
 With `TOCSIN_BOUNDS_CHECK` in the environment, kernels raise IndexError for an index out of bounds,
 including a negative one. This is slow and meant for tests. Such kernels have a cache of their own.
 
+Assigning an array to a slice or a row makes Numba compile the message for a wrong shape, which
+takes more than a second per kernel; loops avoid it (`python -m benchmarks.first_call --kernels`).
+
 Fastmath is never on: nnan and ninf would break the order of keys.
 """
 
@@ -92,7 +95,12 @@ INT64, FLOAT64 = types.int64, types.float64
 _Tuple = TypeVar("_Tuple", bound=tuple[Any, ...])
 
 _BOUNDS_CHECK = "TOCSIN_BOUNDS_CHECK" in os.environ
-_OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": _BOUNDS_CHECK}
+_OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "error_model": "numpy",
+    "boundscheck": _BOUNDS_CHECK,
+    "no_cfunc_wrapper": True,  # nobody calls kernels from C; it takes time to compile
+}
 _UNUSED_DAYS = 30
 _CHECKED_CALLS = "TOCSIN_CHECKED_CALLS" in os.environ
 _KERNELS: list[Kernel] = []
@@ -300,12 +308,19 @@ class Kernel:
         return tuple(_numba_type(hints[name]) for name in parameters)
 
 
-def compile_all(packages: tuple[str, ...] = ("",)) -> None:
+def compile_all(packages: tuple[str, ...] = ("",), leave_out: tuple[str, ...] = ()) -> None:
     """Compile all imported kernels of some packages, so that workers only load them.
+
+    Modules whose names end with one in `leave_out` are not compiled.
 
     Kernels that other processes are compiling come last, so that the processes share the work.
     """
-    wanted = [each for each in _KERNELS if each.function.__module__.startswith(packages)]
+    wanted = [
+        each
+        for each in _KERNELS
+        if each.function.__module__.startswith(packages)
+        and not each.function.__module__.endswith(leave_out)
+    ]
     for each in wanted:
         with contextlib.suppress(BlockingIOError):
             each.compile(wait=False)

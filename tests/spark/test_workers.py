@@ -10,8 +10,9 @@ import pytest
 
 import tocsin
 import tocsin.spark
+from tocsin import jit
 from tocsin.engine import threads, version
-from tocsin.spark import matching, worker
+from tocsin.spark import kernels, matching, worker
 
 LONG = os.environ.get("TOCSIN_PROFILE") == "long"
 
@@ -132,3 +133,24 @@ def test_older_versions_of_spark(tmp_path, version, output):
     lines = run.stdout.splitlines()
     assert len(lines) == 2
     assert all(line.startswith(output) for line in lines), lines
+
+
+def test_kernels_of_other_indexes_are_not_compiled(monkeypatch):
+    rules = tocsin.Rules({"x": "number"}, "counting")
+    rules.add("high", "x > 3 OR x < 1")
+    rules.merge()
+    snapshot = rules.snapshot()
+    rules.add("likely", "x > 3", at_least=0.5)
+    uncertain = rules.snapshot()
+    compiled = set()
+    monkeypatch.setattr(
+        jit.Kernel, "compile", lambda each, wait=True: compiled.add(each.function.__module__)
+    )
+    monkeypatch.setattr(kernels, "compile_kernels", kernels.compile_kernels.__wrapped__)
+    monkeypatch.setattr(kernels, "_compile_packages", kernels._compile_packages.__wrapped__)
+    kernels.compile_plan(snapshot, "all")
+    indexes = {module.split(".")[2] for module in compiled if "tocsin.index." in module}
+    assert indexes == {"accept", "counting", "exhaustive", "finish"}
+    assert not any(module.startswith("tocsin.engine.probabilities") for module in compiled)
+    kernels.compile_plan(uncertain, "all")
+    assert any(module.startswith("tocsin.engine.probabilities") for module in compiled)

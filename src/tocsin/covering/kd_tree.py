@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tocsin.index.sorting import sort
 from tocsin.jit import Int32Out, Int64Out, Int64s, UInt8Out, bare_step, kernel, step
 
 OVERFLOW = 16  # points of a bucket, chosen; docs/experiments.md has others
@@ -225,7 +226,7 @@ def choose_dimension(tree, node, d):
 def choose_split(sample, n, largest):
     """Return the median of n keys, or what is just below the largest of all."""
     keys = sample[:n]
-    keys.sort()
+    sort(keys)
     return min(keys[(n - 1) // 2], largest - 1)
 
 

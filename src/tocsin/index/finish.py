@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tocsin.index.sorting import sort
 from tocsin.jit import (
     Float64Out,
     Float64s,
@@ -117,11 +118,11 @@ def fold(c: Conjunctions, removed: UInt8s, offsets: Int64Out, accepted: Int32Out
             accepted[kept + count] = rule
             count += 1
         if duplicates:
-            ordered = np.sort(accepted[kept : kept + count])
-            count = 0
-            for j in range(ordered.shape[0]):
-                if j == 0 or ordered[j] != ordered[j - 1]:
-                    accepted[kept + count] = ordered[j]
+            sort(accepted[kept : kept + count])
+            found, count = count, 0
+            for j in range(kept, kept + found):
+                if count == 0 or accepted[j] != accepted[kept + count - 1]:
+                    accepted[kept + count] = accepted[j]
                     count += 1
         kept += count
         start = stop

@@ -225,7 +225,8 @@ def write_lines(keys: Keys, event: int, line: Int64Out, last: Int64Out) -> None:
     columns, offsets, attribute = keys.column_attribute, keys.offsets, keys.attribute
     line[:] = NULL
     load(keys.columns, columns, offsets, attribute, keys.key, event, line)
-    last[:] = line
+    for a in range(line.shape[0]):
+        last[a] = line[a]
     if keys.columns_high.shape[0] + keys.key_high.shape[0] > 0:
         load(keys.columns_high, columns, offsets, attribute, keys.key_high, event, last)
 

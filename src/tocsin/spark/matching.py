@@ -45,7 +45,7 @@ from tocsin.spark.columns import (
     quote_column,
     to_arrow,
 )
-from tocsin.spark.kernels import compile_kernels
+from tocsin.spark.kernels import compile_plan
 from tocsin.spark.worker import MatchOptions, RuleSource, make_self_contained, match_batches
 
 HOW = ("all", "top", "count")
@@ -155,7 +155,7 @@ def match(
         payload_schema,
         rules_version,
     )
-    compile_kernels("matching")
+    compile_plan(version, how)
     job = make_self_contained(functools.partial(match_batches, source, match_options))
     schema = st.StructType([*kept, *added, *payload_columns, *versions])
     # mapInArrow fails for names with dots, and binds by position anyway. Expressions are strings,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from typing import Any
 
 from pyspark.errors import PySparkRuntimeError
@@ -17,8 +18,9 @@ def session(
 ) -> SparkSession:
     """Return a Spark session for matching: the active one unchanged, or a new local one.
 
-    In a new session, workers run this Python, times are UTC, the console is quiet, and kernels are
-    compiled in advance. `config` adds to these settings or overrides them.
+    In a new session, workers run this Python, times are UTC, the console is quiet, and the
+    kernels that all rules need are compiled meanwhile. `config` adds to these settings or
+    overrides them.
 
     If `SPARK_REMOTE` (or `spark.remote` in `config`) names a Spark Connect server, the new session
     is on that server. `cores` is then ignored, and only session settings are applied.
@@ -51,5 +53,10 @@ def session(
         }
     for key, value in (settings | (config or {})).items():
         builder = builder.config(key, value)
-    compile_kernels("matching")
-    return builder.getOrCreate()
+    # Compile while Java starts.
+    compiling = threading.Thread(target=compile_kernels, args=("matching",))
+    compiling.start()
+    try:
+        return builder.getOrCreate()
+    finally:
+        compiling.join()

@@ -7,6 +7,7 @@ import numpy as np
 from tocsin.engine.probabilities.ranges import Uncertainty, measure, uniform_share
 from tocsin.engine.probabilities.unions import MAX_WORK, union_probability
 from tocsin.index.accept import holds
+from tocsin.index.sorting import sort
 from tocsin.jit import (
     Float64Out,
     Float64s,
@@ -112,7 +113,7 @@ def require_probability(
                 if at_least[conjunction] > 0 and is_alternative(rule, conjunction):
                     alternatives[n] = conjunction
                     n += 1
-            alternatives.sort()
+            sort(alternatives)
             for n in range(several):
                 conjunction = alternatives[n]
                 if n > 0 and rule[alternatives[n - 1]] == rule[conjunction]:

@@ -12,6 +12,7 @@ from tocsin.engine.probabilities.ranges import (
     place_on_line,
 )
 from tocsin.index.accept import holds
+from tocsin.index.sorting import sort
 from tocsin.jit import Int64s, bare_step, kernel, step
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.predicates import INTERVAL, SET
@@ -61,9 +62,9 @@ def cut_range(kind, low, high, points, row, after, scale, first, last):
                     if point < last:
                         starts[size] = point + 1
                         size += 1
-    starts = np.sort(starts[:size])
-    size = 1
-    for i in range(1, starts.shape[0]):
+    sort(starts[:size])
+    found, size = size, 1
+    for i in range(1, found):
         if starts[i] != starts[i - 1]:
             starts[size] = starts[i]
             size += 1
@@ -193,7 +194,8 @@ def union_probability(c, begin, count, scale, d, density_of, values, values_high
                         slot = find_state(next_states, slots, current)
                         if slots[slot] < 0:
                             slots[slot] = next_size
-                            next_states[next_size] = current
+                            for w in range(words):
+                                next_states[next_size, w] = current[w]
                             next_mass[next_size] = 0.0
                             next_size += 1
                         next_mass[slots[slot]] += weight

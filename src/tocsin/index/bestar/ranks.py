@@ -88,18 +88,25 @@ def histogram_loss(t, c, leaf, members, attribute):
     """
     rows, target, size = c.offsets, t.target, members.shape[0]
     lows, highs = np.empty(size, np.int64), np.empty(size, np.int64)
+    start = end = np.int64(0)
     for i in range(size):
         number = target[leaf + members[i]]
         lows[i], highs[i] = interval_on(
             c.attribute, c.kind, c.low, c.high, c.points, rows[number], rows[number + 1], attribute
         )
-    start = lows.min()
-    width = np.float64(length(start, highs.max())) / _BINS
+        start = lows[i] if i == 0 else min(start, lows[i])
+        end = highs[i] if i == 0 else max(end, highs[i])
+    width = np.float64(length(start, end)) / _BINS
     if width == 0:
         return np.float64(size)
     counts = np.zeros(_BINS, np.int64)
     for i in range(size):
         first = min(_BINS - 1, int(np.float64(length(start, lows[i])) / width))
         last = min(_BINS - 1, int(np.float64(length(start, highs[i])) / width))
-        counts[first : last + 1] += 1
-    return counts.sum() / max(1, np.count_nonzero(counts))
+        for j in range(first, last + 1):
+            counts[j] += 1
+    total = met = 0
+    for count in counts:
+        total += int(count)
+        met += int(count > 0)
+    return total / max(1, met)

@@ -70,8 +70,9 @@ def propose(b: Layout, batch: EventBatch, offsets: Int64Out, out: Int32Out) -> i
                 continue
             begun, ended = blocks[block], blocks[block + 1]
             if test == end:
-                out[n : n + ended - begun] = candidate[begun:ended]
-                n += ended - begun
+                for i in range(begun, ended):
+                    out[n] = candidate[i]
+                    n += 1
                 continue
             # A block with one test names it twice: comparing again costs less than it would to
             # write everything below once more.

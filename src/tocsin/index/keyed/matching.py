@@ -21,6 +21,7 @@ from tocsin.index.keyed.spans import (
     find_run_blocks,
     list_runs,
 )
+from tocsin.index.sorting import sort
 from tocsin.jit import Int32Out, Int64Out, kernel, prefetch, step
 from tocsin.model.keys import EventBatch
 
@@ -34,7 +35,8 @@ def write_distinct(found, out, begin):
     An event finds one entry of a conjunction, but a range may find several.
     """
     kept = begin
-    for each in np.sort(found):
+    sort(found)
+    for each in found:
         if kept == begin or out[kept - 1] != each:
             out[kept] = each
             kept += 1
@@ -69,7 +71,8 @@ def propose(g: Layout, batch: EventBatch, most: int, offsets: Int64Out, out: Int
     codes = np.zeros(attributes + 1, np.uint16)
     codes_high = np.zeros(attributes + 1, np.uint16) if ranged else codes
     present = np.empty(attributes + 1, np.int32)
-    present[:n_columns] = column_local[:n_columns]
+    for j in range(n_columns):
+        present[j] = column_local[j]
     last_event = np.full(attributes + 1, -1, np.int64)
     last_event_high = np.full(attributes + 1 if ranged else 0, -1, np.int64)
     value, low, length = (

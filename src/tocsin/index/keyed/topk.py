@@ -109,7 +109,8 @@ def find_best(
     codes = np.zeros(attributes + 1, np.uint16)
     codes_high = np.zeros(attributes + 1, np.uint16) if ranged else codes
     present = np.empty(attributes + 1, np.int32)
-    present[:n_columns] = column_local[:n_columns]
+    for j in range(n_columns):
+        present[j] = column_local[j]
     last_event = np.full(attributes + 1, -1, np.int64)
     last_event_high = np.full(attributes + 1 if ranged else 0, -1, np.int64)
     value, low, length = (
