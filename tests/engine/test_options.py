@@ -231,13 +231,14 @@ def test_auto_chooses_again_with_events():
     rules.merge()
     events = [{"x": 0.005, "y": y, "z": z} for y, z in rng.random((300, 2)).tolist()]
     before, expected = rules.plan(events), list(rules.match(events).sorted())
-    (part,) = before.parts
-    assert part.met == rules.match(events).counters.candidates / 300
+    met = sum(each.met for each in before.parts)
+    assert met == pytest.approx(rules.match(events).counters.candidates / 300)
+    part = max(before.parts, key=lambda each: each.met)
     assert part.met > 1.5 * part.expected > 0
     assert f"an event met {part.met:,.1f} candidates" in str(before)
     rules.tune(events)
     assert "for 300 sample events" in str(rules.plan())
-    assert rules.plan().parts[0].why != part.why
+    assert part.why not in [each.why for each in rules.plan().parts]
     assert list(rules.match(events).sorted()) == expected
     untouched = str(rules.plan())
     rules.tune([])
