@@ -109,7 +109,7 @@ def corner_in_a_corner(rng):
 
 
 def identical(rng):
-    low = np.tile([[0.3], [0.4]], 3000)
+    low = np.tile([[0.3], [0.4]], 1000)
     points = np.concatenate([rng.random((2, 300)), [[0.3, 0.5, 0.3], [0.4, 0.6, 0.6]]], axis=1)
     return floats(low, low + 0.2, points)
 
@@ -205,7 +205,7 @@ def a_city_in_a_country(rng):
 
 
 def large_on_pixels(rng):
-    corners = np.sort(rng.integers(0, [[[1920]], [[1080]]], (2, 2, 3000)), axis=1)
+    corners = np.sort(rng.integers(0, [[[1920]], [[1080]]], (2, 2, 1000)), axis=1)
     events = np.stack([rng.integers(0, 1920, 300), rng.integers(0, 1080, 300)])
     return Boxes(corners[:, 0], corners[:, 1], events, [0, 0])
 

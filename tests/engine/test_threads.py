@@ -499,7 +499,15 @@ def test_the_first_of_several_errors_is_raised():
                 rules.match(events, threads=4)
 
 
-@pytest.mark.usefixtures("small_ranges")
+@pytest.fixture
+def ctrl_c():
+    """Ctrl-C raises an exception, also where the tests run in the background of a shell."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("small_ranges", "ctrl_c")
 def test_keyboard_interrupt(when_asked):
     rules, events = boxes(), points(20_000)
     expected = rules.match(events, threads=1)
