@@ -48,8 +48,8 @@ def demo(out: Path, events: int, seed: int) -> None:
 
     The demo generates a city, several thousand rules in a rule store, and vehicles that send
     their positions. The positions stream through Spark. Halfway, a rule is replaced while the
-    stream runs. At the end all matches are checked. It takes about a minute on two cores; the
-    first run also compiles kernels.
+    stream runs. At the end all matches are checked. It takes half a minute on two
+    cores, with kernels to compile.
     """
     _check_requirements()
     _prepare_folder(out)
