@@ -147,11 +147,7 @@ def run(names, seeds, **environment):
 
 def test_with_bounds_checks():
     """In the quick profile only what cuts a domain into cells: the rest takes long to compile."""
-    names = (
-        CHECKS
-        if LONG
-        else ["grid", "ntree", "quad-tree", "intervals", "rectangles", "published rectangles"]
-    )
+    names = CHECKS if LONG else ["grid", "quad-tree", "intervals", "rectangles"]
     run(names, range(120) if LONG else [0, 1, 2, 3, 20], TOCSIN_BOUNDS_CHECK="1")
 
 
