@@ -2,6 +2,8 @@
 
 import os
 import re
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -18,7 +20,7 @@ EVENTS = [{"n": n, "c": f"c{n % 5}"} for n in NUMBERS]
 
 @pytest.fixture
 def small(monkeypatch):
-    """Let sixteen rules be so many that they are merged on a thread."""
+    """Merges of sixteen rules or more are on a thread."""
     monkeypatch.setattr(draft, "_SMALL", 16)
     monkeypatch.setattr(draft, "_AT_ONCE", 16)
 
@@ -255,3 +257,22 @@ def test_a_forked_process_merges_itself(small, gate):
         finally:
             os._exit(2)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+EXIT = """
+import pickle
+import tocsin
+rules = tocsin.Rules({"n": "integer"})
+while rules._draft._merge is None:
+    rules.add(len(rules), f"n >= {len(rules)}")
+    assert len(rules) < 10_000
+copy = pickle.loads(pickle.dumps(rules))
+for each in (rules, copy):
+    assert len(each.match({"n": 500})) == 501
+print(len(copy) == len(rules))
+"""
+
+
+def test_pickling_and_the_end_of_the_process_during_a_merge():
+    run = subprocess.run([sys.executable, "-c", EXIT], capture_output=True, text=True)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "True\n", "")

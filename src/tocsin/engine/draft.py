@@ -408,7 +408,7 @@ class Draft:
         return changes >= self._next_merge and bool(self._due(removed_from_base))
 
     def _merge_if_due(self, changed: int) -> None:
-        """Begin or finish a merge, if that is due after a change of so many rules."""
+        """Begin or finish a merge, if one is due after a change of `changed` rules."""
         self._changes += changed
         if self._merge is not None and self._changes >= self._merge.until:
             self._finish_merge()

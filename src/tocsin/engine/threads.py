@@ -43,7 +43,7 @@ _LEAST_SECONDS = 0.0005  # of a range: ten times its cost in Python
 _MOST_SECONDS = 0.05  # of a range: an unnoticeable delay after Ctrl-C, unless most of it is fixed
 _RANGES_KEPT = 6  # ranges that costs are estimated from
 _MOST_GROWTH = 4  # times the events of recent ranges: their costs may be misleading
-_FIXED_SHARE = 10  # a range takes at least so many times its fixed cost
+_FIXED_SHARE = 10  # the work of a range, at least, as a multiple of its fixed cost
 _RANGES_LEFT = 4  # ranges per thread that the remaining events are divided into
 _PATIENCE = 1.0  # seconds to wait for a helper after KeyboardInterrupt: it may be compiling
 

@@ -79,7 +79,7 @@ class LineReader:
         self._has_spellings = False  # whether an attribute came with two spellings
         self._blank = np.full(len(used), encoding.NULL).data
         self._free: list[EventLine] = []
-        # With terms, or with so many columns that blank ones cost much, `Events` reads all events.
+        # `Events` reads events with terms, and those of many columns, where blank ones cost much.
         self._types = {schema.name(a): _usual_type(schema.kind(a)) for a in used}
         self._is_able = len(used) <= _MOST_COLUMNS and not any(a in schema.terms for a in used)
         if self._is_able:

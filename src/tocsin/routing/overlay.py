@@ -50,7 +50,7 @@ class Overlay:
     loss
         The probability that a packet is lost.
     backlog
-        A neighbour that does not answer is given up when so many messages wait for it.
+        A silent neighbour is given up when more than this number of messages wait for it.
     graph
         Parameters of the relation graphs: `k`, `kind`, `withdraw_covered`.
 

@@ -22,7 +22,7 @@ _CASES = ("lower", "upper")
 
 # Of what concat and replace return, chosen: far from what a rule compares with constants, and a
 # block of 65,536 events has at most 256 MB of such texts.
-MAX_GROWN = 4096  # bytes; longer texts are limited to so many times the texts of the event
+MAX_GROWN = 4096  # bytes; a longer result is null beyond MAX_GROWTH times its inputs
 MAX_GROWTH = 16
 
 
@@ -160,7 +160,7 @@ def _byte_lengths(text: Value) -> Any:
 
 
 def _within_limit(call: Any, bytes_: np.ndarray) -> pa.Array | None:
-    """Return where texts of so many bytes are not too long, or None if no text is.
+    """Return where texts of given sizes are short enough, or None if all are.
 
     A short rule can make a text of gigabytes: replace(replace(...)) multiplies its length.
     """
