@@ -85,7 +85,7 @@ def test_tables_of_rules():
         ([0.5, 1.5], r"row 1 \(rule 2\): at_least must be a probability, .* got 1.5"),
         ([0.0, 0.5], r"row 0 \(rule 1\): at_least must be a probability, .* got 0"),
         ([math.nan, 0.5], r"row 0 \(rule 1\): at_least must be a probability, .* got nan"),
-        (["0.5", "1"], "the column 'at_least' must be probabilities, got type string"),
+        (["0.5", "1"], "the column 'at_least' must be numbers, got type string"),
     ],
 )
 def test_wrong_tables_of_rules(column, words):
@@ -231,7 +231,7 @@ def test_the_format_rises_only_with_thresholds(tmp_path):
 
 def test_an_older_tocsin_refuses_thresholds(tmp_path, monkeypatch):
     rooms().save(tmp_path / "store")
-    monkeypatch.setattr(segment_files, "FORMAT_WITH_THRESHOLDS", segment_files.FORMAT)
+    monkeypatch.setattr(segment_files, "FORMAT_WITH_SCORES", segment_files.FORMAT)
     with pytest.raises(tocsin.StoreError, match=r"is of format 8, .* upgrade"):
         tocsin.open(tmp_path / "store")
 

@@ -79,8 +79,11 @@ def mixed(rng, ids):
 
 
 def likely(rng, ids):
-    """Return rules of all shapes, half of them with a threshold."""
-    return [row | {"at_least": rng.choice([None, rng.random() or 1.0])} for row in mixed(rng, ids)]
+    """Return rules of all shapes, half of them with a threshold, and half with a score."""
+    return [
+        row | {name: rng.choice([None, rng.random() or 1.0]) for name in ("at_least", "score")}
+        for row in mixed(rng, ids)
+    ]
 
 
 def weights(rules, rng):

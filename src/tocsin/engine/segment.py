@@ -20,20 +20,42 @@ from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.protocol import Index
 from tocsin.jit import freeze
 from tocsin.model.arrow import to_python
-from tocsin.model.conjunctions import Conjunctions, concatenate, expand_ranges, select, take
+from tocsin.model.conjunctions import (
+    NO_SCORES,
+    Conjunctions,
+    concatenate,
+    concatenate_scores,
+    expand_ranges,
+    scores,
+    select,
+    take,
+)
 from tocsin.model.keys import Keys
 
 NO_THRESHOLDS = freeze(np.empty(0), np.float64)
 
 
+class Settings(NamedTuple):
+    """What a rule has besides its id and condition, validated; equal if two rules have the same."""
+
+    weights: Mapping[int, float] = {}  # by attribute, other than 1
+    score: float | None = None  # the rule's own, in place of weights
+    payload: Mapping[str, Any] = {}  # without nulls
+    at_least: float | None = None  # the probability that the rule requires
+
+
+NO_SETTINGS = Settings()
+
+
 class RuleMetadata(NamedTuple):
-    """Positions, ids, texts, payload and thresholds of n rules."""
+    """Positions, ids, texts, payload, thresholds and scores of n rules."""
 
     positions: np.ndarray  # [n] int32, ascending
     ids: pa.Array  # [n] int64 or large text
     where: pa.Array  # [n] texts, null for rules given as boxes or in long form
     payload: pa.Table  # [n] rows; 0 rows if there are no columns
     at_least: np.ndarray = NO_THRESHOLDS  # [n] float64, 0 is none; [0] if no rule has a threshold
+    score: np.ndarray = NO_SCORES  # [n] float64, NaN is none; [0] if no rule has a score of its own
 
     def select(self, keep: np.ndarray) -> RuleMetadata:
         """Return the rules for which `keep` is true."""
@@ -46,6 +68,7 @@ class RuleMetadata(NamedTuple):
             self.where.filter(mask),
             self.payload.filter(mask) if self.payload.num_columns else self.payload,
             thresholds(self.at_least[keep]) if len(self.at_least) else self.at_least,
+            scores(self.score[keep]) if len(self.score) else self.score,
         )
 
     def payload_as(self, schema: pa.Schema) -> pa.Table:
@@ -80,6 +103,7 @@ def concatenate_metadata(metadata: Sequence[RuleMetadata]) -> RuleMetadata:
         pa.concat_arrays([each.where for each in metadata]),
         pa.concat_tables([each.payload_as(schema) for each in metadata]).combine_chunks(),
         _concatenate_thresholds(metadata),
+        concatenate_scores([(each.score, len(each.positions)) for each in metadata]),
     )
 
 
@@ -179,22 +203,30 @@ class Segment:
         """Whether some rule has a threshold, perhaps a removed one."""
         return len(self.metadata.at_least) > 0
 
+    @property
+    def has_scores(self) -> bool:
+        """Whether some rule has a score of its own, perhaps a removed one."""
+        return len(self.metadata.score) > 0
+
     def threshold(self, place: int) -> float | None:
         """Return the probability that the rule at a place requires, or None."""
         at_least = self.metadata.at_least
         return float(at_least[place]) or None if len(at_least) else None
 
-    def weights_and_payload(self, place: int) -> tuple[dict[int, float], dict[str, Any]]:
-        """Return a rule's weights other than 1, by attribute, and its payload without nulls."""
+    def settings(self, place: int) -> Settings:
+        """Return what the rule at a place has besides its id and condition."""
         weights: dict[int, float] = {}
         if any(len(part.conjunctions.weight) for part in self.parts):
             c = self.conjunctions_of(place)
             weights = dict(zip(c.attribute.tolist(), c.weight.tolist()))
-        table = self.metadata.payload
+        table, score = self.metadata.payload, self.metadata.score
         payload = {name: to_python(table.column(name)[place]) for name in table.column_names}
-        return (
+        has_score = len(score) > 0 and not np.isnan(score[place])
+        return Settings(
             {attribute: weight for attribute, weight in weights.items() if weight != 1.0},
+            float(score[place]) if has_score else None,
             {name: value for name, value in payload.items() if value is not None},
+            self.threshold(place),
         )
 
     @property
@@ -218,7 +250,8 @@ class Segment:
     @property
     def nbytes(self) -> int:
         """Bytes, without ids, texts and payload."""
-        arrays = [self.metadata.positions, self.metadata.at_least, *self.at_least]
+        metadata = self.metadata
+        arrays = [metadata.positions, metadata.at_least, metadata.score, *self.at_least]
         return sum(a.nbytes for a in arrays) + sum(part.nbytes for part in self.parts)
 
 

@@ -48,8 +48,8 @@ class Rule:
     """One rule; weights of 1 and null payload are omitted.
 
     `at_least` is the probability that the rule requires; None if an event only has to satisfy it
-    with some of its values. A payload time that Python cannot represent, such as one after the year
-    9999, is an integer.
+    with some of its values. `score` is the rule's own, None if it scores by weights. A payload time
+    that Python cannot represent, such as one after the year 9999, is an integer.
     """
 
     id: Any
@@ -57,6 +57,7 @@ class Rule:
     weights: dict[str, float] = field(default_factory=dict)
     payload: dict[str, Any] = field(default_factory=dict)
     at_least: float | None = None
+    score: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,11 +104,11 @@ class Version:
 
     def __getitem__(self, id: Any) -> Rule:
         segment, place = self.locate(id)
-        weights, payload = segment.weights_and_payload(place)
+        weights, score, payload, at_least = segment.settings(place)
         where = condition_text(segment, place, self.attributes, self.categories)
         by_name = {self.attributes.name(attribute): weight for attribute, weight in weights.items()}
         id_ = segment.metadata.ids[place].as_py()
-        return Rule(id_, where, by_name, payload, segment.threshold(place))
+        return Rule(id_, where, dict(by_name), dict(payload), at_least, score)
 
     def find(self, id: Any) -> tuple[int, int] | None:
         """Return the number of the segment that holds a rule and its place there, or None."""
