@@ -335,9 +335,8 @@ class ChangedAtRandom(Changed):
         part = self.rng.randrange(len(self.manifest["parts"]))
         kind, kept = INDEXES[self.manifest["parts"][part]["index"]], []
         with self.arrays() as arrays:
-            stored = {
-                field: arrays(f"{part}.conjunctions.{field}") for field in Conjunctions._fields
-            }
+            fields = [field for field in Conjunctions._fields if field != "score"]
+            stored = {field: arrays(f"{part}.conjunctions.{field}") for field in fields}
             conjunctions = freeze_fields(Conjunctions, **stored)
             prefix = f"{part}.index."
             names = [name for name in self.manifest["arrays"] if name.startswith(prefix)]
