@@ -10,7 +10,14 @@ import pyarrow as pa
 import pyarrow.types as t
 
 from tocsin.engine.merging import exhaustive_segment
-from tocsin.engine.segment import LiveSegment, RuleMetadata, Segment, none_removed, thresholds
+from tocsin.engine.segment import (
+    LateMetadata,
+    LiveSegment,
+    RuleMetadata,
+    Segment,
+    none_removed,
+    thresholds,
+)
 from tocsin.model.condition import NormalForm
 from tocsin.model.conjunctions import ConjunctionBuilder, select
 
@@ -89,22 +96,29 @@ class PendingRules:
         return (self._sealed,)
 
     def _build(self, id_type: pa.DataType | None, payload_schema: pa.Schema) -> Segment:
-        columns = {
-            f.name: pa.array([p.get(f.name) for p in self.payload], f.type) for f in payload_schema
-        }
-        metadata = RuleMetadata(
-            np.array(self.positions, np.int32),
-            pa.array(self.ids, pa.int64() if t.is_integer(id_type) else pa.large_string()),
-            pa.array(self.where, pa.large_string()),
-            pa.table(columns),
-            thresholds(np.array(self.at_least)),
-        )
         conjunctions = self.builder.build()
-        if len(self.place_of) < len(self.ids):
+        places = sorted(self.place_of.values())
+        positions = np.array(self.positions, np.int32)
+        at_least = np.array(self.at_least)
+        if len(places) < len(positions):
             # An id that was removed and added again must be there once: see `IdIndex`.
-            is_live = np.zeros(len(self.ids), bool)
-            is_live[list(self.place_of.values())] = True
-            places = np.searchsorted(metadata.positions, conjunctions.rule)
-            conjunctions = select(conjunctions, is_live[places])
-            metadata = metadata.select(is_live)
-        return exhaustive_segment(metadata, conjunctions)
+            conjunctions = select(conjunctions, np.isin(conjunctions.rule, positions[places]))
+            positions, at_least = positions[places], at_least[places]
+        at_least = thresholds(at_least)
+        # The lists change before this is called.
+        ids, where, payload = (
+            [column[place] for place in places] for column in (self.ids, self.where, self.payload)
+        )
+
+        def build() -> RuleMetadata:
+            return RuleMetadata(
+                positions,
+                pa.array(ids, pa.int64() if t.is_integer(id_type) else pa.large_string()),
+                pa.array(where, pa.large_string()),
+                pa.table(
+                    {f.name: pa.array([p.get(f.name) for p in payload], f.type) for f in payload_schema}
+                ),
+                at_least,
+            )
+
+        return exhaustive_segment(LateMetadata(positions, at_least, build), conjunctions)

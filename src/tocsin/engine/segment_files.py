@@ -71,7 +71,7 @@ def _write_files(folder: Path, segment: Segment) -> str:
     for number, part in enumerate(segment.parts):
         groups = {"conjunctions": part.conjunctions._asdict(), "index": part.index.arrays()}
         arrays |= {f"{number}.{group}.{k}": v for group in groups for k, v in groups[group].items()}
-    arrays["positions"] = segment.metadata.positions
+    arrays["positions"] = segment.positions
     if segment.has_thresholds:
         arrays["at_least"] = segment.metadata.at_least
     places: dict[str, Any] = {}
