@@ -11,6 +11,7 @@ import pyarrow.types as t
 
 from tocsin.engine.merging import exhaustive_segment
 from tocsin.engine.segment import (
+    NO_THRESHOLDS,
     LateMetadata,
     LiveSegment,
     RuleMetadata,
@@ -99,25 +100,27 @@ class PendingRules:
         conjunctions = self.builder.build()
         places = sorted(self.place_of.values())
         positions = np.array(self.positions, np.int32)
-        at_least = np.array(self.at_least)
+        at_least = np.array(self.at_least) if any(self.at_least) else NO_THRESHOLDS
         if len(places) < len(positions):
             # An id that was removed and added again must be there once: see `IdIndex`.
             conjunctions = select(conjunctions, np.isin(conjunctions.rule, positions[places]))
-            positions, at_least = positions[places], at_least[places]
-        at_least = thresholds(at_least)
-        # The lists change before this is called.
-        ids, where, payload = (
-            [column[place] for place in places] for column in (self.ids, self.where, self.payload)
-        )
+            positions = positions[places]
+            at_least = thresholds(at_least[places]) if len(at_least) else at_least
 
         def build() -> RuleMetadata:
+            # What a list holds at a place stays there.
+            columns = {
+                f.name: pa.array([self.payload[place].get(f.name) for place in places], f.type)
+                for f in payload_schema
+            }
             return RuleMetadata(
                 positions,
-                pa.array(ids, pa.int64() if t.is_integer(id_type) else pa.large_string()),
-                pa.array(where, pa.large_string()),
-                pa.table(
-                    {f.name: pa.array([p.get(f.name) for p in payload], f.type) for f in payload_schema}
+                pa.array(
+                    [self.ids[place] for place in places],
+                    pa.int64() if t.is_integer(id_type) else pa.large_string(),
                 ),
+                pa.array([self.where[place] for place in places], pa.large_string()),
+                pa.table(columns),
                 at_least,
             )
 

@@ -7,7 +7,6 @@ be reading.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.protocol import Index
 from tocsin.jit import freeze
 from tocsin.model.arrow import to_python
+from tocsin.model.cached import cached_property
 from tocsin.model.conjunctions import Conjunctions, concatenate, expand_ranges, select, take
 from tocsin.model.keys import Keys
 
@@ -120,9 +120,10 @@ class IndexedPart:
         rule = self.conjunctions.rule
         # The conjunctions of a rule are adjacent.
         self.single = not bool((rule[1:] == rule[:-1]).any())
-        self.numbered = self.single and bool((rule == np.arange(len(rule))).all())
+        # Then they ascend from 0 on.
+        self.numbered = self.single and (not len(rule) or int(rule[-1]) == len(rule) - 1)
 
-    @functools.cached_property
+    @cached_property
     def _fallback(self) -> Exhaustive:
         return Exhaustive.build(self.conjunctions)
 
@@ -137,6 +138,8 @@ class IndexedPart:
     def numbers_of(self, positions: np.ndarray) -> np.ndarray:
         """Return the numbers of the conjunctions of the rules at these positions."""
         c = self.conjunctions
+        if self.numbered:
+            return positions[positions < c.size]
         if len(positions) == 1:
             return np.arange(*c.rule_span(int(positions[0])))
         first, stop = (np.searchsorted(c.rule, positions, side) for side in ("left", "right"))
@@ -172,12 +175,10 @@ class Segment:
         self._ids = ids
         # Number of rows that test each attribute.
         counts = [part.conjunctions.count_tests() for part in self.parts]
-        self.tests = np.zeros(max(map(len, counts), default=0), np.int64)
-        for each in counts:
-            self.tests[: len(each)] += each
+        self.tests = counts[0] if len(counts) == 1 else _add_up(counts)
         self.attributes: list[int] = np.flatnonzero(self.tests).tolist()
 
-    @functools.cached_property
+    @cached_property
     def metadata(self) -> RuleMetadata:
         """Positions, ids, texts, payload and thresholds of the rules."""
         metadata = self._metadata
@@ -240,6 +241,14 @@ class Segment:
         return sum(a.nbytes for a in arrays) + sum(part.nbytes for part in self.parts)
 
 
+def _add_up(counts: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the sums of arrays that differ in length."""
+    sums = np.zeros(max(map(len, counts), default=0), np.int64)
+    for each in counts:
+        sums[: len(each)] += each
+    return sums
+
+
 def _of_conjunctions(metadata: RuleMetadata | LateMetadata, part: IndexedPart) -> np.ndarray:
     """Return the threshold of each conjunction's rule, or an empty array if none has one."""
     if not len(metadata.at_least):
@@ -263,11 +272,12 @@ class RemovedRules(NamedTuple):
 
 
 _NO_BITS = freeze(np.empty(0), np.uint8)
+_NO_TESTS = freeze(np.empty(0), np.int64)
 
 
 def none_removed(segment: Segment) -> RemovedRules:
     """Return the removals of a segment without removed rules."""
-    return RemovedRules(_NO_BITS, (_NO_BITS,) * len(segment.parts), np.empty(0, np.int64), 0)
+    return RemovedRules(_NO_BITS, (_NO_BITS,) * len(segment.parts), _NO_TESTS, 0)
 
 
 def remove(
@@ -341,7 +351,7 @@ class LiveSegment:
         segment = self.segment
         return list(map(LivePart, segment.parts, self.removed.parts, segment.at_least))
 
-    @functools.cached_property
+    @cached_property
     def attributes(self) -> list[int]:
         """The attributes that live rules test."""
         segment, removed = self.segment, self.removed

@@ -429,9 +429,7 @@ def _live_segment(role: str, segment: Segment, removed_positions: np.ndarray) ->
 
 def _removed_positions(version: Version) -> np.ndarray:
     positions = [
-        live.segment.positions[~live.alive()]
-        for live in version.segments
-        if live.removed.size
+        live.segment.positions[~live.alive()] for live in version.segments if live.removed.size
     ]
     return np.concatenate(positions) if positions else np.empty(0, np.int32)
 
