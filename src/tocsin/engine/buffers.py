@@ -55,15 +55,18 @@ buffer_pool = BufferPool()
 class Buffer:
     """The candidates of one part of a segment, with counters of the work so far."""
 
-    def __init__(self, live: LivePart, events: int, pooled: bool = True):
-        part = live.part
-        self.part, self.removed, self.at_least = live
+    def __init__(self, *parts: LivePart, events: int, pooled: bool = True):
+        self.hold(parts[0])
         # One event needs room for every conjunction; a single event gets no more.
-        size = part.conjunctions.size + (ROOM if events > 1 else 0)
+        size = sum(live.part.conjunctions.size for live in parts) + (ROOM if events > 1 else 0)
         self.out = buffer_pool.take(size) if pooled else np.empty(size, np.int32)
         self.offsets = np.empty(0, np.int64)
         self.candidates = 0
         self.evaluated = 0
+
+    def hold(self, live: LivePart) -> None:
+        """Take the candidates of a part from now on; there must be room for them."""
+        self.part, self.removed, self.at_least = live
 
     def propose(self, batch: EventBatch) -> int:
         """Propose candidates for the events of a batch; return the first event not processed."""

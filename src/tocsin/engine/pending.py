@@ -10,6 +10,8 @@ import pyarrow.types as t
 
 from tocsin.engine.merging import exhaustive_segment
 from tocsin.engine.segment import (
+    NO_THRESHOLDS,
+    LateMetadata,
     LiveSegment,
     RuleMetadata,
     Segment,
@@ -86,24 +88,33 @@ class PendingRules:
         return (self._sealed,)
 
     def _build(self, id_type: pa.DataType | None, payload_schema: pa.Schema) -> Segment:
-        columns = {
-            f.name: pa.array([each.payload.get(f.name) for each in self.settings], f.type)
-            for f in payload_schema
-        }
-        metadata = RuleMetadata(
-            np.array(self.positions, np.int32),
-            pa.array(self.ids, pa.int64() if t.is_integer(id_type) else pa.large_string()),
-            pa.array(self.where, pa.large_string()),
-            pa.table(columns),
-            thresholds(np.array([each.at_least or 0.0 for each in self.settings])),
-            scores(np.array([each.score for each in self.settings], np.float64)),
-        )
         conjunctions = self.builder.build()
-        if len(self.place_of) < len(self.ids):
+        places = sorted(self.place_of.values())
+        positions = np.array(self.positions, np.int32)
+        at_least = thresholds(np.array([each.at_least or 0.0 for each in self.settings]))
+        if len(places) < len(positions):
             # An id that was removed and added again must be there once: see `IdIndex`.
-            is_live = np.zeros(len(self.ids), bool)
-            is_live[list(self.place_of.values())] = True
-            places = np.searchsorted(metadata.positions, conjunctions.rule)
-            conjunctions = select(conjunctions, is_live[places])
-            metadata = metadata.select(is_live)
-        return exhaustive_segment(metadata, conjunctions)
+            conjunctions = select(conjunctions, np.isin(conjunctions.rule, positions[places]))
+            positions = positions[places]
+            at_least = thresholds(at_least[places]) if len(at_least) else NO_THRESHOLDS
+
+        def build() -> RuleMetadata:
+            # What a list holds at a place stays there.
+            settings = [self.settings[place] for place in places]
+            columns = {
+                f.name: pa.array([each.payload.get(f.name) for each in settings], f.type)
+                for f in payload_schema
+            }
+            return RuleMetadata(
+                positions,
+                pa.array(
+                    [self.ids[place] for place in places],
+                    pa.int64() if t.is_integer(id_type) else pa.large_string(),
+                ),
+                pa.array([self.where[place] for place in places], pa.large_string()),
+                pa.table(columns),
+                at_least,
+                scores(np.array([each.score for each in settings], np.float64)),
+            )
+
+        return exhaustive_segment(LateMetadata(positions, at_least, build), conjunctions)

@@ -7,8 +7,7 @@ be reading.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.protocol import Index
 from tocsin.jit import freeze
 from tocsin.model.arrow import to_python
+from tocsin.model.cached import cached_property
 from tocsin.model.conjunctions import (
     NO_SCORES,
     Conjunctions,
@@ -86,6 +86,14 @@ class RuleMetadata(NamedTuple):
         )
 
 
+class LateMetadata(NamedTuple):
+    """What a match needs of the metadata of n rules, and a function that builds all of it."""
+
+    positions: np.ndarray  # as in `RuleMetadata`
+    at_least: np.ndarray
+    build: Callable[[], RuleMetadata]
+
+
 def thresholds(at_least: np.ndarray) -> np.ndarray:
     """Return thresholds, or an empty array if there is none among them."""
     return freeze(at_least, np.float64) if at_least.any() else NO_THRESHOLDS
@@ -136,9 +144,10 @@ class IndexedPart:
         rule = self.conjunctions.rule
         # The conjunctions of a rule are adjacent.
         self.single = not bool((rule[1:] == rule[:-1]).any())
-        self.numbered = self.single and bool((rule == np.arange(len(rule))).all())
+        # Then they ascend from 0 on.
+        self.numbered = self.single and (not len(rule) or int(rule[-1]) == len(rule) - 1)
 
-    @functools.cached_property
+    @cached_property
     def _fallback(self) -> Exhaustive:
         return Exhaustive.build(self.conjunctions)
 
@@ -153,6 +162,8 @@ class IndexedPart:
     def numbers_of(self, positions: np.ndarray) -> np.ndarray:
         """Return the numbers of the conjunctions of the rules at these positions."""
         c = self.conjunctions
+        if self.numbered:
+            return positions[positions < c.size]
         if len(positions) == 1:
             return np.arange(*c.rule_span(int(positions[0])))
         first, stop = (np.searchsorted(c.rule, positions, side) for side in ("left", "right"))
@@ -176,22 +187,30 @@ class Segment:
     """Rules in one or several *parts*, each with its index; a rule is in one part."""
 
     def __init__(
-        self, metadata: RuleMetadata, parts: Sequence[IndexedPart], ids: IdIndex | None = None
+        self,
+        metadata: RuleMetadata | LateMetadata,
+        parts: Sequence[IndexedPart],
+        ids: IdIndex | None = None,
     ):
-        self.metadata = metadata
+        self._metadata = metadata
+        self.positions = metadata.positions
         self.parts = tuple(parts)
         self.at_least = tuple(_of_conjunctions(metadata, part) for part in self.parts)
         self._ids = ids
         # Number of rows that test each attribute.
         counts = [part.conjunctions.count_tests() for part in self.parts]
-        self.tests = np.zeros(max(map(len, counts), default=0), np.int64)
-        for each in counts:
-            self.tests[: len(each)] += each
+        self.tests = counts[0] if len(counts) == 1 else _add_up(counts)
         self.attributes: list[int] = np.flatnonzero(self.tests).tolist()
+
+    @cached_property
+    def metadata(self) -> RuleMetadata:
+        """Positions, ids, texts, payload and thresholds of the rules."""
+        metadata = self._metadata
+        return metadata.build() if isinstance(metadata, LateMetadata) else metadata
 
     def conjunctions_of(self, place: int) -> Conjunctions:
         """Return the conjunctions of the rule at a place of the segment."""
-        position = int(self.metadata.positions[place])
+        position = int(self.positions[place])
         for part in self.parts:
             first, stop = part.conjunctions.rule_span(position)
             if first < stop:
@@ -201,7 +220,7 @@ class Segment:
     @property
     def has_thresholds(self) -> bool:
         """Whether some rule has a threshold, perhaps a removed one."""
-        return len(self.metadata.at_least) > 0
+        return len(self._metadata.at_least) > 0
 
     @property
     def has_scores(self) -> bool:
@@ -210,7 +229,7 @@ class Segment:
 
     def threshold(self, place: int) -> float | None:
         """Return the probability that the rule at a place requires, or None."""
-        at_least = self.metadata.at_least
+        at_least = self._metadata.at_least
         return float(at_least[place]) or None if len(at_least) else None
 
     def settings(self, place: int) -> Settings:
@@ -245,17 +264,24 @@ class Segment:
 
     def __len__(self) -> int:
         """Return the number of rules, including removed ones."""
-        return len(self.metadata.positions)
+        return len(self.positions)
 
     @property
     def nbytes(self) -> int:
         """Bytes, without ids, texts and payload."""
-        metadata = self.metadata
-        arrays = [metadata.positions, metadata.at_least, metadata.score, *self.at_least]
+        arrays = [self.positions, self._metadata.at_least, self.metadata.score, *self.at_least]
         return sum(a.nbytes for a in arrays) + sum(part.nbytes for part in self.parts)
 
 
-def _of_conjunctions(metadata: RuleMetadata, part: IndexedPart) -> np.ndarray:
+def _add_up(counts: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the sums of arrays that differ in length."""
+    sums = np.zeros(max(map(len, counts), default=0), np.int64)
+    for each in counts:
+        sums[: len(each)] += each
+    return sums
+
+
+def _of_conjunctions(metadata: RuleMetadata | LateMetadata, part: IndexedPart) -> np.ndarray:
     """Return the threshold of each conjunction's rule, or an empty array if none has one."""
     if not len(metadata.at_least):
         return NO_THRESHOLDS
@@ -278,11 +304,12 @@ class RemovedRules(NamedTuple):
 
 
 _NO_BITS = freeze(np.empty(0), np.uint8)
+_NO_TESTS = freeze(np.empty(0), np.int64)
 
 
 def none_removed(segment: Segment) -> RemovedRules:
     """Return the removals of a segment without removed rules."""
-    return RemovedRules(_NO_BITS, (_NO_BITS,) * len(segment.parts), np.empty(0, np.int64), 0)
+    return RemovedRules(_NO_BITS, (_NO_BITS,) * len(segment.parts), _NO_TESTS, 0)
 
 
 def remove(
@@ -298,7 +325,7 @@ def remove(
         bits = [removed.rules, *removed.parts]
     else:
         bits = [each.copy() for each in (removed.rules, *removed.parts)]
-    positions = segment.metadata.positions[places]
+    positions = segment.positions[places]
     numbers = [places, *(part.numbers_of(positions) for part in segment.parts)]
     tests = removed.tests if removed.size else np.zeros(len(segment.tests), np.int64)
     for part, part_numbers in zip(segment.parts, numbers[1:], strict=True):
@@ -356,7 +383,7 @@ class LiveSegment:
         segment = self.segment
         return list(map(LivePart, segment.parts, self.removed.parts, segment.at_least))
 
-    @functools.cached_property
+    @cached_property
     def attributes(self) -> list[int]:
         """The attributes that live rules test."""
         segment, removed = self.segment, self.removed
@@ -389,7 +416,7 @@ class LiveSegment:
 
     def positions(self) -> np.ndarray:
         """Return the positions of live rules."""
-        positions: np.ndarray = self.segment.metadata.positions
+        positions: np.ndarray = self.segment.positions
         return positions[self.alive()] if self.removed.size else positions
 
     def live_metadata(self) -> RuleMetadata:
@@ -436,25 +463,26 @@ class RuleDirectory:
     """Looks up ids and payload of the rules of segments by position."""
 
     def __init__(self, segments: Sequence[Segment], id_type: pa.DataType):
-        self._metadata = [s.metadata for s in segments]
+        self._segments = segments
         self._id_type = id_type
 
     def ids_at(self, positions: np.ndarray) -> pa.Array:
         """Return the ids at positions, in the type that the user gave them in."""
-        if not self._metadata:
+        if not self._segments:
             return pa.array([], self._id_type)
         places = pa.array(self._places(positions))
-        if len(self._metadata) == 1:  # an array: much cheaper for the matches of one event
-            taken = self._metadata[0].ids.take(places)
+        if len(self._segments) == 1:  # an array: much cheaper for the matches of one event
+            taken = self._segments[0].metadata.ids.take(places)
         else:
-            taken = pa.chunked_array([r.ids for r in self._metadata]).take(places).combine_chunks()
+            ids = pa.chunked_array([segment.metadata.ids for segment in self._segments])
+            taken = ids.take(places).combine_chunks()
         if taken.type == self._id_type or taken.nbytes > 2**31 - 1:
             return taken  # also if it is more text than 32-bit offsets can address
         return taken.cast(self._id_type)
 
     def payload_at(self, positions: np.ndarray, schema: pa.Schema) -> pa.Table:
         """Return the payload at positions with the columns of a schema; missing values are null."""
-        parts = [r.payload_as(schema) for r in self._metadata]
+        parts = [segment.metadata.payload_as(schema) for segment in self._segments]
         if not parts:
             return schema.empty_table()
         return pa.concat_tables(parts).take(pa.array(self._places(positions)))
@@ -463,8 +491,8 @@ class RuleDirectory:
         """Return the places of rules in the concatenated metadata of all segments."""
         places = np.empty(len(positions), np.int64)
         before = 0
-        for number, metadata in enumerate(self._metadata):
-            known = metadata.positions
+        for number, segment in enumerate(self._segments):
+            known = segment.positions
             # Segments hold ascending runs of positions: a rule is in the last one that begins at
             # or before it.
             rows: Any = positions >= known[0] if number else slice(None)

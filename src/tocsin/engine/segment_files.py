@@ -75,7 +75,7 @@ def _write_files(folder: Path, segment: Segment) -> str:
         del conjunctions["score"]  # those of rules are stored once
         groups = {"conjunctions": conjunctions, "index": part.index.arrays()}
         arrays |= {f"{number}.{group}.{k}": v for group in groups for k, v in groups[group].items()}
-    arrays["positions"] = segment.metadata.positions
+    arrays["positions"] = segment.positions
     if segment.has_thresholds:
         arrays["at_least"] = segment.metadata.at_least
     if segment.has_scores:

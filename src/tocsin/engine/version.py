@@ -10,7 +10,6 @@ Data derived from all segments is cached on the version, on first use.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -36,6 +35,7 @@ from tocsin.engine.threaded_run import ThreadedRun
 from tocsin.engine.threads import threads_for
 from tocsin.errors import EventError, RuleError, UnknownRuleError, is_unicode, suggest
 from tocsin.model.attributes import Attributes
+from tocsin.model.cached import cached_property
 from tocsin.model.categories import Categories
 from tocsin.model.event_lines import EventLine, LineReader
 from tocsin.model.events import Events
@@ -236,7 +236,7 @@ class Version:
     def _run_line(self, line: EventLine) -> Run:
         return Run(self._parts, self.directory, self.attribute_count, line)
 
-    @functools.cached_property
+    @cached_property
     def _lines(self) -> LineReader:
         return LineReader(self.attributes, self._rows, self.categories)
 
@@ -245,13 +245,13 @@ class Version:
         count = threads_for(len(run.events), threads)
         return run if count == 1 else ThreadedRun(run, count)
 
-    @functools.cached_property
+    @cached_property
     def _rows(self) -> dict[int, int]:
         """The row of each attribute that some rule tests."""
         used = sorted({a for live in self.segments for a in live.attributes})
         return {attribute: row for row, attribute in enumerate(used)}
 
-    @functools.cached_property
+    @cached_property
     def _scale(self) -> np.ndarray | None:
         """What the keys of each attribute are; None if no rule has a threshold."""
         if any(live.segment.has_thresholds for live in self.segments):
@@ -262,11 +262,11 @@ class Version:
         """Return the attributes that rules with a threshold test."""
         return set().union(*(live.uncertain_attributes() for live in self.segments))
 
-    @functools.cached_property
+    @cached_property
     def _parts(self) -> list[LivePart]:
         return [part for live in self.segments for part in live.parts]
 
-    @functools.cached_property
+    @cached_property
     def directory(self) -> RuleDirectory:
         """The ids and the payload of rules, by position."""
         return RuleDirectory([live.segment for live in self.segments], self.id_type or pa.string())
