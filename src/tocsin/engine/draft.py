@@ -50,6 +50,7 @@ from tocsin.engine.segment import (
     Settings,
     none_removed,
     remove,
+    separate_filtered,
     thresholds,
 )
 from tocsin.engine.version import Version, can_be_id, find_many, plain_id, unknown_rule_error
@@ -329,15 +330,23 @@ class Draft:
             metadata, conjunctions = collect_live(live)
             self.attributes, conjunctions = drop_unused_terms(self.attributes, conjunctions)
             conjunctions, categories = recode(conjunctions, self.categories, self.attributes)
-            segment = Segment(metadata, self._build_parts(conjunctions))
+            floats = self.attributes.floats()
+            segment = Segment(metadata, self._build_parts(metadata, conjunctions, floats))
             base = LiveSegment("base", segment, none_removed(segment))
             self._segments, self.categories = (base,), categories
         self._last_version = None  # releases the segments that only it holds
 
     def _build_parts(
-        self, conjunctions: Conjunctions, events: EventSample | None = None
+        self,
+        metadata: RuleMetadata,
+        conjunctions: Conjunctions,
+        floats: np.ndarray,
+        events: EventSample | None = None,
     ) -> list[IndexedPart]:
-        return build_parts(self.index, self.options, conjunctions, self.attributes.floats(), events)
+        parts: list[IndexedPart] = []
+        for group in separate_filtered(metadata, conjunctions):
+            parts += build_parts(self.index, self.options, group, floats, events)
+        return parts
 
     def tune(self, events: Any) -> None:
         """Merge all rules into one base, and tune its indexes to events.
@@ -355,7 +364,9 @@ class Draft:
         if self.index == "auto":
             if len(read):
                 conjunctions = base.live_conjunctions()
-                self._replace_parts(self._build_parts(conjunctions, EventSample(batch.keys)))
+                metadata, floats = base.segment.metadata, self.attributes.floats()
+                sample = EventSample(batch.keys)
+                self._replace_parts(self._build_parts(metadata, conjunctions, floats, sample))
             return
         parts = [
             IndexedPart(cast(LearningIndex, part.index).tuned(batch), part.why, part.options)
@@ -457,8 +468,7 @@ class Draft:
                     return None
                 if recode(conjunctions, categories, attributes)[1] is not categories:
                     return None
-            parts = build_parts(self.index, self.options, conjunctions, floats, None)
-            segment = Segment(metadata, parts)
+            segment = Segment(metadata, self._build_parts(metadata, conjunctions, floats))
             segment.prepare(live.segment for live in inputs)
             return segment
 

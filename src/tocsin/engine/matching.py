@@ -160,7 +160,7 @@ class Run:
                 part = live.part
                 index = part.index
                 plain = part.single and index.proven and not len(live.removed)
-                if plain and index.counts and not keys.has_ranges:
+                if plain and index.counts and not (keys.has_ranges or live.is_filtered(keys)):
                     index.count(EventBatch.whole(keys, width), block_counts)
                     continue
                 if number not in buffers:

@@ -17,6 +17,7 @@ from tocsin.engine.segment import (
     concatenate_metadata,
     none_removed,
     remove,
+    separate_filtered,
 )
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.jit import freeze
@@ -95,8 +96,9 @@ def combine_recent(live: Sequence[LiveSegment]) -> list[LiveSegment]:
 def exhaustive_segment(
     metadata: RuleMetadata | LateMetadata, conjunctions: Conjunctions, ids: IdIndex | None = None
 ) -> Segment:
-    """Return a segment with an exhaustive index."""
-    return Segment(metadata, [IndexedPart(Exhaustive.build(conjunctions))], ids)
+    """Return a segment with exhaustive indexes."""
+    groups = separate_filtered(metadata, conjunctions)
+    return Segment(metadata, [IndexedPart(Exhaustive.build(group)) for group in groups], ids)
 
 
 def collect_live(segments: Sequence[LiveSegment]) -> tuple[RuleMetadata, Conjunctions]:

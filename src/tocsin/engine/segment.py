@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from tocsin.engine.filters import Filter, Thresholds
 from tocsin.engine.ids import IdIndex
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.protocol import Index
@@ -195,7 +196,7 @@ class Segment:
         self._metadata = metadata
         self.positions = metadata.positions
         self.parts = tuple(parts)
-        self.at_least = tuple(_of_conjunctions(metadata, part) for part in self.parts)
+        self.filters = tuple(_filters_of(metadata, part) for part in self.parts)
         self._ids = ids
         # Number of rows that test each attribute.
         counts = [part.conjunctions.count_tests() for part in self.parts]
@@ -269,8 +270,9 @@ class Segment:
     @property
     def nbytes(self) -> int:
         """Bytes, without ids, texts and payload."""
-        arrays = [self.positions, self._metadata.at_least, self.metadata.score, *self.at_least]
-        return sum(a.nbytes for a in arrays) + sum(part.nbytes for part in self.parts)
+        arrays = [self.positions, self._metadata.at_least, self.metadata.score]
+        filters = sum(each.nbytes for own in self.filters for each in own)
+        return filters + sum(a.nbytes for a in arrays) + sum(part.nbytes for part in self.parts)
 
 
 def _add_up(counts: Sequence[np.ndarray]) -> np.ndarray:
@@ -281,12 +283,32 @@ def _add_up(counts: Sequence[np.ndarray]) -> np.ndarray:
     return sums
 
 
-def _of_conjunctions(metadata: RuleMetadata | LateMetadata, part: IndexedPart) -> np.ndarray:
-    """Return the threshold of each conjunction's rule, or an empty array if none has one."""
+def separate_filtered(
+    metadata: RuleMetadata | LateMetadata, conjunctions: Conjunctions
+) -> list[Conjunctions]:
+    """Return the conjunctions of rules that need no filter, and those of rules that need one.
+
+    Conjunctions are in one or both of the groups; if there are none, in the first.
+    """
+    at_least = _threshold_of_each(metadata, conjunctions)
+    if not at_least.any() or at_least.all():
+        return [conjunctions]
+    return [select(conjunctions, at_least == 0), select(conjunctions, at_least > 0)]
+
+
+def _threshold_of_each(
+    metadata: RuleMetadata | LateMetadata, conjunctions: Conjunctions
+) -> np.ndarray:
+    """Return the threshold of each conjunction's rule, or an empty array if no rule has one."""
     if not len(metadata.at_least):
         return NO_THRESHOLDS
-    places = np.searchsorted(metadata.positions, part.conjunctions.rule)
-    return thresholds(metadata.at_least[places])
+    return metadata.at_least[np.searchsorted(metadata.positions, conjunctions.rule)]
+
+
+def _filters_of(metadata: RuleMetadata | LateMetadata, part: IndexedPart) -> tuple[Filter, ...]:
+    """Return the filters of a part, in the order in which they run."""
+    at_least = thresholds(_threshold_of_each(metadata, part.conjunctions))
+    return (Thresholds(part.conjunctions, part.single, at_least),) if len(at_least) else ()
 
 
 class RemovedRules(NamedTuple):
@@ -359,11 +381,15 @@ def _are_set(bits: np.ndarray, count: int) -> np.ndarray:
 
 
 class LivePart(NamedTuple):
-    """A part of a segment, with the removals and the thresholds of its conjunctions."""
+    """A part of a segment, with the removals and the filters of its conjunctions."""
 
     part: IndexedPart
     removed: np.ndarray  # a bitmap; empty if none is removed
-    at_least: np.ndarray  # the threshold of each conjunction's rule; empty if there is none
+    filters: tuple[Filter, ...]
+
+    def is_filtered(self, keys: Keys) -> bool:
+        """Return whether a filter may drop what accept keeps; an index must then only propose."""
+        return any(each.applies(keys) for each in self.filters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -379,9 +405,9 @@ class LiveSegment:
 
     @property
     def parts(self) -> list[LivePart]:
-        """The segment's parts, each with its removals and thresholds."""
+        """The segment's parts, each with its removals and filters."""
         segment = self.segment
-        return list(map(LivePart, segment.parts, self.removed.parts, segment.at_least))
+        return list(map(LivePart, segment.parts, self.removed.parts, segment.filters))
 
     @cached_property
     def attributes(self) -> list[int]:
@@ -394,13 +420,10 @@ class LiveSegment:
     def uncertain_attributes(self) -> set[int]:
         """Return the attributes that live rules with a threshold test."""
         attributes: set[int] = set()
-        for part, removed, at_least in self.parts:
-            if len(at_least):
-                c = part.conjunctions
-                live = at_least > 0
-                if len(removed):
-                    live &= ~_are_set(removed, c.size)
-                attributes |= set(c.attribute[np.repeat(live, np.diff(c.offsets))].tolist())
+        for part, removed, filters in self.parts:
+            is_live = ~_are_set(removed, part.conjunctions.size) if len(removed) else None
+            for each in filters:
+                attributes |= each.uncertain_attributes(is_live)
         return attributes
 
     def is_alive(self, place: int) -> bool:
