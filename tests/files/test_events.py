@@ -407,3 +407,38 @@ def test_files_without_rows(tmp_path):
     assert "is empty; the first line of a CSV file names its columns" in error_of(empty)
     blank = write(tmp_path, "\n\n", "jsonl")
     assert "have no columns" in error_of(blank)
+
+
+def test_times_with_and_without_zones(tmp_path):
+    texts = {
+        "2024-05-01": "2024-05-01T00:00:00",
+        "2024-05-01 12:30": "2024-05-01T12:30:00",
+        "2024-05-01T12:30:15.5": "2024-05-01T12:30:15.5",
+        "2024-05-01 12:30:15.123456+02:00": "2024-05-01T10:30:15.123456",
+        "2024-05-01T12:30:15-0130": "2024-05-01T14:00:15",
+        "2024-05-01T12:30Z": "2024-05-01T12:30",
+        "0001-01-01": "0001-01-01",
+    }
+    expected = [
+        datetime.datetime.fromisoformat(text).replace(tzinfo=UTC) for text in texts.values()
+    ]
+    csv_file = write(tmp_path, "row,t\n" + "".join(f"1,{text}\n" for text in texts))
+    json_file = write_lines(tmp_path, [{"t": text} for text in texts])
+    for path in (csv_file, json_file):
+        assert read(path, {"t": "time"})[0]["t"].to_pylist() == expected
+    csv_file.write_text("row,t\n1,2024-05-01T12:30:15.123456789Z\n2,2024-05-01 12:30:15.1234567\n")
+    cut = [datetime.datetime(2024, 5, 1, 12, 30, 15, 123456, UTC)] * 2
+    assert read(csv_file, {"t": "time"})[0]["t"].to_pylist() == cut
+    for wrong in ("2024-02-30", "12:30", "2024-05-01T25:00", "noon"):
+        csv_file.write_text(f"row,t\n1,2024-05-01\n2,{wrong}\n")
+        assert f"row 2: column 't' is declared as time, but has the value '{wrong}'" in error_of(
+            csv_file, {"t": "time"}
+        )
+
+
+def test_values_of_different_types_where_a_kind_is_given(tmp_path):
+    lines = ['{"p": 1.5, "r": {"low": 1, "high": 2}}\n', '{"p": "0.25", "r": null}\n']
+    path = write(tmp_path, "".join(lines), "jsonl")
+    table, _ = read(path, {"p": "decimal(9,2)", "r": "number"})
+    assert table["p"].to_pylist() == [decimal.Decimal("1.50"), decimal.Decimal("0.25")]
+    assert table["r"].to_pylist() == [{"high": 2.0, "low": 1.0}, None]

@@ -111,11 +111,10 @@ class JsonEvents:
         texts = {f.name for f in fields if f.name in self._given and f.type == pa.string()}
         others = [f for f in fields if f.name not in texts]
         lines = _without(rows, texts)
-        if not _can_read(lines, others, unexpected):
-            bad = _first_bad(lines, others, unexpected)
-            raise self._explain(json.loads(lines[bad]), others, unexpected).with_place(
-                f"line {rows[bad][0]}"
-            )
+        bad = _first_bad(lines, others, unexpected)
+        if bad < len(lines):
+            error = self._explain(json.loads(lines[bad]), others, unexpected)
+            raise error.with_place(f"line {rows[bad][0]}")
         columns = {name: block.texts(name) for name in texts}
         if others:
             batch = _read_lines(block.lines, others, "ignore")
@@ -236,7 +235,7 @@ def _can_read(lines: list[bytes], fields: list[pa.Field], unexpected: str) -> bo
 
 
 def _first_bad(lines: list[bytes], fields: list[pa.Field], unexpected: str) -> int:
-    """Return the index of the first line that cannot be read after the lines before it."""
+    """Return the index of the first line that cannot be read after those before it, if any."""
     return bisect.bisect_left(
         range(len(lines)), True, key=lambda i: not _can_read(lines[: i + 1], fields, unexpected)
     )
@@ -252,23 +251,24 @@ def _exact_type(type_: pa.DataType) -> pa.DataType:
 
 
 def _infer_schema(block: _Block, declared: Schema, known: Schema) -> pa.Schema:
-    """Return the fields of a block; those that are given as text may have values of any type."""
-    texts: list[str] = []
+    """Return the fields of a block; values of different types are allowed where a kind is given."""
+    given: dict[str, pa.DataType] = {}
     try:
         table = _parse(block.lines, [], "infer")
     except _ARROW_ERRORS:
         rows = list(block.rows())
-        names = pa.schema([(n, pa.string()) for n in dict.fromkeys(n for _, r in rows for n in r)])
-        given = given_types(names, declared, known)
-        texts = [name for name, type_ in given.items() if type_ == pa.string()]
-        lines = _without(rows, set(texts))
-        try:
-            table = _parse(lines, [], "infer")
-        except _ARROW_ERRORS:
-            bad = _first_bad(lines, [], "infer")
+        names = dict.fromkeys(name for _, row in rows for name in row)
+        given = given_types(pa.schema([(name, pa.string()) for name in names]), declared, known)
+        for name in list(given):
+            if _can_read([_dump({name: row.get(name)}) for _, row in rows], [], "infer"):
+                del given[name]
+        lines = _without(rows, set(given))
+        bad = _first_bad(lines, [], "infer")
+        if bad < len(lines):
             raise _mixture_error(lines[: bad + 1]).with_place(f"line {rows[bad][0]}") from None
+        table = _parse(lines, [], "infer")
     fields = [(n, _infer_type(c)) for n, c in zip(table.column_names, table.columns, strict=True)]
-    return pa.schema([*fields, *((name, pa.string()) for name in texts)])
+    return pa.schema([*fields, *given.items()])
 
 
 def _mixture_error(lines: list[bytes]) -> EventError:

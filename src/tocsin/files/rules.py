@@ -15,6 +15,7 @@ Python, rows are numbered from 0.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -62,8 +63,8 @@ def read_schema(text: str) -> Schema:
 
     if is_url(text):
         raise SchemaError(f"the schema {text!r} is a URL; only local files are supported")
-    path = Path(text)
-    if path.is_file():
+    if os.path.isfile(text):  # unlike Path.is_file, also for texts that are too long for a path
+        path = Path(text)
         from tocsin.files.events import open_events
 
         nothing = Schema({})

@@ -125,17 +125,17 @@ def convert(array: pa.Array, type_: pa.DataType) -> pa.Array:
         children = zip(array.flatten(), type_, strict=True)
         ends = [convert(child, field.type) for child, field in children]
         return pa.StructArray.from_arrays(ends, fields=list(type_), mask=array.is_null())
+    if is_text(array.type):
+        array = pc.ascii_trim_whitespace(array)
     if t.is_decimal(type_):
         exact = array if array.type == EXACT else array.cast(pa.string()).cast(EXACT)
         return pc.round(exact, type_.scale, "half_towards_infinity").cast(type_)
     if t.is_timestamp(type_):
         if is_text(array.type):
-            return parse_times(array)
+            return _parse_times(array)
         if t.is_integer(array.type):
             return pc.multiply_checked(array.cast(pa.int64()), 10**6).cast(type_)
         return array.cast(type_, safe=False)
-    if is_text(array.type):
-        array = pc.ascii_trim_whitespace(array)
     if t.is_floating(type_):
         # Arrow's own cast of decimals does not round correctly.
         texts = array.cast(pa.string()) if t.is_decimal(array.type) else array
@@ -143,7 +143,7 @@ def convert(array: pa.Array, type_: pa.DataType) -> pa.Array:
     return array.cast(type_)
 
 
-def parse_times(texts: pa.Array) -> pa.Array:
+def _parse_times(texts: pa.Array) -> pa.Array:
     """Return texts as times; those without a zone are UTC, and nanoseconds are cut off."""
     if pc.any(pc.match_substring_regex(texts, r"\.[0-9]{7}")).as_py():
         texts = pc.replace_substring_regex(texts, r"(\.[0-9]{6})[0-9]+", r"\1")
