@@ -242,7 +242,7 @@ def test_an_older_version_of_a_store(spark, tmp_path):
     files = ("--rules", store.path, "--events", events, "--out", out, "--overwrite")
     for way in ((), ("--spark",)):
         run_ok("match", *files, "--version", 2, *way)
-        assert out.read_text() == "x,rule\n2,a\n"
+        assert out.read_text() == "x,rule\n2.0,a\n", "a number, as the store says"
         run_ok("match", *files, *way)
         assert out.read_text() == "x,rule\n"
     assert "has no version 9" in run_failing("match", *files, "--version", 9)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tocsin.errors import EventError
 from tocsin.files.events import open_events
+from tocsin.files.rules import read_schema
 from tocsin.model.schema import Schema
 
 TIME = pa.timestamp("us", "UTC")
@@ -382,6 +383,8 @@ def test_names_in_a_header(tmp_path):
     table, _ = read(path)
     assert table.column_names == ["row", "_c1", "X2", "x3", 'a "b"', "a.b"]
     assert [column[0].as_py() for column in table.columns] == [0, None, None, 1, 'x,"y"', " z"]
+    path.write_text("row,x\n\n0,1\n  \n1,2\n")
+    assert read(path)[0].to_pylist() == [{"row": 0, "x": 1}, {"row": 1, "x": 2}]
     path.write_text("row,x\r0,1\r1,2\r")
     assert read(path)[0].to_pylist() == [{"row": 0, "x": 1}, {"row": 1, "x": 2}]
 
@@ -393,6 +396,11 @@ def test_a_header_of_very_many_columns(tmp_path):
     path.write_text(",".join(names) + "\n")
     events = open_events([path], "csv", NOTHING, NOTHING, lambda count: None)
     assert events.schema.names == names
+
+
+def test_a_schema_that_is_too_long_for_a_path():
+    names = [f"column_{i}" for i in range(100)]
+    assert list(read_schema(",".join(f"{name}=number" for name in names))) == names
 
 
 def test_files_without_rows(tmp_path):

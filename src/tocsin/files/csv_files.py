@@ -105,7 +105,7 @@ class CsvEvents:
             lines,
             # With one thread, which is as fast, Arrow's messages tell the row.
             pyarrow.csv.ReadOptions(use_threads=False, block_size=_BLOCK, column_names=self._names),
-            None,
+            pyarrow.csv.ParseOptions(invalid_row_handler=_skip_blank),
             pyarrow.csv.ConvertOptions(
                 include_columns=names,
                 column_types=types,
@@ -144,6 +144,10 @@ class CsvEvents:
                             f"column {name!r}: a quoted value contains a line break, which is not "
                             f"supported, or its closing quote is missing: {start}"
                         )
+
+
+def _skip_blank(row: pyarrow.csv.InvalidRow) -> str:
+    return "error" if row.text.strip() else "skip"
 
 
 def _plain_type(inferred: pa.DataType) -> pa.DataType:
