@@ -304,6 +304,10 @@ def test_a_late_misfit_in_parquet(tmp_path):
     assert message.endswith("but has the value 2.5; give --schema v=number")
     table, _ = read(one, {"v": "number"}, files=[one, other])
     assert table.to_pylist() == [{"v": v} for v in (1.0, 2.0, 3.0, 2.5)]
+    pq.write_table(pa.table({"v": [{"low": 1, "high": 2}]}), one)
+    pq.write_table(pa.table({"v": [{"high": 2, "low": 1}]}), other)
+    assert read(one, files=[one, other])[0]["v"].to_pylist() == [{"low": 1, "high": 2}] * 2
+    pq.write_table(pa.table({"v": [1, 2]}), one)
     pq.write_table(pa.table({"w": [1, 2]}), other)
     assert read(one, files=[one, other])[0]["v"].to_pylist() == [1, 2, None, None]
 

@@ -56,6 +56,10 @@ def test_texts_of_atoms(values, texts):
         assert row == [value if isinstance(value, str) else text] * 2
 
 
+def test_empty_texts_and_nulls_of_csv():
+    assert to_csv([pa.array(["", None, "x"])]).to_pybytes() == b'""\n\nx\n'
+
+
 @given(st.lists(st.none() | st.text(st.characters(exclude_categories=["Cs"])), min_size=1))
 def test_any_text(texts):
     array = pa.array(texts, pa.string())

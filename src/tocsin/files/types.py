@@ -121,10 +121,10 @@ def convert(array: pa.Array, type_: pa.DataType) -> pa.Array:
     """
     if array.type == type_:
         return array
-    if t.is_struct(type_) and t.is_struct(array.type):
+    if t.is_struct(type_) and t.is_struct(array.type) and _names(type_) == _names(array.type):
         children = zip(array.flatten(), type_, strict=True)
-        ends = [convert(child, field.type) for child, field in children]
-        return pa.StructArray.from_arrays(ends, fields=list(type_), mask=array.is_null())
+        values = [convert(child, field.type) for child, field in children]
+        return pa.StructArray.from_arrays(values, fields=list(type_), mask=array.is_null())
     if is_text(array.type):
         array = pc.ascii_trim_whitespace(array)
     if t.is_decimal(type_):
@@ -141,6 +141,10 @@ def convert(array: pa.Array, type_: pa.DataType) -> pa.Array:
         texts = array.cast(pa.string()) if t.is_decimal(array.type) else array
         return texts.cast(type_, safe=False)
     return array.cast(type_)
+
+
+def _names(type_: pa.StructType) -> list[str]:
+    return [field.name for field in type_]
 
 
 def _parse_times(texts: pa.Array) -> pa.Array:
