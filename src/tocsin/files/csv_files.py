@@ -58,7 +58,7 @@ class CsvEvents:
             self._names = _parse_header(self._header)
             check_unique(self._names)
         texts = pa.schema([(name, pa.string()) for name in self._names])
-        check_declared(texts, declared)
+        check_declared(self._names, False, declared)
         self._given = given_types(texts, declared, known)
         others = [name for name in self._names if name not in self._given]
         types = (self._infer_types(files, others) if others else {}) | self._given

@@ -67,7 +67,7 @@ class JsonEvents:
         self._advance = advance
         check_unique(inferred.names)
         if is_whole:
-            check_declared(inferred, declared)
+            check_declared(inferred.names, False, declared)
         self._given = given_types(inferred, declared, known)
         # A declared field that the first block lacks may come later.
         lower_names = {name.lower() for name in inferred.names}

@@ -36,7 +36,8 @@ class ParquetEvents:
         with reading(files[0], EventError):
             stored = _open(files[0]).schema_arrow
             check_unique(stored.names)
-            check_declared(stored, declared)
+            has_map = any(pa.types.is_map(f.type) for f in stored)
+            check_declared(stored.names, has_map, declared)
         self._declared = given_types(stored, declared, Schema({}))
         types = {f.name: decoded_type(f.type) for f in stored} | self._declared
         self.schema = pa.schema(list(types.items()))

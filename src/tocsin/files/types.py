@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -70,16 +70,14 @@ def _apply_kind(type_: pa.DataType, kind: Kind) -> pa.DataType:
     return given
 
 
-def check_declared(columns: pa.Schema, declared: Schema) -> None:
+def check_declared(columns: Sequence[str], has_map: bool, declared: Schema) -> None:
     """Raise if there is no column of a declared name; a map may have the attribute."""
-    names = {name.lower() for name in columns.names}
-    if any(t.is_map(field.type) for field in columns):
-        return
-    for name in declared:
+    names = {name.lower() for name in columns}
+    for name in declared if not has_map else ():
         if name.lower() not in names:
             raise EventError(
                 f"the schema declares {name!r}, but the events have no such column"
-                + (suggest(name, columns.names) or f"; they have {', '.join(columns.names[:8])}")
+                + (suggest(name, columns) or f"; they have {', '.join(columns[:8])}")
             )
 
 

@@ -16,7 +16,8 @@ from typing import Any
 from pyspark.sql import Observation, functions
 from pyspark.sql import types as st
 
-from tocsin.errors import EventError, TocsinError, suggest
+from tocsin.errors import TocsinError
+from tocsin.files.types import check_declared
 from tocsin.model.decimals import digits_of
 from tocsin.model.schema import RANGE, Kind, Schema, has_range_fields
 from tocsin.spark.columns import quote_column
@@ -77,7 +78,8 @@ def read_files(
     reader = spark.read.format(format).options(**_READ_OPTIONS[format])
     with spark_errors(f"{path} cannot be read"):
         frame = reader.load(escaped)
-        _check_declared(frame.schema, declared)
+        has_map = any(isinstance(f.dataType, st.MapType) for f in frame.schema.fields)
+        check_declared(frame.columns, has_map, declared)
         types = _types(frame.schema, declared)
         if format == "parquet":
             return frame.select(
@@ -97,19 +99,6 @@ def read_files(
             st.StructField(f.name, types.get(f.name, f.dataType)) for f in frame.schema.fields
         ]
         return reader.schema(st.StructType(fields)).load(escaped)
-
-
-def _check_declared(columns: st.StructType, declared: Schema) -> None:
-    """Raise if there is no column of a declared name; a map may have the attribute."""
-    names = {name.lower() for name in columns.names}
-    if any(isinstance(f.dataType, st.MapType) for f in columns.fields):
-        return
-    for name in declared:
-        if name.lower() not in names:
-            raise EventError(
-                f"the schema declares {name!r}, but the events have no such column"
-                + (suggest(name, columns.names) or f"; they have {', '.join(columns.names[:8])}")
-            )
 
 
 def _types(columns: st.StructType, schema: Schema) -> dict[str, st.DataType]:
