@@ -465,3 +465,24 @@ def test_columns_without_values_have_the_kinds_of_the_store(both):
         assert table.schema.field("X").type == pa.float64()
         assert table.schema.field("d").type == pa.decimal128(9, 2)
         assert table.schema.field("text").type == pa.string()
+
+
+def test_columns_have_the_kinds_of_the_store(both):
+    rules = tocsin.Rules({"x": "number", "T": "time", "code": "category", "d": "decimal(9,2)"})
+    rules.add("seven", "code = '007' OR code = '7'")
+    rules.add("late", "t >= '2024-05-01' AND x < 6 AND d = 1.25")
+    rules.save(both.folder / "store")
+    texts = both.folder / "events.csv"
+    texts.write_text("row,code,x,t,d\n0,007,5,2024-05-01,1.245\n1,8,6,2024-05-01T12:00,7\n")
+    objects = both.folder / "events.jsonl"
+    objects.write_text(
+        '{"row": 0, "code": 7, "x": 5, "t": "2024-05-01", "d": 1.245}\n'
+        '{"row": 1, "code": "8", "x": 6, "t": null, "d": null}\n'
+    )
+    for events in (texts, objects):
+        output = both(
+            events, "--schema", "row=integer", rules=both.folder / "store", suffix="parquet"
+        )
+        table = pq.read_table(pa.BufferReader(output))
+        assert sorted(table["rule"].to_pylist()) == ["late", "seven"]
+        assert tocsin.Schema(table.schema).kind("x") == "number"
