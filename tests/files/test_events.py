@@ -454,3 +454,11 @@ def test_values_of_different_types_where_a_kind_is_given(tmp_path):
     table, _ = read(path, {"p": "decimal(9,2)", "r": "number"})
     assert table["p"].to_pylist() == [decimal.Decimal("1.50"), decimal.Decimal("0.25")]
     assert table["r"].to_pylist() == [{"high": 2.0, "low": 1.0}, None]
+
+
+def test_a_misfit_names_its_column_when_only_some_are_read(tmp_path):
+    path = write(tmp_path, "a,b,c\n1,x,2\n1,x,y\n")
+    for columns in (["c"], ["a", "c"]):
+        message = error_of(path, {"c": "integer"}, columns=columns)
+        assert "row 2: column 'c' is declared as integer, but has the value 'y'" in message
+    assert len(read(path, {"c": "integer"}, columns=["a", "b"])[0]) == 2
