@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tocsin.cli.files import add_file, parse_id, read_schema
 from tocsin.cli.options import (
     LocalPath,
     index_option,
@@ -19,6 +18,7 @@ from tocsin.cli.options import (
     join_values,
     json_option,
 )
+from tocsin.files.rules import add_file, parse_id, read_schema
 
 if TYPE_CHECKING:
     from tocsin.engine.rules import Rules
@@ -193,7 +193,7 @@ def tune(store: Path, events: Path, **signed: str | None) -> None:
     An index that was chosen automatically is chosen again. Of more than 20,000 events, a random
     sample is used. Tuning lasts until the next merge.
     """
-    from tocsin.cli.events.tested import draw_sample
+    from tocsin.cli.tested import draw_sample
     from tocsin.engine.store import RuleStore
     from tocsin.errors import EventError
 
