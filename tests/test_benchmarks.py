@@ -220,12 +220,12 @@ def test_the_median_ratio_of_rows():
 
 
 def test_a_row_that_fails_in_its_process(tmp_path):
-    with pytest.raises(compare.RowError, match="^KeyError: 'no-row'$"):
+    with pytest.raises(compare.RowError, match=r"^KeyError: 'no-row'$"):
         compare.run_row(tmp_path, "no-row", 1)
 
 
 def test_a_row_that_runs_another_tocsin(tmp_path):
-    with pytest.raises(SystemExit, match="ran the Tocsin in .* instead of the one in"):
+    with pytest.raises(SystemExit, match=r"ran the Tocsin in .* instead of the one in"):
         compare.run_row(tmp_path, "uncertain/minimum", 0.01)
 
 
