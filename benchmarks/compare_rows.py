@@ -1,6 +1,6 @@
 """The rows of `benchmarks.compare`: each makes its data and returns the call to measure.
 
-    python -P benchmarks/compare_rows.py ROW SCALE      prints where Tocsin is, and the best seconds
+    python benchmarks/compare_rows.py ROW SCALE      prints where Tocsin is, and the best seconds
 
 It also runs with older sources of Tocsin. So rows use the public API alone, nothing else of
 `benchmarks`, and their data are drawn with fixed seeds. The first part of a name is the page of
@@ -33,9 +33,11 @@ def row(name: str) -> Callable[[Any], Any]:
 
 
 def boxes(n: int, side: float, axes: tuple[str, ...] = ("x", "y")) -> pa.Table:
+    """Return boxes whose sides are `side` on average."""
     columns: dict[str, np.ndarray] = {"id": np.arange(n)}
+    sides = 2 * np.random.default_rng(0).random(n)
     for axis, low in zip(axes, np.random.default_rng(1).random((len(axes), n))):
-        columns |= {f"{axis}_low": low, f"{axis}_high": low + side}
+        columns |= {f"{axis}_low": low, f"{axis}_high": low + side * sides}
     return pa.table(columns)
 
 
@@ -155,7 +157,7 @@ def boolean_top(size: Size) -> Call:
 def mixed(size: Size) -> Call:
     """Rules of four shapes: `auto` takes several indexes."""
     axes, n = ("x", "y", "price", "speed"), size(40_000)
-    table, shape = boxes(n, 0.005, axes), np.arange(n) % 4
+    table, shape = boxes(n, 0.001, axes), np.arange(n) % 4
     tested = {"x": shape < 2, "y": shape < 2, "price": shape == 2, "speed": shape == 3}
     columns: dict[str, Any] = {"id": table["id"]}
     for name in table.column_names[1:]:
@@ -240,7 +242,7 @@ def minimum(size: Size) -> Call:
 
 @row("covering/lint")
 def lint(size: Size) -> Call:
-    rules = load(boxes(size(20_000), 0.02))
+    rules = load(boxes(size(20_000), 0.01))
     return lambda: rules.lint(threads=1)
 
 
