@@ -21,7 +21,7 @@ import pyarrow as pa
 
 import tocsin
 
-CALLS, SECONDS = 5, 0.3  # measured at least
+CALLS, SECONDS = 5, 0.5  # at least; calls are short, so that some are not disturbed
 Call = Callable[[], Any]
 Size = Callable[[int], int]  # makes numbers of rules and events smaller
 
@@ -67,7 +67,7 @@ def conditions(n: int) -> pa.Table:
 
 @row("spine/add-many")
 def add_many(size: Size) -> Call:
-    table = conditions(size(10_000))
+    table = conditions(size(2_000))
     return lambda: load(table, x="number", y="number", tier="category")
 
 
@@ -80,7 +80,7 @@ def points_in_boxes(size: Size) -> Call:
 @row("spine/one-event")
 def one_event(size: Size) -> Call:
     rules, event = load(boxes(size(10_000), 0.02)), {"x": 0.5, "y": 0.5}
-    return lambda: [rules.match(event) for _ in range(size(20_000))]
+    return lambda: [rules.match(event) for _ in range(size(2_000))]
 
 
 @row("spine/change-and-match")
@@ -88,7 +88,7 @@ def change_and_match(size: Size) -> Call:
     rules, rng = load(boxes(size(20_000), 0.02)), np.random.default_rng(4)
 
     def call() -> None:
-        for rule, x in enumerate(rng.random(size(400)).tolist()):
+        for rule, x in enumerate(rng.random(size(100)).tolist()):
             rules.replace(rule, f"x > {x} AND y < 0.5")
             rules.match({"x": 0.5, "y": 0.5})
 
@@ -102,7 +102,7 @@ def publish(size: Size) -> Call:
     store = tocsin.RuleStore(folder.name)
 
     def call(folder: Any = folder) -> None:  # the folder exists as long as the call
-        for rule, x in enumerate(rng.random(size(20)).tolist()):
+        for rule, x in enumerate(rng.random(size(10)).tolist()):
             store.replace(rule, f"x > {x} AND y < 0.5")
 
     return call
