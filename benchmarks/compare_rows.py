@@ -102,7 +102,7 @@ def publish(size: Size) -> Call:
     store = tocsin.RuleStore(folder.name)
 
     def call(folder: Any = folder) -> None:  # the folder exists as long as the call
-        for rule, x in enumerate(rng.random(size(10)).tolist()):
+        for rule, x in enumerate(rng.random(2).tolist()):
             store.replace(rule, f"x > {x} AND y < 0.5")
 
     return call
