@@ -100,26 +100,29 @@ class PendingRules:
         conjunctions = self.builder.build()
         places = sorted(self.place_of.values())
         positions = np.array(self.positions, np.int32)
-        at_least = np.array(self.at_least) if any(self.at_least) else NO_THRESHOLDS
+        at_least = thresholds(np.array(self.at_least)) if any(self.at_least) else NO_THRESHOLDS
         if len(places) < len(positions):
             # An id that was removed and added again must be there once: see `IdIndex`.
             conjunctions = select(conjunctions, np.isin(conjunctions.rule, positions[places]))
             positions = positions[places]
             at_least = thresholds(at_least[places]) if len(at_least) else at_least
 
+        # What a list holds at a place stays there. Without `self`, which holds the segment: there
+        # would be a cycle, for the garbage collector, after every change.
+        all_ids, all_where, all_payload = self.ids, self.where, self.payload
+
         def build() -> RuleMetadata:
-            # What a list holds at a place stays there.
+            payload = [all_payload[place] for place in places]
             columns = {
-                f.name: pa.array([self.payload[place].get(f.name) for place in places], f.type)
-                for f in payload_schema
+                f.name: pa.array([p.get(f.name) for p in payload], f.type) for f in payload_schema
             }
             return RuleMetadata(
                 positions,
                 pa.array(
-                    [self.ids[place] for place in places],
+                    [all_ids[place] for place in places],
                     pa.int64() if t.is_integer(id_type) else pa.large_string(),
                 ),
-                pa.array([self.where[place] for place in places], pa.large_string()),
+                pa.array([all_where[place] for place in places], pa.large_string()),
                 pa.table(columns),
                 at_least,
             )
