@@ -6,6 +6,7 @@ lookup is a binary search and, for texts, a comparison of the ids, since hashes 
 
 from __future__ import annotations
 
+import bisect
 import functools
 from collections.abc import Mapping
 from typing import Any, Self
@@ -81,8 +82,12 @@ class IdIndex:
         if isinstance(id_, str) != self._has_texts:
             return -1
         code = _code_of(id_) if self._has_texts else id_
-        # Arrays of one element would take three times as long as the search.
-        at = int(self._codes.searchsorted(code, sorter=self._order))
+        # Arrays of one element would take three times as long as the search; and with `sorter`,
+        # NumPy would first copy the order of all ids to 64 bits.
+        if self._order is None:
+            at = int(self._codes.searchsorted(code))
+        else:
+            at = bisect.bisect_left(self._order.data, code, key=self._codes.data.__getitem__)
         if at == len(self._codes):
             return -1
         place = at if self._order is None else int(self._order[at])

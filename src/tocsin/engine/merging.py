@@ -23,7 +23,6 @@ from tocsin.jit import freeze
 from tocsin.model.attributes import Attributes
 from tocsin.model.conjunctions import Conjunctions, concatenate
 
-
 # Changes in the last quarter of a merge's patience each wait this many seconds for it, so that the
 # one that needs the result does not wait for all that is left. Chosen: a merge of a tenth of a
 # second, which would stop one change for as long, takes 100 of the 256 changes or more there are.
