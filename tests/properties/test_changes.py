@@ -77,8 +77,10 @@ class Changes(RuleBasedStateMachine):
             with pytest.raises(tocsin.UnknownRuleError):
                 self.rules.replace(id_, naive.sql(where))
             return
-        self.rules.replace(id_, naive.sql(where))
-        del self.model[id_]
+        text = naive.sql(where)
+        if self.rules[id_].where != text:  # otherwise it is not changed, and keeps its place
+            del self.model[id_]
+        self.rules.replace(id_, text)
         self.model[id_] = where  # it comes last now
 
     @rule(id_=consumes(ids))
