@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tocsin.cli.files import FORMATS, add_file
+from tocsin.engine.request import MatchRequest
 from tocsin.engine.rules import Rules
 from tocsin.errors import EventError
 from tocsin.model.schema import Schema
@@ -21,11 +22,7 @@ class Job(NamedTuple):
     format: str  # of the events: csv, json or parquet
     declared: Schema  # kinds of event columns that are not inferred
     out: Path
-    how: str
-    k: int | None
-    keep: list[str] | None
-    output: str
-    payload: list[str]
+    request: MatchRequest
     index_name: str  # for a file of rules; a store has its own
     index_options: dict[str, Any]
     threads: int | None  # None: the default; not on Spark

@@ -19,7 +19,7 @@ from pyspark.sql import types as st
 from tocsin.errors import EventError, TocsinError, suggest
 from tocsin.model.decimals import digits_of
 from tocsin.model.schema import RANGE, Kind, Schema, has_range_fields
-from tocsin.spark.columns import quote_column
+from tocsin.spark.operators import quote_column
 
 _TYPES: dict[str, st.DataType] = {
     "integer": st.LongType(),
