@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-WALKS = ["The path of an event", "The path of a rule"]
+WALKS = ["The path of an event", "The path of a rule", "The path of a micro-batch"]
 
 
 @pytest.mark.parametrize("walk", WALKS)

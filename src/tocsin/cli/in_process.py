@@ -21,11 +21,9 @@ from tocsin.cli.files import list_data_files, naming_rows
 from tocsin.cli.job import Job, Outcome
 from tocsin.cli.output import FileWriter, Tally
 from tocsin.cli.progress import Bar
-from tocsin.engine.result import ResultBuilder, TypeSystem
+from tocsin.engine.result import ResultBuilder, TypeSystem, tested_columns
 from tocsin.engine.rules import Rules
 from tocsin.engine.threads import thread_count
-from tocsin.engine.version import Version
-from tocsin.model.event_tables import is_sparse
 
 _EVENTS = 1 << 14  # events per match; chosen: all pairs of a match are in memory
 
@@ -48,7 +46,7 @@ def match_files(job: Job, folder: Path, bar: Bar) -> Outcome:
     result = ResultBuilder.plan(job.request, version, events.schema, FILE_TYPES)
     unfit = [f for f in result.schema if not can_be_written(f.type, job.out_format)]
     job.refuse_columns({f.name: type_name(f.type) for f in unfit})
-    needed = {*result.kept.names, *_tested(version, events.schema)}
+    needed = {*result.kept.names, *tested_columns(version, events.schema)}
     matched = job.request.columns_added()[0]
     threads = thread_count(job.threads)
     tally = Tally()
@@ -77,12 +75,6 @@ def _split(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def _name_row(file: Path, before: int, row: int) -> str:
     return f"{file}: row {before + row + 1}"
-
-
-def _tested(rules: Version, events: pa.Schema) -> set[str]:
-    """Return the columns of events that rules test, and those that may have sparse attributes."""
-    tested = {name.lower() for name in rules.tested()}
-    return {f.name for f in events if f.name.lower() in tested or is_sparse(f.type)}
 
 
 def _type_name(type_: pa.DataType) -> str:

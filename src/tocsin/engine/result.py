@@ -21,6 +21,7 @@ from tocsin.engine.request import MatchRequest
 from tocsin.engine.version import Version
 from tocsin.errors import EventError, RuleError, StoreError, TocsinError, suggest
 from tocsin.model.arrow import decode
+from tocsin.model.event_tables import is_sparse
 from tocsin.model.matches import Matches
 
 # Rows of a batch at most; chosen: kept columns are copied for each match, and later perhaps
@@ -206,6 +207,12 @@ def _is_numeric(type_: pa.DataType) -> bool:
 
 
 # ------------------------------------------------------------ columns
+
+
+def tested_columns(rules: Version, events: pa.Schema) -> set[str]:
+    """Return the columns of events that rules test, and those that may have sparse attributes."""
+    tested = {name.lower() for name in rules.tested()}
+    return {f.name for f in events if f.name.lower() in tested or is_sparse(f.type)}
 
 
 def id_type(rules: Version) -> pa.DataType:

@@ -12,9 +12,9 @@ import pyarrow as pa
 from tocsin.cli.events import open_events
 from tocsin.cli.files import detect_format, list_data_files, reading
 from tocsin.cli.progress import show_progress
+from tocsin.engine.result import tested_columns
 from tocsin.engine.rules import TUNING_EVENTS, Rules
 from tocsin.errors import EventError
-from tocsin.model.event_tables import is_sparse
 
 
 def read_tested_columns(path: Path, rules: Rules) -> pa.Table:
@@ -53,10 +53,9 @@ def _open_tested(path: Path, rules: Rules) -> Iterator[tuple[pa.Schema, Iterator
     """Yield the columns of events that rules test, batch by batch."""
     format = detect_format(path)  # first: it raises if there is no such file
     files = list_data_files(path)
-    tested = {name.lower() for name in rules.tested()}
     with reading(path, EventError), show_progress() as bar:
         bar.step("reading events", sum(file.stat().st_size for file in files))
         events = open_events(files, format, rules.schema, bar.advance)
-        needed = {f.name for f in events.schema if f.name.lower() in tested or is_sparse(f.type)}
+        needed = tested_columns(rules.snapshot(), events.schema)
         schema = pa.schema([field for field in events.schema if field.name in needed])
         yield schema, (batch for file in files for batch in events.batches(file, needed))
