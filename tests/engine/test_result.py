@@ -95,7 +95,6 @@ def test_every_form(rules):
 
 
 def test_weights_in_a_column_are_no_attributes(rules):
-    rules.schema.add("w", "number")
     options = {"keep": [], "how": "top", "k": 1}
     assert rows(rules, **options, weights="w") == [
         {"rule": 1, "score": 6.0},
@@ -103,6 +102,11 @@ def test_weights_in_a_column_are_no_attributes(rules):
     ]
     with pytest.raises(tocsin.EventError, match="weights: the events have no column 'v'"):
         rows(rules, **options, weights="v")
+    events = EVENTS.select(["W"])
+    request = MatchRequest(**options, weights="W")
+    builder = ResultBuilder.plan(request, rules.snapshot(), events.schema, FILE_TYPES)
+    with pytest.raises(tocsin.EventError, match="no column 'x', which a rule tests"):
+        list(builder.build(rules.snapshot(), events))
 
 
 def test_large_results_come_in_pieces(rules, monkeypatch):
