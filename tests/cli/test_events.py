@@ -7,14 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import tocsin
 from tests.cli.test_both_ways import COLUMNS
 from tocsin.cli.events import open_events
 from tocsin.cli.events.text_values import fits, infer, parse
 from tocsin.cli.formatting import to_json_lines
-from tocsin.cli.in_process import FILE_TYPES
-from tocsin.engine.request import MatchRequest
-from tocsin.engine.result import ResultBuilder
 from tocsin.errors import TocsinError
 from tocsin.model.schema import Schema
 
@@ -88,7 +84,3 @@ def test_a_header_of_very_many_columns(tmp_path):
     path.write_text(",".join(names) + "\n")
     events = open_events([path], "csv", Schema({}), lambda count: None)
     assert events.schema.names == names
-    rules = tocsin.Rules({"c0": "category"}).snapshot()
-    for keep in (None, names):
-        result = ResultBuilder.plan(MatchRequest(keep=keep), rules, events.schema, FILE_TYPES)
-        assert result.schema.names == [*names, "rule"]

@@ -7,10 +7,9 @@ import pyarrow as pa
 import pytest
 
 import tocsin
-from tocsin.cli.in_process import FILE_TYPES
 from tocsin.engine import result
 from tocsin.engine.request import MatchRequest
-from tocsin.engine.result import MisfitError, ResultBuilder, check_names
+from tocsin.engine.result import MisfitError, ResultBuilder, TypeSystem, check_names
 
 EVENTS = pa.RecordBatch.from_pydict(
     {
@@ -19,6 +18,13 @@ EVENTS = pa.RecordBatch.from_pydict(
         "W": pa.array([[("x", 2.0)], None, []], pa.map_(pa.string(), pa.float64())),
     }
 )
+
+
+def same(type_):
+    return type_
+
+
+TYPES = TypeSystem(same, str)
 
 
 @pytest.fixture
@@ -30,9 +36,7 @@ def rules():
 
 
 def rows(rules, **options):
-    builder = ResultBuilder.plan(
-        MatchRequest(**options), rules.snapshot(), EVENTS.schema, FILE_TYPES
-    )
+    builder = ResultBuilder.plan(MatchRequest(**options), rules.snapshot(), EVENTS.schema, TYPES)
     # As in another process.
     builder = pickle.loads(pickle.dumps(builder))
     batches = list(builder.build(rules.snapshot(), EVENTS, version=4))
@@ -104,7 +108,7 @@ def test_weights_in_a_column_are_no_attributes(rules):
         rows(rules, **options, weights="v")
     events = EVENTS.select(["W"])
     request = MatchRequest(**options, weights="W")
-    builder = ResultBuilder.plan(request, rules.snapshot(), events.schema, FILE_TYPES)
+    builder = ResultBuilder.plan(request, rules.snapshot(), events.schema, TYPES)
     with pytest.raises(tocsin.EventError, match="no column 'x', which a rule tests"):
         list(builder.build(rules.snapshot(), events))
 
@@ -113,7 +117,7 @@ def test_large_results_come_in_pieces(rules, monkeypatch):
     whole = rows(rules, payload=["team"])
     monkeypatch.setattr(result, "_ROWS", 2)
     assert rows(rules, payload=["team"]) == whole
-    builder = ResultBuilder.plan(MatchRequest(), rules.snapshot(), EVENTS.schema, FILE_TYPES)
+    builder = ResultBuilder.plan(MatchRequest(), rules.snapshot(), EVENTS.schema, TYPES)
     sizes = [batch.num_rows for batch in builder.build(rules.snapshot(), EVENTS)]
     assert sizes == [2, 1]
     empty = list(builder.build(rules.snapshot(), EVENTS.slice(1, 1)))
@@ -122,7 +126,7 @@ def test_large_results_come_in_pieces(rules, monkeypatch):
 
 def test_rules_that_do_not_fit_the_plan(rules):
     request = MatchRequest(payload=["rank", "team"])
-    builder = ResultBuilder.plan(request, rules.snapshot(), EVENTS.schema, FILE_TYPES)
+    builder = ResultBuilder.plan(request, rules.snapshot(), EVENTS.schema, TYPES)
     others = tocsin.Rules({"x": "number"})
     others.add(1, "x > 5", payload={"rank": 7.0})
     (batch,) = builder.build(others.snapshot(), EVENTS)
@@ -130,12 +134,21 @@ def test_rules_that_do_not_fit_the_plan(rules):
     assert batch.column("rank").to_pylist() == [7, 7]
     assert batch.column("team").to_pylist() == [None, None]
     others.replace(1, payload={"rank": 7.5})
-    with pytest.raises(MisfitError, match="'rank' is double, but the query was planned for bigint"):
+    with pytest.raises(MisfitError, match="'rank' is double, but the query was planned for int64"):
         list(builder.build(others.snapshot(), EVENTS))
     texts = tocsin.Rules({"x": "number"})
     texts.add("one", "x > 5")
     with pytest.raises(MisfitError, match="ids are strings, but the query was planned for int"):
         list(builder.build(texts.snapshot(), EVENTS))
+
+
+def test_very_many_columns(rules):
+    """In steps that grow with the square of the columns, it would take minutes."""
+    names = [f"c{i}" for i in range(50_000)]
+    events = pa.schema([(name, pa.string()) for name in names])
+    for keep in (None, names):
+        result = ResultBuilder.plan(MatchRequest(keep=keep), rules.snapshot(), events, TYPES)
+        assert result.schema.names == [*names, "rule"]
 
 
 def test_columns_of_equal_names(rules):

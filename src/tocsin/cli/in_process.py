@@ -43,7 +43,7 @@ def match_files(job: Job, folder: Path, bar: Bar) -> Outcome:
         rules = job.read_rules(events.schema)
     version = rules.snapshot()
     version.count(events.schema.empty_table())  # raises if a column is missing or has a wrong type
-    result = ResultBuilder.plan(job.request, version, events.schema, FILE_TYPES)
+    result = ResultBuilder.plan(job.request, version, events.schema, _FILE_TYPES)
     unfit = [f for f in result.schema if not can_be_written(f.type, job.out_format)]
     job.refuse_columns({f.name: type_name(f.type) for f in unfit})
     needed = {*result.kept.names, *tested_columns(version, events.schema)}
@@ -82,4 +82,4 @@ def _type_name(type_: pa.DataType) -> str:
     return type_name(spark_type(type_))
 
 
-FILE_TYPES = TypeSystem(spark_type, _type_name)
+_FILE_TYPES = TypeSystem(spark_type, _type_name)
