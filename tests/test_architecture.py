@@ -20,7 +20,7 @@ from pyspark.sql import types as st
 import tocsin
 import tocsin.spark
 from tocsin.jit import Kernel
-from tocsin.spark.kernels import compile_plan
+from tocsin.spark.kernels import compile_kernels, kernels_of
 
 ROOT = Path(__file__).parent.parent
 SRC = Path(tocsin.__file__).parent
@@ -170,7 +170,7 @@ def runs_of_a_micro_batch(folder):
     rules = some_rules()
     rules.add("warm", "x > 0.1", payload={"team": "a"})
     rules.save(folder / "store")
-    compile_plan(rules.snapshot(), "all")  # to record what Numba does takes long
+    compile_kernels(kernels_of(rules.snapshot(), "all"))  # to record what Numba does takes long
 
     def run():
         stream = Stream()

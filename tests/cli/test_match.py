@@ -17,7 +17,6 @@ import pytest
 
 import tocsin
 from tests.cli.commands import run_failing, run_ok, write_rules
-from tocsin.cli.in_process import _check_names
 from tocsin.cli.progress import read_latest_tasks
 from tocsin.engine import threads, version
 
@@ -334,12 +333,6 @@ def test_threads_that_are_refused(files, tmp_path, monkeypatch):
     assert "the environment variable TOCSIN_THREADS must be" in run_failing(*options[:-1])
 
 
-def test_very_many_columns():
-    """In steps that grow with the square of the columns, it would take minutes."""
-    names = [f"c{i}" for i in range(50_000)]
-    _check_names(names, [*names, "rule"])
-
-
 def test_nanoseconds(files, tmp_path):
     """Spark refuses them; in this process their texts have microseconds."""
     events, out = tmp_path / "e.parquet", tmp_path / "o.jsonl"
@@ -403,7 +396,6 @@ def test_the_bar_on_a_terminal(files, tmp_path):
 def test_the_bar_of_spark_on_a_terminal(tmp_path):
     code = """
 import pathlib, sys, time
-from tocsin.cli.in_process import _check_names
 from tocsin.cli.progress import follow_spark, redirect_stderr, show_progress
 log = pathlib.Path(sys.argv[1])
 with show_progress() as bar, follow_spark(log, bar) as step:

@@ -55,9 +55,9 @@ def test_arguments_are_checked_before_anything_starts(files, tmp_path, monkeypat
     assert "several kinds (csv, json)" in message_of(events=tmp_path / "mixed")
     assert "there is no file or folder" in message_of(rules=tmp_path / "none")
     assert "there is no rule store" in message_of(rules=tmp_path)
-    assert "--how top and --k go together" in message_of("--how", "top", code=2)
-    assert "--how top and --k go together" in message_of("--k", "3", code=2)
-    assert "--payload needs a row per match" in message_of(
+    assert "how='top' needs k" in message_of("--how", "top", code=2)
+    assert "k and weights go with how='top'" in message_of("--k", "3", code=2)
+    assert "payload goes with output='rows', a row per match" in message_of(
         "--payload", "a", "--output", "lists", code=2
     )
 
@@ -111,7 +111,9 @@ def test_errors_in_rules_and_options(match_error):
     assert "no column 'z'; did you mean 'zz'?" in match_error(b"x,zz\n1,2\n", "--keep", "z")
     assert "no payload column 'z'" in match_error(b"x\n1\n", "--payload", "z")
     assert "keep names the column 'x' twice" in match_error(b"x\n1\n", "--keep", "x", "--keep", "X")
-    assert "the kept column 'rule' has the name of" in match_error(b"x,rule\n1,2\n")
+    assert "two columns 'rule' (names are case-insensitive): one is added by matching" in (
+        match_error(b"x,rule\n1,2\n")
+    )
     assert "column 'rules', which is of type list<element: string" in match_error(
         b"x\n1\n", "--output", "lists"
     )

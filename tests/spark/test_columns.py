@@ -138,8 +138,8 @@ def test_a_collation_hides_a_column_from_live_rules(spark, tmp_path):
     rules.save(tmp_path / "store")
     frame = spark.sql("SELECT 1D AS x, 'A' COLLATE UTF8_LCASE AS t, 'B' AS u")
     stream = spark.readStream.schema(frame.schema).format("parquet").load(str(tmp_path))
-    _, options = planned(stream, tmp_path / "store")
-    assert (options.columns, options.hidden) == (["x", "t", "u"], ["t"])
+    columns, (_, _, hidden) = planned(stream, tmp_path / "store")
+    assert (columns, hidden) == (["x", "t", "u"], ["t"])
 
 
 # ------------------------------------------------------------ reported before a job runs

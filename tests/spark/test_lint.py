@@ -50,7 +50,7 @@ def test_errors(spark):
     rules = spark.createDataFrame([("a", "x > 5", "t")], "id string, where string, team string")
     with pytest.raises(tocsin.RuleError, match="no payload column 'tem'"):
         spark_lint(rules, {"x": "number"}, same=["tem"])
-    with pytest.raises(tocsin.EventError, match=r"rules must be a Spark DataFrame.*Rules\.lint"):
+    with pytest.raises(tocsin.RuleError, match=r"rules must be a Spark DataFrame.*Rules\.lint"):
         spark_lint([("a", "x > 5")], {"x": "number"})
     with pytest.raises(tocsin.RuleError, match="must not be a stream"):
         spark_lint(spark.readStream.format("rate").load(), {"x": "number"})

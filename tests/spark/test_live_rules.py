@@ -15,7 +15,9 @@ from pyspark.errors import StreamingQueryException
 
 import tocsin
 import tocsin.spark
+from tocsin.engine.result import MisfitError, cast_column
 from tocsin.spark import matching, worker
+from tocsin.spark.types import SPARK_TYPES
 
 SCHEMA = {"n": "integer", "tier": "category"}
 FIELDS = "row BIGINT, n BIGINT, tier STRING"
@@ -260,12 +262,13 @@ def test_frozen_rules_in_a_stream(spark, place):
 
 
 def planned(events, store, **options):
-    """Return the source and the options that `match` sends to workers, without running a query."""
-    jobs = []
+    """Return the columns and the arguments that `match` sends to workers, without a query."""
+    calls = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matching, "make_self_contained", lambda job: jobs.append(job) or job)
+        patch.setattr(matching, "map_batches", lambda *arguments: calls.append(arguments))
         tocsin.spark.match(events, store, **options)
-    return jobs[0].args
+    _, columns, job, *_ = calls[0]
+    return list(columns), job.args
 
 
 @pytest.fixture
@@ -276,13 +279,12 @@ def in_version(spark, tmp_path, monkeypatch):
     batch = pa.RecordBatch.from_pydict({"n": pa.array([1])})
 
     def plan(store, live=False, **options):
-        source, match_options = planned(events, store.path, keep=["n"], **options)
+        _, (source, planned_result, hidden) = planned(events, store.path, keep=["n"], **options)
         assert source.version is None
-        match_options = match_options._replace(columns=["n"])
 
         def result():
             current = source if live else source._replace(version=store.version)
-            (matches,) = worker.match_batches(current, match_options, [batch])
+            (matches,) = worker.match_batches(current, planned_result, hidden, [batch])
             return matches
 
         return result
@@ -374,15 +376,14 @@ def test_a_payload_that_changes_its_type(in_version, tmp_path):
     ],
 )
 def test_which_values_fit_another_type(planned_type, type_, value, fits):
-    source = worker.RuleSource("store", 1, False)
     column = pa.array([None, value], type_)
     if fits:
-        cast = worker._cast(column, pa.field("p", planned_type), source)
+        cast = cast_column(column, pa.field("p", planned_type), SPARK_TYPES)
         assert cast.type == planned_type
         assert repr(cast.to_pylist()) == repr(pa.array([None, value], planned_type).to_pylist())
     else:
-        with pytest.raises(tocsin.StoreError, match=r"payload column 'p' is .* restart the query"):
-            worker._cast(column, pa.field("p", planned_type), source)
+        with pytest.raises(MisfitError, match=r"payload column 'p' is .* was planned for"):
+            cast_column(column, pa.field("p", planned_type), SPARK_TYPES)
 
 
 def test_a_stream_whose_versions_change_types(spark, tmp_path):

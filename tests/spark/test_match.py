@@ -12,7 +12,10 @@ import pytest
 import tocsin
 import tocsin.spark
 from tests import generate, naive
+from tocsin.engine.request import MatchRequest
+from tocsin.engine.result import ResultBuilder
 from tocsin.spark import worker
+from tocsin.spark.types import SPARK_TYPES
 
 
 @pytest.fixture(scope="module")
@@ -309,12 +312,10 @@ def test_a_store_is_opened_once_for_several_batches(tmp_path, monkeypatch):
 
     monkeypatch.setattr(worker.StoreFolder, "open", counted)
     source = worker.RuleSource(str(tmp_path / "store"), 1, False)
-    options = worker.MatchOptions(
-        "all", None, ["x"], 1, [], "rows", None, pa.string(), pa.schema([]), False
-    )
     batch = pa.RecordBatch.from_pydict({"x": [1.0, 7.0]})
+    result = ResultBuilder.plan(MatchRequest(), rules.snapshot(), batch.schema, SPARK_TYPES)
     for _ in range(3):
-        (first, second) = worker.match_batches(source, options, [batch, batch])
+        (first, second) = worker.match_batches(source, result, [], [batch, batch])
         assert first.to_pydict() == second.to_pydict() == {"x": [7.0], "rule": ["high"]}
     assert len(opened) == 1
 

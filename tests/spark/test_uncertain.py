@@ -299,7 +299,7 @@ def test_ids_that_come_twice(spark):
         (lambda f: total(f, quantiles=[2]), "a quantile is of a probability from 0 to 1, got 2"),
         (lambda f: total(f, quantiles=0.5), "quantiles takes probabilities in a list, got 0.5"),
         (lambda f: total(f.withColumnRenamed("floor", "mean"), by=["mean"]), "'mean' for mean"),
-        (lambda f: minimum(f.toPandas()), "readings must be a Spark DataFrame, got DataFrame; for"),
+        (lambda f: minimum(f.toPandas()), "readings must be a Spark DataFrame, got a pandas"),
         (lambda f: watch(f, print, "x"), "watch needs a stream; ask a DataFrame directly"),
     ],
 )  # fmt: skip

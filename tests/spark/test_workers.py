@@ -12,7 +12,10 @@ import tocsin
 import tocsin.spark
 from tocsin import jit
 from tocsin.engine import threads, version
+from tocsin.engine.request import MatchRequest
+from tocsin.engine.result import ResultBuilder
 from tocsin.spark import kernels, matching, worker
+from tocsin.spark.types import SPARK_TYPES
 
 LONG = os.environ.get("TOCSIN_PROFILE") == "long"
 
@@ -79,8 +82,9 @@ def test_workers_match_on_one_thread(tmp_path, monkeypatch):
     monkeypatch.setattr(version, "ThreadedRun", None)  # raises if it is used
     monkeypatch.setenv("TOCSIN_THREADS", "4")
     for how, k in (("all", None), ("count", None), ("top", 2)):
-        options = how, k, ["id"], 1, [], "rows", None, pa.string(), pa.schema([]), False
-        (matches,) = worker.match_batches(source, worker.MatchOptions(*options), [events])
+        request = MatchRequest(how, k)
+        result = ResultBuilder.plan(request, rules.snapshot(), events.schema, SPARK_TYPES)
+        (matches,) = worker.match_batches(source, result, [], [events])
         assert matches.num_rows == 3
     with pytest.raises(TypeError):
         rules.match(events)
@@ -146,11 +150,10 @@ def test_kernels_of_other_indexes_are_not_compiled(monkeypatch):
     monkeypatch.setattr(
         jit.Kernel, "compile", lambda each, wait=True: compiled.add(each.function.__module__)
     )
-    monkeypatch.setattr(kernels, "compile_kernels", kernels.compile_kernels.__wrapped__)
-    monkeypatch.setattr(kernels, "_compile_packages", kernels._compile_packages.__wrapped__)
-    kernels.compile_plan(snapshot, "all")
+    compile_kernels = kernels.compile_kernels.__wrapped__
+    compile_kernels(kernels.kernels_of(snapshot, "all"))
     indexes = {module.split(".")[2] for module in compiled if "tocsin.index." in module}
     assert indexes == {"accept", "counting", "exhaustive", "finish"}
     assert not any(module.startswith("tocsin.engine.probabilities") for module in compiled)
-    kernels.compile_plan(uncertain, "all")
+    compile_kernels(kernels.kernels_of(uncertain, "all"))
     assert any(module.startswith("tocsin.engine.probabilities") for module in compiled)

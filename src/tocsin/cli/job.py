@@ -6,6 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tocsin.engine.request import MatchRequest
 from tocsin.engine.rules import Rules
 from tocsin.errors import EventError
 from tocsin.files.paths import FORMATS
@@ -22,11 +23,7 @@ class Job(NamedTuple):
     format: str  # of the events: csv, json or parquet
     declared: Schema  # kinds of event columns that are not inferred
     out: Path
-    how: str
-    k: int | None
-    keep: list[str] | None
-    output: str
-    payload: list[str]
+    request: MatchRequest
     index_name: str  # for a file of rules; a store has its own
     index_options: dict[str, Any]
     threads: int | None  # None: the default; not on Spark

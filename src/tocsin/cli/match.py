@@ -23,7 +23,8 @@ from tocsin.cli.options import (
     join_values,
     split_names,
 )
-from tocsin.errors import TocsinError
+from tocsin.engine.request import HOW, OUTPUTS, MatchRequest
+from tocsin.errors import RuleError, TocsinError
 from tocsin.files.paths import detect_format
 from tocsin.files.rules import read_schema
 
@@ -42,7 +43,7 @@ _BUSIEST = 5  # rules in the summary
 @click.option("--out", type=_PATH, required=True, help="A .parquet, .csv or .jsonl file.")
 @click.option(
     "--how",
-    type=click.Choice(["all", "top", "count"]),
+    type=click.Choice(HOW),
     default="all",
     show_default=True,
     help="All matches of each event, its k best ones, or their number.",
@@ -59,7 +60,7 @@ _BUSIEST = 5  # rules in the summary
 )
 @click.option(
     "--output",
-    type=click.Choice(["rows", "lists"]),
+    type=click.Choice(OUTPUTS),
     default="rows",
     show_default=True,
     help="A row per match, or a row per event with a list of its rules.",
@@ -107,10 +108,10 @@ def match(
 
     Rules and events are CSV, JSON lines or Parquet files. Rules can also be a rule store.
     """
-    if (how == "top") != (k is not None):
-        raise click.UsageError("--how top and --k go together.")
-    if payload and (how == "count" or output == "lists"):
-        raise click.UsageError("--payload needs a row per match: --output rows.")
+    try:
+        request = MatchRequest(how, k, keep, output, payload=payload or ())
+    except RuleError as error:
+        raise click.UsageError(str(error)) from None
     if spark and threads is not None:
         raise click.UsageError("--threads is for one process; --spark uses all cores.")
     if source.is_dir() and (index != "auto" or options):
@@ -135,11 +136,7 @@ def match(
         format=events_format,
         declared=declared,
         out=out,
-        how=how,
-        k=k,
-        keep=keep,
-        output=output,
-        payload=payload or [],
+        request=request,
         index_name=index,
         index_options=options,
         threads=threads,

@@ -37,15 +37,7 @@ def match_files(job: Job, folder: Path, bar: Bar) -> Outcome:
         elif job.version is not None:
             rules = Rules.open(job.rules, job.version)
         frame, rows = tocsin_spark.files.observe_row_count(frame)
-        matches = tocsin_spark.match(
-            frame,
-            rules,
-            how=job.how,
-            k=job.k,
-            keep=job.keep,
-            output=job.output,
-            payload=job.payload,
-        )
+        matches = tocsin_spark.match(frame, rules, **vars(job.request))
         if job.out_format == "csv":
             job.refuse_columns(tocsin_spark.files.nested_columns(matches))
         step("matching")
@@ -53,7 +45,7 @@ def match_files(job: Job, folder: Path, bar: Bar) -> Outcome:
         step(f"writing {job.out.name}")
         join_parts(parts, job.out_format, matches.columns, job.out)
         seconds = time.perf_counter() - start
-        column = "matches" if job.how == "count" else "rule" if job.output == "rows" else "rules"
+        column = job.request.columns_added()[0]
         type_ = dict(matches.dtypes)[column]
         tally = tally_parts(parts, job.out_format, matches.columns, column, type_)
     return Outcome(rows.get["rows"], tally.matches, tally.by_rule, seconds)

@@ -33,15 +33,15 @@ class Tally:
         self.matches = 0
         self.by_rule: Counter[Any] = Counter()
 
-    def add_rules(self, ids: pa.Array) -> None:
-        """Add one match per id."""
+    def add(self, column: str, values: pa.Array) -> None:
+        """Add the matches in a column: rule, rules (lists) or matches (counts)."""
+        if column == "matches":
+            self.matches += pc.sum(values).as_py() or 0
+            return
+        ids = values.flatten() if column == "rules" else values
         self.matches += len(ids)
         rules, counts = (column.to_pylist() for column in pc.value_counts(ids).flatten())
         self.by_rule.update(dict(zip(rules, counts, strict=True)))
-
-    def add_counts(self, counts: pa.Array) -> None:
-        """Add the numbers of matches of several events."""
-        self.matches += pc.sum(counts).as_py() or 0
 
 
 def join_parts(folder: Path, format: str, columns: list[str], out: Path) -> None:
@@ -73,19 +73,12 @@ def _join_parquet(parts: list[Path], whole: Path) -> None:
 
 
 def tally_parts(folder: Path, format: str, columns: list[str], column: str, type_: str) -> Tally:
-    """Tally the matches in the parts in a folder.
-
-    They are in `column`, which is rule, rules (lists) or matches (counts). `type_` is its type in
-    Spark.
-    """
+    """Tally the matches in a column of the parts in a folder; `type_` is its type in Spark."""
     field = pa.field(column, _ARROW_TYPES[type_])
     tally = Tally()
     for part in _list_parts(folder):
         for values in _read_column(part, format, columns, field):
-            if column == "matches":
-                tally.add_counts(values)
-            else:
-                tally.add_rules(values.flatten() if column == "rules" else values)
+            tally.add(column, values)
     return tally
 
 

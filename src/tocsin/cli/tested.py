@@ -10,11 +10,11 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.cli.progress import show_progress
+from tocsin.engine.result import tested_columns
 from tocsin.engine.rules import TUNING_EVENTS, Rules
 from tocsin.errors import EventError
 from tocsin.files.events import open_events
 from tocsin.files.paths import detect_format, list_data_files, reading
-from tocsin.model.event_tables import is_sparse
 from tocsin.model.schema import Schema
 
 
@@ -60,6 +60,6 @@ def _open_tested(path: Path, rules: Rules) -> Iterator[tuple[pa.Schema, Iterator
     with reading(path, EventError), show_progress() as bar:
         bar.step("reading events", sum(file.stat().st_size for file in files))
         events = open_events(files, format, declared, Schema({}), bar.advance)
-        needed = {f.name for f in events.schema if f.name.lower() in tested or is_sparse(f.type)}
+        needed = tested_columns(rules.snapshot(), events.schema)
         schema = pa.schema([field for field in events.schema if field.name in needed])
         yield schema, (batch for file in files for batch in events.batches(file, needed))

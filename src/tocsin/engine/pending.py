@@ -91,12 +91,12 @@ class PendingRules:
         conjunctions = self.builder.build()
         places = sorted(self.place_of.values())
         positions = np.array(self.positions, np.int32)
-        at_least = thresholds(np.array([each.at_least or 0.0 for each in self.settings]))
         if len(places) < len(positions):
             # An id that was removed and added again must be there once: see `IdIndex`.
             conjunctions = select(conjunctions, np.isin(conjunctions.rule, positions[places]))
             positions = positions[places]
-            at_least = thresholds(at_least[places]) if len(at_least) else NO_THRESHOLDS
+        required = [self.settings[place].at_least or 0.0 for place in places]
+        at_least = thresholds(np.array(required)) if any(required) else NO_THRESHOLDS
 
         # What a list holds at a place stays there. Without `self`, which holds the segment: there
         # would be a cycle, for the garbage collector, after every change.

@@ -6,22 +6,20 @@ another column. Here this is an error only if the column is kept or needed.
 
 from __future__ import annotations
 
-import functools
-import inspect
 import warnings
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pyarrow as pa
-from pyspark.errors import PySparkTypeError
 from pyspark.sql import types as st
-from pyspark.sql.pandas.types import to_arrow_schema, to_arrow_type
 
+from tocsin.engine.result import missing_column
 from tocsin.engine.version import Version
 from tocsin.errors import EventError, RuleError, suggest
 from tocsin.model.decimals import is_decimal
 from tocsin.model.schema import ARTICLE, Schema
 from tocsin.model.terms import as_source
+from tocsin.spark.types import check_types, to_arrow
 
 _AMBIGUOUS = "is the name of more than one column of the events; rename or drop all but one"
 
@@ -59,21 +57,14 @@ class EventColumns:
             raise EventError(f"column {position} of the events has no name; rename it with toDF")
         return fields[0] if fields else None
 
-    def get(self, name: object, parameter: str) -> st.StructField:
+    def get(self, name: str, parameter: str) -> st.StructField:
         """Return the column that a parameter names; raise if there is none."""
-        if not isinstance(name, str):
-            raise RuleError(
-                f"{parameter} takes names of columns, got {type(name).__name__} {name!r}"
-            )
         try:
             field = self.find(name)
         except EventError as error:
             raise error.with_place(parameter) from None
         if field is None:
-            known = [f.name for f in self.fields]
-            raise EventError(
-                f"{parameter}: the events have no column {name!r}{suggest(name, known)}"
-            )
+            raise missing_column(parameter, name, [f.name for f in self.fields])
         return field
 
     def select(self, keep: Iterable[str] | None) -> list[st.StructField]:
@@ -210,52 +201,3 @@ def is_collated(type_: st.DataType) -> bool:
     if isinstance(type_, st.MapType):
         type_ = type_.valueType
     return isinstance(type_, st.StringType) and type_.simpleString() != "string"
-
-
-def check_names(kept: Sequence[str], added: Sequence[str], payload: Sequence[str]) -> None:
-    """Raise if two columns of the result have the same name."""
-    seen: dict[str, str] = {}
-    for names, origin in ((added, "added by matching"), (kept, "kept"), (payload, "payload")):
-        for name in names:
-            other = seen.setdefault(name.lower(), origin)
-            if other != origin:
-                raise EventError(
-                    f"the result would have two columns {name!r} (names are case-insensitive): "
-                    f"one is {other}, one is {origin}; rename it, or leave it out of "
-                    f"{'payload' if origin == 'payload' else 'keep'}"
-                )
-
-
-def quote_column(name: str) -> str:
-    """Return the name of a column as SQL."""
-    return "`" + name.replace("`", "``") + "`"
-
-
-def check_types(fields: Iterable[st.StructField], advice: str) -> None:
-    """Raise if Spark cannot send a column to its workers, such as one of `INTERVAL MONTH`."""
-    for field in fields:
-        try:
-            to_arrow(field.dataType)
-        except PySparkTypeError:
-            raise EventError(
-                f"column {field.name!r} is of type {field.dataType.simpleString()}, which Spark "
-                f"cannot pass to Python; {advice}, or cast it to string"
-            ) from None
-
-
-# Spark 4.3 requires an argument that 4.0 does not have.
-to_arrow: Any = (
-    functools.partial(to_arrow_type, timezone="UTC")
-    if "timezone" in inspect.signature(to_arrow_type).parameters
-    else to_arrow_type
-)
-
-
-def arrow_schema(schema: st.StructType, session: Any) -> pa.Schema:
-    """Return what Spark requires of the tables that workers return."""
-    check_types(schema.fields, "leave it out")
-    is_large = session.conf.get("spark.sql.execution.arrow.useLargeVarTypes", "false") == "true"
-    options: dict[str, Any] = {"prefers_large_types": is_large}
-    if "timezone" in inspect.signature(to_arrow_schema).parameters:  # older ones always take UTC
-        options["timezone"] = "UTC"
-    return to_arrow_schema(schema, **options)

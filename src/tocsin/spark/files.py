@@ -20,7 +20,7 @@ from tocsin.errors import TocsinError
 from tocsin.files.types import check_declared
 from tocsin.model.decimals import digits_of
 from tocsin.model.schema import RANGE, Kind, Schema, has_range_fields
-from tocsin.spark.columns import quote_column
+from tocsin.spark.operators import quote_column
 
 _TYPES: dict[str, st.DataType] = {
     "integer": st.LongType(),

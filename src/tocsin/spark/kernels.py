@@ -8,51 +8,48 @@ from __future__ import annotations
 
 import functools
 import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from tocsin.engine.version import Version
 
-# What a job imports, and whose kernels its workers run.
-_PACKAGES = {
-    "matching": (
-        "tocsin.engine.rules",
-        (
-            "tocsin.engine.ids", "tocsin.engine.matching", "tocsin.index.accept",
-            "tocsin.index.exhaustive", "tocsin.index.finish", "tocsin.model",
-        ),
+
+class Kernels(NamedTuple):
+    """The kernels that a job needs."""
+
+    module: str  # what the job imports
+    packages: tuple[str, ...]  # whose kernels its workers run
+    leave_out: tuple[str, ...] = ()  # modules in these, by the end of their names
+
+
+MATCHING = Kernels(  # those that all rules need
+    "tocsin.engine.rules",
+    (
+        "tocsin.engine.ids", "tocsin.engine.matching", "tocsin.index.accept",
+        "tocsin.index.exhaustive", "tocsin.index.finish", "tocsin.model",
     ),
-    "lint": ("tocsin.engine.lint", ("tocsin.covering", "tocsin.engine", "tocsin.model")),
-    "similarity": ("tocsin.similarity.partitioning", ("tocsin.similarity",)),
-    "uncertain": ("tocsin.uncertain", ("tocsin.uncertain",)),
-}  # fmt: skip
+)  # fmt: skip
+LINT = Kernels("tocsin.engine.lint", ("tocsin.covering", "tocsin.engine", "tocsin.model"))
+SIMILARITY = Kernels("tocsin.similarity.partitioning", ("tocsin.similarity",))
+UNCERTAIN = Kernels("tocsin.uncertain", ("tocsin.uncertain",))
 
 
-@functools.cache
-def compile_kernels(job: str) -> None:
-    """Compile the kernels of a job: "matching", "lint", "similarity" or "uncertain".
-
-    The first time this takes from seconds to a minute; later they are loaded from the cache.
-    Those of "matching" are the ones that all rules need.
-    """
-    from tocsin import jit
-
-    module, packages = _PACKAGES[job]
-    importlib.import_module(module)
-    jit.compile_all(packages)
-
-
-def compile_plan(version: Version, how: str) -> None:
-    """Compile the kernels that match these rules; `how` is that of `match`."""
-    compile_kernels("matching")
+def kernels_of(version: Version, how: str) -> Kernels:
+    """Return the kernels that match these rules; `how` is that of `match`."""
     parts = [part for live in version.segments for part in live.parts]
     packages = {".".join(type(p.part.index).__module__.split(".")[:3]) for p in parts}
     packages |= {each.package for part in parts for each in part.filters}
-    _compile_packages(tuple(sorted(packages)), how == "top")
+    leave_out = () if how == "top" else ("topk",)
+    return Kernels(MATCHING.module, (*MATCHING.packages, *sorted(packages)), leave_out)
 
 
 @functools.cache
-def _compile_packages(packages: tuple[str, ...], best: bool) -> None:
+def compile_kernels(kernels: Kernels) -> None:
+    """Compile kernels.
+
+    The first time this takes from seconds to a minute; later they are loaded from the cache.
+    """
     from tocsin import jit
 
-    jit.compile_all(packages, leave_out=() if best else ("topk",))
+    importlib.import_module(kernels.module)
+    jit.compile_all(kernels.packages, kernels.leave_out)

@@ -14,17 +14,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as st
-from pyspark.sql.pandas.types import from_arrow_type
 
 from tocsin.engine.data_range import Values, unite
 from tocsin.engine.lint import Linter, read_values
+from tocsin.engine.result import id_type
 from tocsin.engine.rules import Rules
 from tocsin.engine.version import Version
-from tocsin.errors import RuleError
-from tocsin.spark.columns import EventColumns, find_needed_columns, quote_column
-from tocsin.spark.kernels import compile_kernels
-from tocsin.spark.matching import check_is_frame, find_zone_name, id_type, send_archive
-from tocsin.spark.worker import RuleSource, make_self_contained, open_rules
+from tocsin.errors import EventError, RuleError
+from tocsin.spark.columns import EventColumns, find_needed_columns
+from tocsin.spark.kernels import LINT
+from tocsin.spark.matching import find_zone_name, send_archive
+from tocsin.spark.operators import check_frame, is_frame, map_batches, quote_columns
+from tocsin.spark.types import from_arrow
+from tocsin.spark.worker import RuleSource, open_rules
 
 _RULES_PER_TASK = 20_000  # chosen: a task takes a second, and a worker's preparation some seconds
 _MOST_TASKS = 200
@@ -48,29 +50,26 @@ def lint(rules: Any, schema: Any, same: Sequence[str] = (), events: Any = None) 
 
     The findings are those of `Rules.lint`.
     """
-    for name, frame in [("rules", rules), *([] if events is None else [("events", events)])]:
-        check_is_frame(frame, name, "Rules.lint")
-        if frame.isStreaming:
-            raise RuleError(f"{name} must not be a stream")
-    if hasattr(schema, "mapInArrow"):
+    check_frame(rules, "rules", "Rules.lint", RuleError, "lint needs all of them")
+    if events is not None:
+        check_frame(events, "events", "Rules.lint", EventError, "lint needs all of them")
+    if is_frame(schema):
         zone = find_zone_name(rules.sparkSession.conf.get("spark.sql.session.timeZone"))
         schema = EventColumns(schema.schema).schema(zone or "UTC")
     read = Rules(schema)
     read.add_many(rules.toArrow())
     version = read.snapshot()
     Linter(version, same).lint(0, 0)  # raises if `same` is wrong
-    compile_kernels("lint")
     spark = rules.sparkSession
     source = send_archive(version, spark)
     values = None if events is None else _collect_values(events, version, source)
     planned = id_type(version)
     tasks = max(1, min(_MOST_TASKS, -(-len(version) // _RULES_PER_TASK)))
     job = functools.partial(_lint_slices, source, list(same), values, planned, tasks)
-    id_ = from_arrow_type(planned)
-    text = st.StringType()
-    fields = [("rule", id_, False), ("finding", text, False), ("by", id_, True)]
-    result = st.StructType([st.StructField(*f) for f in [*fields, ("detail", text, False)]])
-    return spark.range(0, tasks, 1, tasks).mapInArrow(make_self_contained(job), result)
+    fields = [("rule", planned), ("finding", pa.string()), ("by", planned), ("detail", pa.string())]
+    result = [from_arrow(pa.field(name, type_, name == "by")) for name, type_ in fields]
+    frame = spark.range(0, tasks, 1, tasks)
+    return map_batches(frame, {"number": "id"}, job, st.StructType(result), LINT)
 
 
 def _lint_slices(
@@ -104,10 +103,8 @@ def _prepare(source: RuleSource, same: tuple[str, ...]) -> Linter:
 def _collect_values(events: Any, version: Version, source: RuleSource) -> dict[int, Values]:
     """Return the values of all attributes that rules test, from all events."""
     needed = find_needed_columns(version, EventColumns(events.schema), live=False)
-    job = functools.partial(_find_values, source, needed or [""])
-    numbered = [f"{quote_column(name)} AS c{i}" for i, name in enumerate(needed)]
-    frame = events.selectExpr(*(numbered or ["0 AS c0"]))
-    rows = frame.mapInArrow(make_self_contained(job), _VALUES).toArrow().to_pylist()
+    job = functools.partial(_find_values, source)
+    rows = map_batches(events, quote_columns(needed), job, _VALUES, LINT).toArrow().to_pylist()
     values = {}
     for attribute in version.tested_attributes():
         is_complete = version.attributes.kind(attribute) in ("category", "flag")
@@ -120,12 +117,9 @@ def _collect_values(events: Any, version: Version, source: RuleSource) -> dict[i
     return values
 
 
-def _find_values(
-    source: RuleSource, columns: list[str], batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def _find_values(source: RuleSource, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the values of each attribute in a batch of events."""
-    for batch in batches:
-        events = pa.RecordBatch.from_arrays(batch.columns, columns)
+    for events in batches:
         values = read_values(open_rules(source), events)
         yield pa.RecordBatch.from_arrays(
             [

@@ -7,8 +7,6 @@ workers on a machine share the pages (`worker.py`).
 A `Rules` object is sent as an archive of its current version. The path of a store is sent
 unchanged: the folder must be accessible to the caller and to the workers. A DataFrame of rules is
 read, checked and frozen at the call.
-
-The code uses only features that both Spark Classic and Spark Connect have.
 """
 
 from __future__ import annotations
@@ -21,35 +19,34 @@ import shutil
 import tempfile
 import uuid
 import zoneinfo
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyspark
 from pyspark.sql import types as st
-from pyspark.sql.pandas.types import from_arrow_type
 
 from tocsin.engine.archive import write_archive
+from tocsin.engine.request import MatchRequest
+from tocsin.engine.result import ResultBuilder
 from tocsin.engine.rules import Rules
 from tocsin.engine.store import RuleStore
 from tocsin.engine.store_folder import StoreFolder
 from tocsin.engine.version import Version
-from tocsin.errors import EventError, RuleError, suggest
-from tocsin.spark.columns import (
-    EventColumns,
-    check_names,
-    check_types,
-    find_needed_columns,
-    is_collated,
-    quote_column,
-    to_arrow,
+from tocsin.errors import EventError, RuleError
+from tocsin.spark.columns import EventColumns, find_needed_columns, is_collated
+from tocsin.spark.kernels import kernels_of
+from tocsin.spark.operators import (
+    check_frame,
+    describe_type,
+    is_frame,
+    map_batches,
+    quote_columns,
 )
-from tocsin.spark.kernels import compile_plan
-from tocsin.spark.worker import MatchOptions, RuleSource, make_self_contained, match_batches
-
-HOW = ("all", "top", "count")
-OUTPUTS = ("rows", "lists")
+from tocsin.spark.types import SPARK_TYPES, check_types, from_arrow, to_arrow
+from tocsin.spark.worker import RuleSource, match_batches
 
 
 def match(
@@ -103,82 +100,40 @@ def match(
         Inside `foreachBatch`, with a store: a name for the stream, and the number of the
         micro-batch. All calls with the same two use the version of the first one.
     """
-    if how not in HOW:
-        raise RuleError(f"how must be one of {', '.join(HOW)}; got {how!r}{suggest(how, HOW)}")
-    if output not in OUTPUTS:
-        raise RuleError(f"output must be one of {', '.join(OUTPUTS)}; got {output!r}")
-    if how == "top" and (not isinstance(k, int) or isinstance(k, bool) or k < 1):
-        raise RuleError(f"how='top' needs k, an integer, 1 or more; got {k!r}")
-    if how != "top" and (k is not None or weights is not None):
-        raise RuleError(f"k and weights go with how='top'; got how={how!r}")
-    if payload and (output != "rows" or how == "count"):
-        raise RuleError("payload goes with output='rows', a row per match")
-    for name, value in (("keep", keep), ("payload", payload)):
-        if isinstance(value, str) or not isinstance(value, Iterable | None):
-            raise RuleError(f"{name} takes names of columns in a list, as in [{value!r}]")
-    check_is_frame(events, "events", "Rules.match")
+    request = MatchRequest(how, k, keep, output, weights, payload, rules_version)
+    check_frame(events, "events", "Rules.match")
     columns = EventColumns(events.schema)
-    kept = columns.select(keep)
+    kept = columns.select(request.keep)
     if batch_id is not None:
         _check_batch_id(batch_id, events, rules)
     source, version = _prepare_rules(rules, events, columns, index, options, batch_id)
-    if isinstance(weights, str):
-        weights = columns.get(weights, "weights").name
-    weight_columns = [weights] if isinstance(weights, str) else []
-    needed = find_needed_columns(version, columns, source.version is None, *weight_columns)
-    payload_schema = _payload_schema(version, payload or ())
-    added = _added_columns(version, how, output)
-    payload_columns = [
-        st.StructField(f.name, from_arrow_type(f.type, prefer_timestamp_ntz=True))
-        for f in payload_schema
-    ]
-    versions = [st.StructField("rules_version", st.LongType(), False)] if rules_version else []
     if rules_version and source.archive:
         raise RuleError(
             "rules_version is for the path of a rule store; these rules have no version"
         )
-    names = [f.name for f in kept]
-    check_names(names, [f.name for f in [*added, *versions]], payload_schema.names)
-    selected = dict.fromkeys([*names, *needed, *weight_columns])
-    check_types([f for f in columns.fields if f.name in selected], "leave it out of keep")
-    collated = [f.name for f in columns.fields if f.name in selected and is_collated(f.dataType)]
-    match_options = MatchOptions(
-        how,
-        k,
-        # A batch without columns has no number of rows.
-        list(selected) or [""],
-        len(kept),
-        list({*collated, *weight_columns}),
-        output,
-        weights,
-        id_type(version),
-        payload_schema,
-        rules_version,
-    )
-    compile_plan(version, how)
-    job = make_self_contained(functools.partial(match_batches, source, match_options))
-    schema = st.StructType([*kept, *added, *payload_columns, *versions])
-    # mapInArrow fails for names with dots, and binds by position anyway. Expressions are strings,
-    # because `functions.col` creates a Classic or a Connect column depending on the process.
-    numbered = [f"{quote_column(name)} AS c{i}" for i, name in enumerate(selected)]
-    return events.selectExpr(*(numbered or ["0 AS c0"])).mapInArrow(job, schema)
+    weight_columns = [columns.get(weights, "weights").name] if isinstance(weights, str) else []
+    needed = find_needed_columns(version, columns, source.version is None, *weight_columns)
+    selected = dict.fromkeys([*(f.name for f in kept), *needed, *weight_columns])
+    fields = [f for f in columns.fields if f.name in selected]
+    check_types(fields, "leave it out of keep")
+    request = replace(request, keep=[f.name for f in kept])
+    arrow = pa.schema([(f.name, to_arrow(f.dataType)) for f in fields])
+    result = ResultBuilder.plan(request, version, arrow, SPARK_TYPES)
+    schema = st.StructType([*kept, *map(_to_spark, result.own_columns)])
+    collated = [f.name for f in fields if is_collated(f.dataType)]
+    hidden = list({*collated, *weight_columns})
+    job = functools.partial(match_batches, source, result, hidden)
+    return map_batches(events, quote_columns(selected), job, schema, kernels_of(version, how))
 
 
-def check_is_frame(frame: Any, name: str, instead: str) -> None:
-    """Raise unless an argument is a DataFrame; `instead` is the method for this process."""
-    if hasattr(frame, "mapInArrow"):
-        return
-    advice = f"spark.createDataFrame converts a table; for {name} in this process use {instead}"
-    if hasattr(frame, "to_spark"):  # pandas on Spark
-        advice = "convert it with to_spark"
-    raise EventError(f"{name} must be a Spark DataFrame, got {_describe_type(frame)}; {advice}")
-
-
-def _describe_type(value: Any) -> str:
-    """Return the type of a value and its library, because many libraries have a DataFrame."""
-    library = type(value).__module__.partition(".")[0]
-    name = type(value).__name__
-    return name if library in ("builtins", "__main__") else f"a {library} {name}"
+def _to_spark(field: pa.Field) -> st.StructField:
+    try:
+        return from_arrow(field)
+    except (TypeError, ValueError):
+        raise RuleError(
+            f"payload column {field.name!r} is of type {field.type}, which Spark does not support; "
+            "cast it when the rules are added"
+        ) from None
 
 
 # ------------------------------------------------------------ the rules
@@ -193,7 +148,7 @@ def _prepare_rules(
     batch_id: tuple[str, int] | None,
 ) -> tuple[RuleSource, Version]:
     """Return where workers find the rules, and the current version of the rules."""
-    if not hasattr(rules, "mapInArrow") and (index != "auto" or options):
+    if not is_frame(rules) and (index != "auto" or options):
         raise RuleError(
             "index and options are for a DataFrame of rules; a Rules or a store already has its "
             "index: choose it in tocsin.Rules(schema, index, options)"
@@ -204,18 +159,17 @@ def _prepare_rules(
         current, origin = folder.open(pinned)
         is_live = getattr(events, "isStreaming", False)
         return RuleSource(str(folder.path), None if is_live else origin.version, False), current
-    is_frame = hasattr(rules, "mapInArrow")
-    if not is_frame and not isinstance(rules, Rules | Version):
+    if not is_frame(rules) and not isinstance(rules, Rules | Version):
         raise RuleError(
             "rules must be a tocsin.Rules, the path of a rule store, or a Spark DataFrame of "
-            f"rules; got {_describe_type(rules)}{_rules_advice(rules)}"
+            f"rules; got {describe_type(rules)}{_rules_advice(rules)}"
         )
     if int(pyspark.__version__.partition(".")[0]) < 4:
         raise RuleError(
             f"PySpark {pyspark.__version__} cannot send rules to its workers, 4.0 and later can; "
             "save the rules to a store (Rules.save) and pass its path to match"
         )
-    if is_frame:
+    if is_frame(rules):
         rules = _read_rules(rules, events, columns, index, options)
     version = rules.snapshot() if isinstance(rules, Rules) else rules
     return send_archive(version, events.sparkSession), version
@@ -252,11 +206,8 @@ def _read_rules(
     frame: Any, events: Any, columns: EventColumns, index: str, options: Mapping[str, Any] | None
 ) -> Rules:
     """Read a DataFrame of rules; as in Spark, times without a zone are in the session's zone."""
-    if frame.isStreaming:
-        raise RuleError(
-            "a DataFrame of rules must not be a stream; for rules that change, pass the path of a "
-            "rule store"
-        )
+    advice = "for rules that change, pass the path of a rule store"
+    check_frame(frame, "a DataFrame of rules", "Rules.match", RuleError, advice)
     for field in frame.schema.fields:
         if is_collated(field.dataType) and re.search("(^|_)(low|high)$", field.name.lower()):
             raise RuleError(
@@ -306,52 +257,3 @@ def _archive_folder() -> Path:
     folder = tempfile.mkdtemp(prefix="tocsin-")
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return Path(folder)
-
-
-# ------------------------------------------------------------ the result
-
-
-def id_type(rules: Version) -> pa.DataType:
-    """Return the type of the ids on Spark; a string if there are none."""
-    is_integer = rules.id_type is not None and pa.types.is_integer(rules.id_type)
-    return pa.int64() if is_integer else pa.string()
-
-
-def _added_columns(rules: Version, how: str, output: str) -> list[st.StructField]:
-    if how == "count":
-        return [st.StructField("matches", st.LongType(), False)]
-    rule = from_arrow_type(id_type(rules))
-    if output == "rows":
-        columns = [("rule", rule), ("score", st.DoubleType())]
-    else:
-        columns = [
-            ("rules", st.ArrayType(rule, False)),
-            ("scores", st.ArrayType(st.DoubleType(), False)),
-        ]
-    return [st.StructField(n, t, False) for n, t in columns[: 2 if how == "top" else 1]]
-
-
-def _payload_schema(rules: Version, names: Iterable[str]) -> pa.Schema:
-    known = rules.payload_schema
-    fields: dict[str, pa.Field] = {}
-    for name in names:
-        if name not in known.names:
-            raise RuleError(
-                f"the rules have no payload column {name!r}{suggest(name, known.names)}"
-            )
-        if name.lower() in fields:
-            raise RuleError(f"payload names the column {name!r} twice; names are case-insensitive")
-        fields[name.lower()] = _to_spark_field(known.field(name))
-    return pa.schema(list(fields.values()))
-
-
-def _to_spark_field(field: pa.Field) -> pa.Field:
-    """Return a column in the Arrow type that Spark uses for its own type."""
-    try:
-        type_ = to_arrow(from_arrow_type(field.type, prefer_timestamp_ntz=True))
-    except (TypeError, ValueError):
-        raise RuleError(
-            f"payload column {field.name!r} is of type {field.type}, which Spark does not support; "
-            "cast it when the rules are added"
-        ) from None
-    return pa.field(field.name, type_)

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import SparkSession
 
-from tocsin.spark.kernels import compile_kernels
+from tocsin.spark.kernels import MATCHING, compile_kernels
 
 
 def session(
@@ -54,7 +54,7 @@ def session(
     for key, value in (settings | (config or {})).items():
         builder = builder.config(key, value)
     # Compile while Java starts.
-    compiling = threading.Thread(target=compile_kernels, args=("matching",))
+    compiling = threading.Thread(target=compile_kernels, args=(MATCHING,))
     compiling.start()
     try:
         return builder.getOrCreate()

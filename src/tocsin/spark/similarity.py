@@ -21,9 +21,16 @@ from tocsin.similarity import join
 from tocsin.similarity.closeness import Closeness, read_closeness
 from tocsin.similarity.partitioning import Partition, find_parts, list_parts, make_partition
 from tocsin.similarity.points import read_points
-from tocsin.spark.columns import arrow_schema, check_types, quote_column
-from tocsin.spark.kernels import compile_kernels
-from tocsin.spark.worker import make_self_contained
+from tocsin.spark.kernels import SIMILARITY
+from tocsin.spark.operators import (
+    check_frame,
+    draw_sample,
+    in_workers,
+    map_batches,
+    number_columns,
+    quote_column,
+)
+from tocsin.spark.types import arrow_schema, check_types
 
 _SAMPLE = 10_000  # points of each side, chosen: parts are then within a tenth of each other
 _ROWS_PER_PART = 20_000  # chosen: a part takes some milliseconds, however few rows it has
@@ -46,14 +53,13 @@ def similarity_join(
     """
     closeness = read_closeness(epsilon, metric, closed)
     names_a, names_b = _check_columns(a, b, on)
-    compile_kernels("similarity")
     schema = _result_schema(a.schema, b.schema)
     rows = a.count(), b.count()
     if not all(rows):
         return a.sparkSession.createDataFrame([], schema)
     partition, _ = make_partition(
-        _draw_sample(a, rows[0], names_a, "a"),
-        _draw_sample(b, rows[1], names_b, "b"),
+        read_points(draw_sample(a, names_a, _SAMPLE), "a").coordinates,
+        read_points(draw_sample(b, names_b, _SAMPLE), "b").coordinates,
         closeness.reach,
         _count_parts(sum(rows), a.sparkSession),
     )
@@ -65,7 +71,7 @@ def similarity_join(
     left = _assign_parts(a, partition, places_a, closeness.reach, is_left=True)
     right = _assign_parts(b, partition, places_b, closeness.reach, is_left=False)
     both = left.groupBy("part").cogroup(right.groupBy("part"))
-    return both.applyInArrow(_two_tables(job), schema)
+    return both.applyInArrow(in_workers(job, SIMILARITY, inputs=2), schema)
 
 
 def _count_parts(rows: int, session: Any) -> int:
@@ -79,13 +85,13 @@ def _assign_parts(
     frame: Any, partition: Partition, places: list[int], reach: float, is_left: bool
 ) -> Any:
     """Return the columns of a frame, numbered, and the part of each row."""
-    job = make_self_contained(functools.partial(_assign, partition, places, reach, is_left))
-    numbered = [f"{quote_column(name)} AS c{i}" for i, name in enumerate(frame.columns)]
+    job = functools.partial(_assign, partition, places, reach, is_left)
     hashed = ", ".join(quote_column(f.name) for f in frame.schema.fields if _can_hash(f.dataType))
-    given = frame.selectExpr(*numbered, f"xxhash64({hashed}) & 9223372036854775807 AS h")
+    columns = number_columns(frame.columns, "c")
+    columns["hash"] = f"xxhash64({hashed}) & 9223372036854775807"
     fields = [st.StructField(f"c{i}", f.dataType) for i, f in enumerate(frame.schema.fields)]
     part = st.StructField("part", st.IntegerType())
-    return given.mapInArrow(job, st.StructType([*fields, part]))
+    return map_batches(frame, columns, job, st.StructType([*fields, part]), SIMILARITY)
 
 
 def _check_columns(a: Any, b: Any, on: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -94,16 +100,8 @@ def _check_columns(a: Any, b: Any, on: Sequence[str]) -> tuple[list[str], list[s
         raise SimilarityError(f"on takes the names of the coordinates in a list, got {on!r}")
     found: list[list[str]] = []
     for frame, name in ((a, "a"), (b, "b")):
-        if not hasattr(frame, "mapInArrow"):
-            raise SimilarityError(
-                f"{name} must be a Spark DataFrame, got {type(frame).__name__}; for points in this "
-                "process use tocsin.similarity.join"
-            )
-        if frame.isStreaming:
-            raise SimilarityError(
-                f"{name} is a stream, but a similarity join needs all rows of both sides; join "
-                "micro-batches with foreachBatch"
-            )
+        advice = "a join needs all rows of both sides: join micro-batches with foreachBatch"
+        check_frame(frame, name, "tocsin.similarity.join", SimilarityError, advice)
         own = []
         for column in on:
             fields = [f for f in frame.schema.fields if f.name.lower() == str(column).lower()]
@@ -121,14 +119,6 @@ def _check_columns(a: Any, b: Any, on: Sequence[str]) -> tuple[list[str], list[s
         check_types(frame.schema.fields, "drop it")
         found.append(own)
     return found[0], found[1]
-
-
-def _draw_sample(frame: Any, rows: int, names: list[str], side: str) -> np.ndarray:
-    """Return the coordinates of some of the rows."""
-    drawn = frame.selectExpr(*(f"{quote_column(name)} AS c{i}" for i, name in enumerate(names)))
-    if rows > _SAMPLE:
-        drawn = drawn.sample(_SAMPLE / rows, seed=0)
-    return read_points(drawn.toArrow().rename_columns(names), side).coordinates
 
 
 def _result_schema(a: st.StructType, b: st.StructType) -> st.StructType:
@@ -197,12 +187,3 @@ def _join_part(
         for column in table.columns[:-1]  # without the part
     ]
     return pa.Table.from_arrays([*columns, pa.array(found.distances)], schema=schema)
-
-
-def _two_tables(job: Any) -> Any:
-    """Return a function of two tables: Spark looks at the number of parameters."""
-
-    def join_part(a: pa.Table, b: pa.Table) -> pa.Table:
-        return job(a, b)
-
-    return join_part

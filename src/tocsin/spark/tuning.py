@@ -10,8 +10,8 @@ import pyarrow as pa
 from tocsin.engine.rules import TUNING_EVENTS, Rules
 from tocsin.engine.store import RuleStore
 from tocsin.errors import EventError, RuleError
-from tocsin.spark.columns import EventColumns, find_needed_columns, quote_column
-from tocsin.spark.matching import check_is_frame
+from tocsin.spark.columns import EventColumns, find_needed_columns
+from tocsin.spark.operators import check_frame, draw_sample
 
 
 def tune(rules: Any, events: Any) -> int | None:
@@ -26,32 +26,28 @@ def tune(rules: Any, events: Any) -> int | None:
         A DataFrame, not a stream. At most 20,000 of its rows, drawn at random in one pass, are
         collected in this process.
     """
-    check_is_frame(events, "events", "Rules.tune")
-    if events.isStreaming:
-        raise EventError(
-            "events must not be a stream; tune with a batch DataFrame of such events, for example "
-            "from a file that the stream has read"
-        )
+    advice = (
+        "tune with a batch DataFrame of such events, for example from a file that the stream has "
+        "read"
+    )
+    check_frame(events, "events", "Rules.tune", no_stream=advice)
     if isinstance(rules, Rules):
-        rules.tune(_draw_sample(rules, events))
+        rules.tune(_sample(rules, events))
         return None
     if not isinstance(rules, str | os.PathLike):
         raise RuleError(
             f"rules must be a tocsin.Rules or the path of a rule store, got {type(rules).__name__}"
         )
     store = RuleStore(rules)
-    return store.tune(_draw_sample(store.rules(), events))
+    return store.tune(_sample(store.rules(), events))
 
 
-def _draw_sample(rules: Rules, events: Any) -> pa.Table:
+def _sample(rules: Rules, events: Any) -> pa.Table:
     """Return the columns that rules test, of at most `TUNING_EVENTS` random events."""
     needed = find_needed_columns(rules.snapshot(), EventColumns(events.schema), live=False)
     if not needed:
         raise RuleError("the rules test no column of these events; there is nothing to tune")
-    numbered = [f"{quote_column(name)} AS c{i}" for i, name in enumerate(needed)]
-    # Spark keeps the first rows of each partition in this order, and does not sort all.
-    drawn = events.selectExpr(*numbered, "rand(0) AS drawn").orderBy("drawn").limit(TUNING_EVENTS)
-    sample = drawn.drop("drawn").toArrow().rename_columns(needed)
+    sample = draw_sample(events, needed, TUNING_EVENTS)
     if not len(sample):
         raise EventError("the DataFrame has no events to tune to")
     return sample

@@ -12,34 +12,26 @@ micro-batch is pinned to the version that has it.
 A worker matches on one thread, whatever TOCSIN_THREADS is, because Spark starts as many workers as
 it has cores.
 
-The columns of the result have the planned types. A later version of the rules may have other types.
-They are cast if no value changes; otherwise an error tells what to do. Spark itself would fail
-without naming the cause.
+A later version of the rules may not fit the planned types of the result. An error then tells what
+to do; Spark itself would fail without naming the cause.
 """
 
 from __future__ import annotations
 
 import functools
 import logging
-import pickle
-import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.types as t
 from pyspark import TaskContext
-from pyspark.sql.pandas.types import from_arrow_type
 
+from tocsin.engine.result import MisfitError, ResultBuilder
 from tocsin.engine.store_folder import StoreFolder
 from tocsin.engine.version import Version
 from tocsin.errors import StoreError
-from tocsin.model.arrow import decode
 from tocsin.model.event_tables import is_sparse
-from tocsin.model.matches import Matches
 
 
 class RuleSource(NamedTuple):
@@ -50,60 +42,23 @@ class RuleSource(NamedTuple):
     archive: bool  # whether `path` is the name of an archive that was sent with the job
 
 
-class MatchOptions(NamedTuple):
-    """The options of `match`, and the planned types of the result."""
-
-    how: str
-    k: int | None
-    columns: list[str]  # of a batch, by position
-    kept: int  # the number of columns to keep; they come first
-    hidden: list[str]  # columns that are not attributes
-    output: str
-    weights: str | dict[str, float] | None
-    id_type: pa.DataType  # int64 or string
-    payload: pa.Schema  # in Spark's types
-    rules_version: bool
-
-
-def make_self_contained(job: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return the same job, with a helpful error for workers that lack Tocsin.
-
-    A module's function is pickled by name, so a worker without the module fails while Spark
-    unpickles it, with `No module named 'tocsin'`. A nested function is pickled with its code. It
-    cannot use the names of its module, so it imports what it needs.
-    """
-    pickled, caller = pickle.dumps(job), sys.executable
-
-    def run(batches: Any) -> Any:
-        import pickle
-        import sys
-
-        try:
-            job = pickle.loads(pickled)
-        except (ImportError, AttributeError) as error:
-            raise ImportError(
-                f"Spark's workers run {sys.executable}, which cannot load tocsin: {error}. Before "
-                "Spark starts, set PYSPARK_PYTHON to a Python that has the same version of tocsin "
-                f"as the caller, which runs {caller} (tocsin.spark.session does so)"
-            ) from None
-        return job(batches)
-
-    return run
-
-
 def match_batches(
-    source: RuleSource, options: MatchOptions, batches: Iterable[pa.RecordBatch]
+    source: RuleSource,
+    result: ResultBuilder,
+    hidden: list[str],
+    batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the result of each batch."""
-    for batch in batches:
+    """Yield the result of each batch; the `hidden` columns are not attributes."""
+    for events in batches:
         current = _resolve_version(source)
         rules = open_rules(current)
-        # Spark binds by position; here columns get their names back.
-        events = pa.RecordBatch.from_arrays(batch.columns, options.columns)
-        attributes = events.drop_columns(options.hidden)
+        attributes = events.drop_columns(hidden)
         if source.version is None:
             attributes = _add_missing_attributes(rules, attributes, source)
-        yield _build_result(rules, current, options, events, attributes)
+        try:
+            yield from result.build(rules, events, attributes, current.version, threads=1)
+        except MisfitError as error:
+            raise _planning_error(current, str(error)) from None
 
 
 # ------------------------------------------------------------ rules
@@ -222,115 +177,6 @@ def _report_missing(path: str, query: str | None, missing: tuple[str, ...]) -> N
             name,
             path,
         )
-
-
-def _build_result(
-    rules: Version,
-    source: RuleSource,
-    options: MatchOptions,
-    events: pa.RecordBatch,
-    attributes: pa.RecordBatch,
-) -> pa.RecordBatch:
-    rows: np.ndarray | None = None
-    if options.how == "count":
-        added = {"matches": pa.array(rules.count(attributes, threads=1))}
-    else:
-        if options.how == "top":
-            weights: Any = options.weights
-            if isinstance(weights, str):
-                weights = events.column(weights)
-            matches = rules.top(attributes, options.k or 1, weights=weights, threads=1)
-        else:
-            matches = rules.match(attributes, threads=1)
-        added = {"rule": _cast_ids(rules, matches, source, options.id_type)}
-        if matches.scores is not None:
-            added["score"] = pa.array(matches.scores)
-        if options.output == "lists":
-            added = {f"{n}s": _to_lists(matches.offsets, values) for n, values in added.items()}
-        else:
-            rows = matches.events
-            added |= _cast_payload(rules, matches, source, options.payload)
-    columns = events.columns[: options.kept]
-    if rows is not None:
-        positions = pa.array(rows)
-        columns = [column.take(positions) for column in columns]
-    if options.rules_version:
-        count = events.num_rows if rows is None else len(rows)
-        added["rules_version"] = pa.array(np.full(count, source.version, np.int64))
-    names = [*options.columns[: options.kept], *added]
-    return pa.RecordBatch.from_arrays([*columns, *added.values()], names)
-
-
-def _to_lists(offsets: np.ndarray, values: pa.Array) -> pa.Array:
-    element = pa.field("element", values.type, nullable=False)
-    return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values, pa.list_(element))
-
-
-# ------------------------------------------------------------ planned types
-
-
-def _cast_ids(
-    rules: Version, matches: Matches, source: RuleSource, planned: pa.DataType
-) -> pa.Array:
-    """Return the ids in the planned type; integers may become strings."""
-    ids = matches.ids()
-    # If there are no rules, the type of the ids is unknown.
-    if len(rules) and t.is_integer(planned) and not t.is_integer(ids.type):
-        message = "the rules' ids are strings, but the query was planned for integers"
-        raise _planning_error(source, message)
-    return ids.cast(planned)
-
-
-def _cast_payload(
-    rules: Version, matches: Matches, source: RuleSource, planned: pa.Schema
-) -> dict[str, pa.Array]:
-    """Return the planned payload columns; columns that the rules lack are null."""
-    known = rules.payload_schema
-    schema = pa.schema([known.field(name) for name in planned.names if name in known.names])
-    payload = matches.payload(schema)
-    return {
-        field.name: _cast(decode(payload.column(field.name)), field, source)
-        if field.name in payload.column_names
-        else pa.nulls(len(matches), field.type)
-        for field in planned
-    }
-
-
-def _cast(column: pa.Array, planned: pa.Field, source: RuleSource) -> pa.Array:
-    """Return a column in the planned type; raise if a value would change."""
-    actual, expected = _spark_type(column.type), _spark_type(planned.type)
-    message = (
-        f"payload column {planned.name!r} is {actual}, but the query was planned for {expected}"
-    )
-    is_numeric = _is_numeric(column.type) and _is_numeric(planned.type)
-    if actual != expected and not is_numeric and not t.is_null(column.type):
-        raise _planning_error(source, message)
-    try:
-        # Like Spark, truncate times to microseconds.
-        options = pc.CastOptions(planned.type, allow_time_truncate=True)
-        cast = column.cast(options=options)
-        if is_numeric and not _has_same_numbers(column, cast.cast(column.type)):
-            raise pa.ArrowInvalid("some values have no equal of that type")
-    except pa.ArrowInvalid as error:
-        raise _planning_error(source, f"{message}, and {error}") from None
-    return cast
-
-
-def _has_same_numbers(a: pa.Array, b: pa.Array) -> bool:
-    is_same = pc.or_(pc.equal(a, b), pc.not_equal(a, a))  # NaN is not equal to itself
-    return pc.all(is_same).as_py() is not False
-
-
-def _is_numeric(type_: pa.DataType) -> bool:
-    return t.is_integer(type_) or t.is_floating(type_)
-
-
-def _spark_type(type_: pa.DataType) -> str:
-    """Return the name of Spark's type for an Arrow type; Arrow's own name if there is none."""
-    try:
-        return from_arrow_type(type_, prefer_timestamp_ntz=True).simpleString()
-    except (TypeError, ValueError):
-        return str(type_)
 
 
 def _planning_error(source: RuleSource, message: str) -> StoreError:

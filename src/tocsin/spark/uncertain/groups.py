@@ -18,24 +18,23 @@ from typing import Any, NamedTuple, Unpack
 from pyspark.sql import types as st
 
 from tocsin import uncertain
-from tocsin.errors import UncertainError
-from tocsin.spark.columns import arrow_schema, quote_column
-from tocsin.spark.kernels import compile_kernels
+from tocsin.spark.kernels import UNCERTAIN
+from tocsin.spark.operators import in_workers, number_columns, quote_column, select
+from tocsin.spark.types import arrow_schema
 from tocsin.spark.uncertain.evaluation import answer_group, describe_group
 from tocsin.spark.uncertain.intervals import quote_number
 from tocsin.spark.uncertain.reading_columns import (
     ReadingOptions,
-    check_frame,
+    check_readings,
     find_columns,
     read_columns,
 )
 from tocsin.spark.uncertain.results import (
     answer_fields,
-    check_names,
+    check_result,
     distribution_fields,
     read_quantiles,
 )
-from tocsin.spark.worker import make_self_contained
 from tocsin.uncertain.queries import read_threshold
 from tocsin.uncertain.readings import read_number
 
@@ -164,8 +163,8 @@ def _answer(
     grouped = _group(readings, query.func.__name__, by, options)
     kept = [*grouped.fields, grouped.id, *find_columns(readings.schema, keep, "keep")]
     result = st.StructType([*kept, *answer_fields()])
-    check_names(result.names)
-    others = [f"{quote_column(f.name)} AS k{i}" for i, f in enumerate(kept[len(by) + 1 :])]
+    check_result([f.name for f in kept], answer_fields())
+    others = number_columns([f.name for f in kept[len(by) + 1 :]], "k")
     arrow = arrow_schema(result, readings.sparkSession)
     job = functools.partial(answer_group, query, arrow)
     return _apply(grouped, others, pruning, job, result)
@@ -182,11 +181,12 @@ def _describe(
     """Return the columns that describe a distribution, by group."""
     wanted = read_quantiles(quantiles)
     grouped = _group(readings, query.__name__, by, options)
-    result = st.StructType([*grouped.fields, *distribution_fields(wanted)])
-    check_names(result.names)
+    described = distribution_fields(wanted)
+    result = st.StructType([*grouped.fields, *described])
+    check_result([f.name for f in grouped.fields], described)
     arrow = arrow_schema(result, readings.sparkSession)
     job = functools.partial(describe_group, query, len(by), wanted, arrow)
-    return _apply(grouped, [], pruning, job, result)
+    return _apply(grouped, {}, pruning, job, result)
 
 
 class _Grouped(NamedTuple):
@@ -195,16 +195,15 @@ class _Grouped(NamedTuple):
     readings: Any  # with intervals
     fields: list[st.StructField]
     id: st.StructField
-    columns: list[str]  # SQL for the intervals and densities
+    columns: dict[str, str]  # SQL for the intervals and densities
 
 
 def _group(readings: Any, query: str, by: Sequence[str], options: ReadingOptions) -> _Grouped:
-    check_frame(readings, query)
-    if readings.isStreaming:
-        raise UncertainError(
-            f"{query} needs all readings of a group, but these are a stream; "
-            "tocsin.spark.uncertain.watch keeps the last readings of a stream"
-        )
+    advice = (
+        f"{query} needs all readings of a group: tocsin.spark.uncertain.watch keeps the last "
+        "readings of a stream"
+    )
+    check_readings(readings, query, advice)
     columns = read_columns(readings.schema, **options)
     fields = find_columns(readings.schema, by, "by")
     given = columns.add_intervals(readings)
@@ -213,20 +212,18 @@ def _group(readings: Any, query: str, by: Sequence[str], options: ReadingOptions
 
 def _apply(
     grouped: _Grouped,
-    others: list[str],
+    others: dict[str, str],
     pruning: Pruning | None,
     job: functools.partial[Any],
     result: st.StructType,
 ) -> Any:
     """Return the job's results of all groups."""
-    compile_kernels("uncertain")
-    keys = [f"g{i}" for i in range(len(grouped.fields))]
-    groups = [f"{quote_column(f.name)} AS {key}" for key, f in zip(keys, grouped.fields)]
-    own = [*groups, f"{quote_column(grouped.id.name)} AS id", *others]
-    given = grouped.readings.selectExpr(*own, *grouped.columns)
+    groups = number_columns([f.name for f in grouped.fields], "g")
+    own = {"id": quote_column(grouped.id.name), **others, **grouped.columns}
+    given = select(grouped.readings, groups | own)
     if pruning is not None:
-        given = _prune(given, keys, pruning)
-    return given.groupBy(*keys).applyInArrow(make_self_contained(job), result)
+        given = _prune(given, list(groups), pruning)
+    return given.groupBy(*groups).applyInArrow(in_workers(job, UNCERTAIN), result)
 
 
 def _prune(given: Any, keys: list[str], pruning: Pruning) -> Any:

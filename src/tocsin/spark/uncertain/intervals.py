@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tocsin.spark.columns import quote_column
+from tocsin.spark.operators import quote_column
 
 INFINITY = "DOUBLE('Infinity')"
 

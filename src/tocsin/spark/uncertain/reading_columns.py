@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, TypedDict
 from pyspark.sql import types as st
 
 from tocsin.errors import UncertainError, suggest
-from tocsin.spark.columns import quote_column
+from tocsin.spark.operators import check_frame, quote_column
 from tocsin.spark.uncertain.intervals import (
     Family,
     Time,
@@ -71,19 +71,14 @@ class ReadingColumns(NamedTuple):
         checked = frame.selectExpr("*", f"{self.family} AS {FAMILY}")
         return checked.selectExpr("*", f"{self.low} AS {LOW}", f"{self.high} AS {HIGH}")
 
-    def select(self) -> list[str]:
+    def select(self) -> dict[str, str]:
         """Return the columns that a worker needs, but for the id, of readings with intervals."""
-        extra = (f"{sql} AS {name}" for name, sql in self.extra.items())
-        return [f"{LOW} AS low", f"{HIGH} AS high", *extra]
+        return {"low": LOW, "high": HIGH, **self.extra}
 
 
-def check_frame(frame: Any, query: str) -> None:
-    """Raise unless this is a DataFrame."""
-    if not hasattr(frame, "mapInArrow"):
-        raise UncertainError(
-            f"readings must be a Spark DataFrame, got {type(frame).__name__}; for readings in this "
-            f"process use tocsin.uncertain.{query}"
-        )
+def check_readings(frame: Any, query: str, no_stream: str | None = None) -> None:
+    """Raise unless this is a DataFrame; see `check_frame`."""
+    check_frame(frame, "readings", f"tocsin.uncertain.{query}", UncertainError, no_stream)
 
 
 def find_column(schema: st.StructType, name: object, parameter: str) -> st.StructField:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pyspark.sql import types as st
 
+from tocsin.engine.result import check_names
 from tocsin.errors import UncertainError
 from tocsin.uncertain.readings import read_number
 
@@ -40,13 +41,8 @@ def read_quantiles(quantiles: object) -> list[float]:
     return numbers
 
 
-def check_names(names: Sequence[str]) -> None:
-    """Raise if two columns of a result have the same name."""
-    seen: set[str] = set()
-    for name in names:
-        if name.lower() in seen:
-            raise UncertainError(
-                f"the result would have two columns {name!r} (names are case-insensitive); rename "
-                "the column of the readings"
-            )
-        seen.add(name.lower())
+def check_result(names: Sequence[str], added: Sequence[st.StructField] = ()) -> None:
+    """Raise if two columns of a result, some of the readings' and those added, have one name."""
+    added_names = [field.name for field in added]
+    columns = [("added by the query", added_names), ("of the readings", names)]
+    check_names(columns, UncertainError)

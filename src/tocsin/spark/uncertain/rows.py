@@ -13,8 +13,9 @@ from typing import Any, Unpack
 
 from pyspark.sql import types as st
 
-from tocsin.spark.columns import arrow_schema, quote_column
-from tocsin.spark.kernels import compile_kernels
+from tocsin.spark.kernels import UNCERTAIN
+from tocsin.spark.operators import map_batches, number_columns
+from tocsin.spark.types import arrow_schema
 from tocsin.spark.uncertain.evaluation import describe_rows, rate_rows
 from tocsin.spark.uncertain.intervals import quote_number, sum_of
 from tocsin.spark.uncertain.reading_columns import (
@@ -24,13 +25,14 @@ from tocsin.spark.uncertain.reading_columns import (
     LOW,
     ReadingColumns,
     ReadingOptions,
-    check_frame,
+    check_readings,
     find_columns,
     read_columns,
 )
-from tocsin.spark.uncertain.results import check_names, distribution_fields, read_quantiles
-from tocsin.spark.worker import make_self_contained
+from tocsin.spark.uncertain.results import check_result, distribution_fields, read_quantiles
 from tocsin.uncertain.queries import read_range, read_threshold
+
+_PROBABILITY = st.StructField("probability", st.DoubleType(), False)
 
 
 def in_range(
@@ -45,11 +47,11 @@ def in_range(
     The result has all columns of the readings, and `probability`, which is above 0, or at least
     `at_least`. `readings` may be a stream. See `ReadingOptions` for `options`.
     """
-    check_frame(readings, "in_range")
+    check_readings(readings, "in_range")
     low, high = read_range(low, high)
     threshold = read_threshold(at_least)
     columns = read_columns(readings.schema, **options)
-    check_names([*readings.columns, "probability"])
+    check_result(readings.columns, [_PROBABILITY])
     wanted = "probability > 0" if threshold is None else f"probability >= {quote_number(threshold)}"
     given = columns.add_intervals(readings)
     if "deviation" in columns.extra:
@@ -101,12 +103,10 @@ def _share_of_bins(edges: str, weights: str, low: str, high: str) -> str:
 def _rate_in_workers(
     given: Any, schema: st.StructType, columns: ReadingColumns, low: float, high: float
 ) -> Any:
-    compile_kernels("uncertain")
-    fields = schema.fields
-    selected = [f"{quote_column(f.name)} AS c{i}" for i, f in enumerate(fields)]
-    job = make_self_contained(functools.partial(rate_rows, len(fields), low, high))
-    result = st.StructType([*fields, st.StructField("probability", st.DoubleType(), False)])
-    return given.selectExpr(*selected, *columns.select()).mapInArrow(job, result)
+    kept = number_columns(schema.names, "c")
+    job = functools.partial(rate_rows, len(kept), low, high)
+    result = st.StructType([*schema.fields, _PROBABILITY])
+    return map_batches(given, kept | columns.select(), job, result, UNCERTAIN)
 
 
 def value(
@@ -120,16 +120,15 @@ def value(
 
     The result has the id, the columns to `keep`, and those of `total`. `readings` may be a stream.
     """
-    check_frame(readings, "value")
+    check_readings(readings, "value")
     schema = readings.schema
     columns = read_columns(schema, **options)
     wanted = read_quantiles(quantiles)
     kept = [schema[columns.id], *find_columns(schema, keep, "keep")]
-    result = st.StructType([*kept, *distribution_fields(wanted)])
-    check_names(result.names)
-    compile_kernels("uncertain")
+    described = distribution_fields(wanted)
+    result = st.StructType([*kept, *described])
+    check_result([f.name for f in kept], described)
     arrow = arrow_schema(result, readings.sparkSession)
-    job = make_self_contained(functools.partial(describe_rows, len(kept), wanted, arrow))
-    selected = [f"{quote_column(f.name)} AS c{i}" for i, f in enumerate(kept)]
-    given = columns.add_intervals(readings)
-    return given.selectExpr(*selected, *columns.select()).mapInArrow(job, result)
+    job = functools.partial(describe_rows, len(kept), wanted, arrow)
+    selected = number_columns([f.name for f in kept], "c") | columns.select()
+    return map_batches(columns.add_intervals(readings), selected, job, result, UNCERTAIN)

@@ -23,14 +23,14 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import types as st
 
 from tocsin.errors import UncertainError
-from tocsin.spark.columns import quote_column
+from tocsin.spark.operators import quote_column
 from tocsin.spark.uncertain.intervals import INFINITY, quote_text
 from tocsin.spark.uncertain.reading_columns import (
-    check_frame,
+    check_readings,
     find_column,
     find_columns,
 )
-from tocsin.spark.uncertain.results import check_names
+from tocsin.spark.uncertain.results import check_result
 
 # Chosen: Spark repeats only the last batch, and a user may set a checkpoint back by a few.
 _STATES_KEPT = 4
@@ -78,7 +78,7 @@ def watch(
     by
         Columns that identify a sensor together with its id, if ids are not unique by themselves.
     """
-    check_frame(stream, "minimum")
+    check_readings(stream, "minimum")
     if not stream.isStreaming:
         raise UncertainError("watch needs a stream; ask a DataFrame directly, as in minimum(...)")
     if not callable(answer):
@@ -86,7 +86,7 @@ def watch(
             f"answer must be a function of the readings, their time and the batch, got {answer!r}"
         )
     schema = stream.schema
-    check_names(schema.names)
+    check_result(schema.names)
     key = [*find_columns(schema, by, "by"), find_column(schema, id, "id")]
     kept = LastReadings(_read_path(state), [f.name for f in key], _find_time(schema, time), schema)
     return stream.writeStream.foreachBatch(functools.partial(_answer_batch, kept, answer))
