@@ -58,7 +58,7 @@ class VersionFolder:
     def numbers(self, start: int = 0) -> Sequence[int]:
         """Return the numbers of all versions from `start` on, ascending."""
         mark = self._marks()[-1]
-        while start >= mark > 0:
+        while start >= mark > 0 and not self._is_missing(mark):
             count = self._count_from(start)
             mark, before = self._marks()[-1], mark
             if mark == before:
