@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: test test-long check format bench calibrate tables experiments demo clean java nats
+.PHONY: test test-long check format bench compare calibrate tables experiments demo clean java nats
 
 TESTS := -n 3 --durations 25
 
@@ -39,6 +39,11 @@ bench: $(READY) java
 	$(BIN)/python -m benchmarks.spark_matching --out docs/benchmarks-spark.md
 	$(BIN)/python -m benchmarks.similarity_spark --out docs/benchmarks-similarity-spark.md
 	$(BIN)/python -m benchmarks.uncertain_spark --out docs/benchmarks-uncertain-spark.md
+
+# How much slower the working tree, or the commit NEW, is than the commit OLD:
+# make compare OLD=main [NEW=HEAD] [ROWS="range spine/one-event"]
+compare: $(READY) java
+	$(BIN)/python -m benchmarks.compare $(OLD) $(NEW) $(if $(ROWS),--rows $(ROWS))
 
 # What indexes are chosen by, measured here; with --write it becomes what is used.
 calibrate: $(READY)

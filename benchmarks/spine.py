@@ -387,8 +387,8 @@ def measure_changes(report: Report, n: int, changes: int, rng: np.random.Generat
     report.add_target("  the longest call", float(seconds.max()) * 1e3, 20, "ms")
 
 
-def measure_new_weights(report: Report, n: int) -> None:
-    """Measure how long it takes to publish new weights of a thousand rules of a store."""
+def measure_new_scores(report: Report, n: int) -> None:
+    """Measure how long it takes to publish new scores of a thousand rules of a store."""
     where = [f"x > {i / n} AND tier = 'tier{i % 500}'" for i in range(n)]
     rules = tocsin.Rules({"x": "number", "tier": "category"})
     rules.add_many(pa.table({"id": np.arange(n), "where": where}))
@@ -402,12 +402,12 @@ def measure_new_weights(report: Report, n: int) -> None:
 
             def change(rules: tocsin.Rules) -> None:
                 for id_ in range(turn * 200, turn * 200 + 1000):
-                    rules.replace(id_, weights={"x": turn + 2.0})
+                    rules.replace(id_, score=turn + 2.0)
 
             store.publish(change)
 
         (seconds,) = best(publish)
-    report.add_target(f"publish new weights of 1,000 of {n:,} rules", seconds, 0.2, "s")
+    report.add_target(f"publish new scores of 1,000 of {n:,} rules", seconds, 0.2, "s")
 
 
 def main() -> None:
@@ -426,7 +426,7 @@ def main() -> None:
     measure_exhaustive(report, size["cross"], rng)
     measure_sparse(report, size["cross"], rng)
     measure_changes(report, size["boxes"], size["changes"], rng)
-    measure_new_weights(report, size["stored"])
+    measure_new_scores(report, size["stored"])
     measure_single_events(report, size["cross"], rng)
     report.show()
     if arguments.out:

@@ -96,8 +96,8 @@ class KIndex:
         c = self.conjunctions
         lists = np.zeros(events, np.int64), np.zeros(events * k, np.int32), np.zeros(events * k)
         find_best(
-            self.lists, c.offsets, c.attribute, c.kind, c.high, c.weight, c.rule, self.weights,
-            self.keys, self.parts, self.least, events, k, *lists,
+            self.lists, c.offsets, c.attribute, c.kind, c.high, c.weight, c.score, c.rule,
+            self.weights, self.keys, self.parts, self.least, events, k, *lists,
         )  # fmt: skip
         return lists
 
@@ -297,6 +297,7 @@ def find_best(
     kind: UInt8s,
     high: Int64s,
     weight: Float64s,
+    own_score: Float64s,
     rule_of: Int32s,
     weights: Float64s,
     keys: Keys,
@@ -342,7 +343,7 @@ def find_best(
                         together += limit[i]
                     if held < k or together * (1 + 1e-12) >= scores[base + k - 1]:
                         value = score(
-                            attribute_of, kind, high, weight, rows[target], rows[target + 1],
+                            attribute_of, kind, high, weight, own_score, rows, np.int64(target),
                             weights,
                         )  # fmt: skip
                         held = keep(rule_of[target], value, True, k, base, held, rules, scores)

@@ -127,11 +127,12 @@ Condition = Leaf | And | Or | Not
 
 @dataclass(frozen=True)
 class Rule:
-    """The id, condition and weights of a rule; the default weight is 1."""
+    """The id, condition and weights of a rule, which are 1 by default, or a score of its own."""
 
     id: Any
     where: Condition
     weights: Mapping[str, float] = field(default_factory=dict)
+    score: float | None = None
 
 
 # --- meaning ------------------------------------------------------------------------------------
@@ -364,6 +365,8 @@ def score(
             for attribute in order or [*event, *sorted(tested - set(event))]:
                 if attribute in tested:
                     total += rule.weights.get(attribute, 1.0) * by_attribute.get(attribute, 1.0)
+            if rule.score is not None:
+                total = rule.score
             best = total if best is None else max(best, total)
     return best
 

@@ -2,13 +2,14 @@
 
 import importlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from benchmarks import calibrate
+from benchmarks import calibrate, compare, compare_rows
 from tocsin.index import unit_costs
 
 in_long_runs = pytest.mark.skipif(
@@ -159,3 +160,86 @@ def test_uncertain_on_spark(output_on_spark):
     output = output_on_spark("uncertain_spark")
     for name in ("identity", "in_range"):
         assert name in output
+
+
+# ------------------------------------------------------------ two commits
+
+
+def test_a_commit_compared_with_the_working_tree(output_of):
+    output = output_of("compare", "HEAD", "--rows", "uncertain", "--rounds", "1")
+    assert re.search(r"uncertain/minimum +│ +[\d.]+ ms │ +[\d.]+ ms │ +[\d.]+ │", output)
+    assert "worst row: uncertain/minimum" in output
+
+
+@pytest.mark.parametrize("row", [row for row in compare_rows.ROWS if row != "spark/match"])
+def test_a_row_runs(row):
+    assert compare_rows.best_seconds(row, 0.01) > 0
+
+
+def test_the_row_on_spark_runs(spark):
+    assert compare_rows.best_seconds("spark/match", 0.01) > 0
+
+
+def compare_fakes(rounds, **seconds):
+    """Compare rows whose seconds in each run of the old and of the new commit are given."""
+    left = {row: [iter(each) for each in both] for row, both in seconds.items()}
+    runs = []
+
+    def measure(which, row):
+        runs.append((which, row))
+        value = next(left[row][which])
+        if isinstance(value, str):
+            raise compare.RowError(value)
+        return value
+
+    return compare.compare(list(seconds), rounds, measure), runs
+
+
+def test_rounds_take_turns_and_the_first_does_not_count():
+    (row,), runs = compare_fakes(3, a=([9, 1, 2, 4], [1, 2, 3, 20]))
+    assert [which for which, _ in runs] == [1, 0, 0, 1, 1, 0, 0, 1]
+    assert row.ratios() == [2, 1.5, 5]
+    assert row.cells() == ("a", "2,000.0 ms", "3,000.0 ms", "2.00", "1.50 to 5.00")
+
+
+def test_a_row_that_an_old_commit_lacks():
+    rows, runs = compare_fakes(1, a=(["no such method"], [1]), b=([1, 1], [1, 1.2]))
+    assert runs.count((1, "a")) == 1  # measured no more
+    assert rows[0].cells()[-1] == "fails in OLD: no such method"
+    assert compare.summarise(rows) == (
+        "median ratio of all rows: 1.20 (at most 1.10: not met); worst row: b, 1.20"
+    )
+    assert compare.summarise(rows[:1]) == "no row runs in both OLD and NEW"
+
+
+def test_the_median_ratio_of_rows():
+    rows, _ = compare_fakes(1, a=([1, 1], [1, 2]), b=([1, 2], [1, 2]), c=([1, 4], [1, 3]))
+    assert compare.summarise(rows) == (
+        "median ratio of all rows: 1.00 (at most 1.10: met); worst row: a, 2.00"
+    )
+
+
+def test_a_row_that_fails_in_its_process(tmp_path):
+    with pytest.raises(compare.RowError, match=r"^KeyError: 'no-row'$"):
+        compare.run_row(tmp_path, "no-row", 1)
+
+
+def test_a_row_that_runs_another_tocsin(tmp_path):
+    with pytest.raises(SystemExit, match=r"ran the Tocsin in .* instead of the one in"):
+        compare.run_row(tmp_path, "uncertain/minimum", 0.01)
+
+
+def test_what_cannot_be_compared(output_of):
+    with pytest.raises(SystemExit, match=r"'no-branch' is not a commit .* HEAD~3"):
+        output_of("compare", "no-branch")
+    with pytest.raises(SystemExit, match="there is no row or page 'rage'; rows: spine/add-many,"):
+        output_of("compare", "HEAD", "--rows", "rage")
+
+
+def test_rows_are_chosen_by_name_or_by_page():
+    assert compare.choose_rows(["spark", "range/squares"]) == [
+        "spark/publish",
+        "range/squares",
+        "spark/match",
+    ]
+    assert compare.choose_rows([]) == list(compare_rows.ROWS)

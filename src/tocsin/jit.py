@@ -121,6 +121,7 @@ def freeze(array: np.ndarray[Any, Any], dtype: Any) -> np.ndarray[Any, Any]:
 def freeze_fields(layout: type[_Tuple], /, **arrays: Any) -> _Tuple:
     """Return a named tuple of frozen arrays, each of the dtype that its field declares."""
     dtypes = field_types(layout)
+    arrays = getattr(layout, "_field_defaults") | arrays  # noqa: B009
     if arrays.keys() != dtypes.keys():
         wrong = sorted(arrays.keys() ^ dtypes.keys())
         raise TypeError(f"{layout.__name__} has the fields {', '.join(dtypes)}; check {wrong}")

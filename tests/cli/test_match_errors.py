@@ -1,6 +1,5 @@
 """Errors of `tocsin match` about arguments and files."""
 
-import datetime
 import errno
 import json
 import resource
@@ -113,7 +112,7 @@ def test_errors_in_rules_and_options(match_error):
     assert "no payload column 'z'" in match_error(b"x\n1\n", "--payload", "z")
     assert "keep names the column 'x' twice" in match_error(b"x\n1\n", "--keep", "x", "--keep", "X")
     assert "the kept column 'rule' has the name of" in match_error(b"x,rule\n1,2\n")
-    assert "column 'rules', which is of type array<string>" in match_error(
+    assert "column 'rules', which is of type list<element: string" in match_error(
         b"x\n1\n", "--output", "lists"
     )
 
@@ -121,15 +120,14 @@ def test_errors_in_rules_and_options(match_error):
 def test_errors_in_csv(match_error):
     assert "e.csv is empty" in match_error(b"")
     message = match_error(b"x,y\n1,2\n3\n")
-    assert "e.csv: cannot be read: CSV parse error: " in message  # on one core it names the row
-    assert "Expected 2 columns, got 1: 3" in message
+    assert "e.csv: row 2: Expected 2 columns, got 1: 3" in message
     assert "got 3: 3,4,5" in match_error(b"x,y\n1,2\n3,4,5\n")
-    assert "invalid UTF8" in match_error(b"x,y\n1,\xff\n")
+    assert "e.csv: row 1: column 'y': invalid UTF8 data" in match_error(b"x,y\n1,\xff\n")
     assert "contains a line break" in match_error(b'x,y\n1,"a\nb"\n')
     unclosed = match_error(b'x,y\n1,"abc\n2,d\n', "--keep", "x")
     assert "or its closing quote is missing: 'abc\\n2,d" in unclosed
     wrong = {"integer": "2.5", "number": "abc", "flag": "yes", "time": "12:30"}
-    wrong |= {"decimal(4,2)": "99.995", "decimal(5,2)": " 1", "decimal(6,2)": "NaN"}
+    wrong |= {"decimal(4,2)": "99.995", "decimal(5,2)": "1e", "decimal(6,2)": "NaN"}
     for kind, text in wrong.items():
         content = f"x,y\n1,\n2,{text}\n".encode()
         message = match_error(content, "--schema", f"y={kind}")
@@ -151,23 +149,28 @@ def test_errors_in_json(match_error):
         b'{"x":' + b"[" * 10**5 + b"]" * 10**5
     )
     assert "e.jsonl: cannot be read: 'utf-8' codec" in message_of(b'{"x": "\xff"}\n')
-    assert "columns 'X' and 'x', and names are case-insensitive" in message_of(
+    assert "columns 'x' and 'X', and names are case-insensitive" in message_of(
         b'{"x": 1, "X": 2}\n'
     )
     assert "have no columns" in message_of(b"{}\n")
     for value in (b"100", b"true", b"[1]", b'"one"', b"1e400"):
-        assert "line 2: column 'y': expected decimal(4,2), got " in message_of(
+        assert "line 2: column 'y' is declared as decimal(4,2), but has the value " in message_of(
             b'{"x": 1}\n{"x": 1, "y": ' + value + b"}\n", "--schema", "y=decimal(4,2)"
         )
-    assert "CSV cannot hold column 'y', which is of type array<bigint>" in message_of(
+    assert "line 2: not JSON: an object has a field twice" in message_of(
+        b'{"x": 1}\n{"x": 1, "x": 2}\n'
+    )
+    assert "CSV cannot hold column 'y', which is of type list<item: int64>" in message_of(
         b'{"x": 1, "y": [1]}\n'
     )
-    message = message_of(b'{"x": 1, "y": "2024-05-01"}\n{"y": ""}\n')
-    assert "line 2: column 'y': expected timestamp, got \"\"" in message
+    assert "column 'y' has objects without fields" in message_of(b'{"x": 1, "y": [{}]}\n')
+    deep = b'{"x": 1, "y": ' + b"[" * 60 + b"]" * 60 + b"}\n"
+    assert "column 'y' is nested more than 50 levels deep" in message_of(deep)
     wrong = {"integer": "1.0", "number": '"1"', "flag": "1", "time": '"12:30"'}
     for kind, value in wrong.items():
         content = f'{{"x": 1}}\n{{"x": 2, "y": {value}}}\n'.encode()
-        assert f", got {value}" in message_of(content, "--schema", f"y={kind}")
+        expected = f"line 2: column 'y' is declared as {kind}, but has the value {value}"
+        assert expected in message_of(content, "--schema", f"y={kind}")
 
 
 def test_errors_in_parquet(match_error, tmp_path):
@@ -179,26 +182,24 @@ def test_errors_in_parquet(match_error, tmp_path):
     same = pa.Table.from_arrays([pa.array([1]), pa.array([2])], ["x", "X"])
     assert "the columns 'x' and 'X', and names are case-insensitive" in message_of(same)
     flags = pa.table({"x": [1], "y": [[True]]})
-    assert "type array<boolean> and cannot be read as bigint" in message_of(
+    assert "type list<element: bool> and cannot be read as integer" in message_of(
         flags, "--schema", "y=integer"
     )
     texts = pa.table({"x": [1, 2], "y": ["1", "one"]})
-    assert "column 'y' is declared as number, but has the value 'one'" in message_of(
+    assert "row 2: column 'y' is declared as number, but has the value 'one'" in message_of(
         texts, "--schema", "y=number"
     )
     far = pa.table({"x": [1], "y": [1e300]})
     assert "column 'y' is declared as integer, but has the value 1e+300" in message_of(
         far, "--schema", "y=integer"
     )
-    clock = pa.table({"x": [1], "y": [datetime.time(12, 30)]})
-    assert "CSV cannot hold column 'y', which is of type time64[us]" in message_of(clock)
     folder = tmp_path / "events"
     folder.mkdir()
     pq.write_table(pa.table({"x": [1]}), folder / "a.parquet")
     pq.write_table(pa.table({"x": [1.5]}), folder / "b.parquet")
     out = tmp_path / "o.csv"
     message = run_failing("match", "--rules", tmp_path / "r.csv", "--events", folder, "--out", out)
-    assert "b.parquet: column 'x' is of type double, but in" in message
+    assert "b.parquet: row 1: column 'x' is read as integer, like its first values" in message
 
 
 def test_errors_on_spark(spark, match_error):

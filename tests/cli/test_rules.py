@@ -512,6 +512,23 @@ def test_replace_keeps_weights_and_payload(store):
     assert "payload" not in run_ok("rules", "show", store, "low")
 
 
+def test_scores_of_rules(store, tmp_path):
+    run_ok("rules", "add", store, "bid", "x < 2", "--score", 4.9)
+    assert "score      4.9" in run_ok("rules", "show", store, "bid")
+    run_ok("rules", "replace", store, "bid", "--score", 5)
+    assert tocsin.open(store)["bid"] == tocsin.Rule("bid", "x < 2", score=5.0)
+    version = tocsin.open(store).version
+    assert "bid score: 4.9 -> 5.0" in run_ok("rules", "diff", store, version - 1, version)
+    run_ok("rules", "replace", store, "bid", "--weights", "{}")
+    assert tocsin.open(store)["bid"].score is None
+    message = run_failing("rules", "replace", store, "bid", "--score", -1)
+    assert "rule 'bid': score must be a finite number, 0 or more; got -1" in message
+    file = tmp_path / "more.csv"
+    file.write_text("id,where,score\na,x < 2,1.5\nb,x < 2,\n")
+    run_ok("rules", "add", store, "--from", file)
+    assert [tocsin.open(store)[id].score for id in "ab"] == [1.5, None]
+
+
 def test_a_schema_with_structs_and_decimals(tmp_path):
     schema = "c=string,loc=struct<lat: double, tags: map<string, int>>,price=decimal(12,2),s=double"
     file = tmp_path / "rules.csv"

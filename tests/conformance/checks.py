@@ -204,8 +204,19 @@ def check_finds_the_best(index, work):
     own = [{int(a): float(w) for a, w in zip(rng.integers(0, width, 4), rng.random(4))}
            for _ in range(size)]  # fmt: skip
     common = rng.integers(0, 3, width).astype(np.float64)
-    for weight in (np.empty(0), rng.integers(0, 4, rows) / 2, rng.random(rows)):
-        c = work.conjunctions._replace(weight=freeze(weight, np.float64))
+    # Each rule has weights, or a score of its own: some less than its weights, some greater.
+    positions = 1 + work.conjunctions.rule.max(initial=0)
+    own_scores = rng.choice([np.nan, 0.0, 0.25, 1.5, 7.0, 1e300], positions)
+    own_score = own_scores[work.conjunctions.rule]
+    for weight, score in (
+        (np.empty(0), np.empty(0)),
+        (rng.integers(0, 4, rows) / 2, np.empty(0)),
+        (rng.random(rows), np.empty(0)),
+        (rng.random(rows), own_score),
+    ):
+        c = work.conjunctions._replace(
+            weight=freeze(weight, np.float64), score=freeze(score, np.float64)
+        )
         ranked = type(index).build(c, floats)
         for bits in (NO_BITS, removed):
             for weights, of_event in (
@@ -256,6 +267,8 @@ def weights_line(common, own):
 
 
 def naive_score(c, conjunction, weights):
+    if len(c.score) and not np.isnan(c.score[conjunction]):
+        return c.score[conjunction]
     total, seen = 0.0, set()
     for row in range(c.offsets[conjunction], c.offsets[conjunction + 1]):
         attribute = int(c.attribute[row])

@@ -417,7 +417,7 @@ def test_no_event_takes_more_work_than_the_check_has_measured(rng):
 def test_a_store_that_was_changed_cannot_take_for_ever(monkeypatch):
     rules = tocsin.Rules({f"a{i}": "number" for i in range(20)})
     rules.add("r", entangled(20), at_least=0.5)
-    monkeypatch.setattr("tocsin.engine.buffers.MAX_WORK", 1000)
+    monkeypatch.setattr("tocsin.engine.filters.MAX_WORK", 1000)
     with pytest.raises(tocsin.RuleError, match="too many ways"):
         rules.match({f"a{i}": UNIT for i in range(20)})
 

@@ -85,7 +85,7 @@ def test_tables_of_rules():
         ([0.5, 1.5], r"row 1 \(rule 2\): at_least must be a probability, .* got 1.5"),
         ([0.0, 0.5], r"row 0 \(rule 1\): at_least must be a probability, .* got 0"),
         ([math.nan, 0.5], r"row 0 \(rule 1\): at_least must be a probability, .* got nan"),
-        (["0.5", "1"], "the column 'at_least' must be probabilities, got type string"),
+        (["0.5", "1"], "the column 'at_least' must be numbers, got type string"),
     ],
 )
 def test_wrong_tables_of_rules(column, words):
@@ -231,7 +231,7 @@ def test_the_format_rises_only_with_thresholds(tmp_path):
 
 def test_an_older_tocsin_refuses_thresholds(tmp_path, monkeypatch):
     rooms().save(tmp_path / "store")
-    monkeypatch.setattr(segment_files, "FORMAT_WITH_THRESHOLDS", segment_files.FORMAT)
+    monkeypatch.setattr(segment_files, "FORMAT_WITH_SCORES", segment_files.FORMAT)
     with pytest.raises(tocsin.StoreError, match=r"is of format 8, .* upgrade"):
         tocsin.open(tmp_path / "store")
 
@@ -261,3 +261,23 @@ def test_a_threshold_in_a_store_that_is_no_probability(tmp_path, value):
     changed.seal()
     with pytest.raises(tocsin.StoreError, match="'at_least' must be 2 numbers from 0 to 1"):
         tocsin.open(tmp_path / "changed")
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_rules_with_a_threshold_form_parts_of_their_own(merged):
+    """So the others keep the shortcuts of `top`, which would otherwise list all that matches."""
+    rules = tocsin.Rules({"x": "number", "n": "integer"}, index="keyed")
+    plain = [{"id": i, "where": f"n = 1 AND x < {50 + i}", "score": 3e3 - i} for i in range(3000)]
+    likely = [{"id": -1 - i, "where": "x < 20", "at_least": 0.5} for i in range(5)]
+    rules.add_many(plain)
+    rules.add_many(likely)
+    if merged:
+        rules.merge()
+    (base, *_) = rules.snapshot().segments
+    assert len(base.parts) == (2 if merged else 1)
+    event = {"n": 1, "x": {"low": 10.0, "high": 18.0}}
+    best = rules.top(event, 2)
+    assert list(best) == [(0, 0, 3000.0), (0, 1, 2999.0)]
+    assert best.counters.candidates < 1000
+    assert rules.count(event) == [3005]
+    assert rules.count({"n": 1, "x": {"low": 10.0, "high": 90.0}}) == [3000]

@@ -145,12 +145,12 @@ def test_integers_and_float32_in_densities():
     type_ = pa.struct([("low", pa.int32()), ("high", pa.float32()), ("mean", pa.int8()),
                        ("deviation", pa.uint16())])  # fmt: skip
     column = pa.array([{"low": 18, "high": 26, "mean": 22, "deviation": 1}], type_)
-    assert list(rooms().match(pa.table({"temp": column}))) == [(0, "cool"), (0, "perhaps")]
+    assert list(rooms().match(pa.table({"temp": column})).sorted()) == [(0, "cool"), (0, "perhaps")]
     lists = pa.struct(
         [("edges", pa.large_list(pa.int64())), ("weights", pa.list_(pa.float32(), 2))]
     )
     column = pa.array([{"edges": [18, 20, 25], "weights": [0.0, 1.0]}], lists)
-    assert list(rooms().match(pa.table({"temp": column}))) == [(0, "cool"), (0, "perhaps")]
+    assert list(rooms().match(pa.table({"temp": column})).sorted()) == [(0, "cool"), (0, "perhaps")]
 
 
 def test_columns_in_chunks_and_slices():
@@ -162,7 +162,7 @@ def test_columns_in_chunks_and_slices():
     ] * 3
     whole = pa.table({"temp": pa.array(values, DENSITY)})
     chunks = pa.concat_tables([whole.slice(0, 5), whole.slice(5)])
-    expected = list(rooms().match(whole))
+    expected = list(rooms().match(whole).sorted())
     assert expected[:5] == [
         (0, "cool"),
         (0, "perhaps"),
@@ -170,8 +170,9 @@ def test_columns_in_chunks_and_slices():
         (2, "perhaps"),
         (3, "perhaps"),
     ]
-    assert list(rooms().match(chunks)) == expected
-    assert list(rooms().match(whole.slice(2))) == [(e - 2, r) for e, r in expected if e >= 2]
+    assert list(rooms().match(chunks).sorted()) == expected
+    later = [(e - 2, r) for e, r in expected if e >= 2]
+    assert list(rooms().match(whole.slice(2)).sorted()) == later
 
 
 def test_a_schema_of_columns_with_densities():

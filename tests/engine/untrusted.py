@@ -79,8 +79,11 @@ def mixed(rng, ids):
 
 
 def likely(rng, ids):
-    """Return rules of all shapes, half of them with a threshold."""
-    return [row | {"at_least": rng.choice([None, rng.random() or 1.0])} for row in mixed(rng, ids)]
+    """Return rules of all shapes, half of them with a threshold, and half with a score."""
+    return [
+        row | {name: rng.choice([None, rng.random() or 1.0]) for name in ("at_least", "score")}
+        for row in mixed(rng, ids)
+    ]
 
 
 def weights(rules, rng):
@@ -332,9 +335,8 @@ class ChangedAtRandom(Changed):
         part = self.rng.randrange(len(self.manifest["parts"]))
         kind, kept = INDEXES[self.manifest["parts"][part]["index"]], []
         with self.arrays() as arrays:
-            stored = {
-                field: arrays(f"{part}.conjunctions.{field}") for field in Conjunctions._fields
-            }
+            fields = [field for field in Conjunctions._fields if field != "score"]
+            stored = {field: arrays(f"{part}.conjunctions.{field}") for field in fields}
             conjunctions = freeze_fields(Conjunctions, **stored)
             prefix = f"{part}.index."
             names = [name for name in self.manifest["arrays"] if name.startswith(prefix)]

@@ -176,8 +176,10 @@ class _Check:
         return found
 
     def weights(self, number: int) -> dict[int, float]:
-        """Return the weights of a conjunction by attribute."""
+        """Return the weights of a conjunction by attribute; none if it has a score of its own."""
         c, found, last = self.c, {}, -1
+        if len(c.score) and not np.isnan(c.score[number]):
+            return found
         for row in range(c.offsets[number], c.offsets[number + 1]):
             attribute = int(c.attribute[row])
             if attribute != last and not (c.kind[row] == INTERVAL and c.high[row] == NULL):
@@ -185,8 +187,10 @@ class _Check:
             last = attribute
         return found
 
-    def sums(self, weights: dict[int, float]) -> tuple[float, float]:
+    def sums(self, number: int, weights: dict[int, float]) -> tuple[float, float]:
         """Return the sum of a conjunction's weights, and of the weights times the usual ones."""
+        if len(self.c.score) and not np.isnan(self.c.score[number]):
+            return float(self.c.score[number]), float(self.c.score[number]) * 2.0**30
         plain = by_usual = 0.0
         for attribute, weight in weights.items():
             plain += weight
@@ -290,7 +294,9 @@ class _Check:
             _must(not beside, f"{name} belongs below a p-node of the bucket")
             weights = self.weights(number)
             positive = {a: weight for a, weight in weights.items() if weight > 0}
-            below = below.joined(_Below([], self.sums(weights), positive, [spans[a] for a in path]))
+            below = below.joined(
+                _Below([], self.sums(number, weights), positive, [spans[a] for a in path])
+            )
         tested = [
             set(self.c.attribute[self.c.offsets[n] : self.c.offsets[n + 1]].tolist())
             for n in numbers

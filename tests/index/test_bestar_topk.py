@@ -1,5 +1,6 @@
 """The BE*-tree and the k best: summaries, bounds and scores, against plain Python."""
 
+import math
 import random
 
 import numpy as np
@@ -12,6 +13,10 @@ from tests.index.trees import (
     between,
     keys_of,
     made,
+    matching,
+    random_key,
+    random_rule,
+    relevance,
     truly_best,
     weights_of,
 )
@@ -22,6 +27,7 @@ from tocsin.index.bestar.layout import OWN
 from tocsin.index.bestar.topk import compile_score
 from tocsin.index.finish import BestRules
 from tocsin.jit import freeze
+from tocsin.model.conjunctions import take
 from tocsin.model.encoding import NULL
 from tocsin.model.keys import EventBatch
 from tocsin.model.predicates import SET
@@ -235,3 +241,33 @@ def test_flags_earlier_lists_and_rules_of_several_conjunctions():
     assert (scores[:4] == 6).all()
     assert best[4:].tolist() == [900, 6, 9, 13]
     assert scores[4:].tolist() == [6.5, 6, 6, 6]
+
+
+@SUMMARIES
+def test_scores_of_their_own(summary):
+    """Beside weights, before and after insertion and removal; the event's weights do not count."""
+    rng = random.Random(9)
+    rules = [random_rule(rng, 8) for _ in range(600)]
+    own = np.array([rng.choice((math.nan, math.nan, 0.0, 0.3, 2.0, 40.0)) for _ in rules])
+    c = made(rules)._replace(score=freeze(own, np.float64))
+    first, later = np.arange(400), np.arange(400, 600)
+    index = BEStar.build(take(c, first), np.zeros(8, np.uint8), summary=summary)
+    index.insert(take(c, later))
+    index.remove(np.arange(0, 600, 3))
+    check_invariants(index)
+    alive = {n for n in range(600) if n % 3}
+
+    def expected(event, weights, combine=None):
+        scored = [
+            (n, relevance(rules[n], weights, combine) if math.isnan(own[n]) else own[n])
+            for n in matching(rules, alive, event)
+        ]
+        return sorted(scored, key=lambda pair: (-pair[1], pair[0]))
+
+    for weights in ({}, dict.fromkeys(range(8), 0.01), {2: 50.0, 5: 0.0}):
+        event = {a: random_key(rng) for a in range(8)}
+        assert len(expected(event, weights)) > 10
+        for combine in (None, SCORES["greatest"]):
+            for k in (1, 2, 5, 20, 600):
+                (best,), _ = best_of(index, [event], 8, k, [weights], combine=combine)
+                assert best == expected(event, weights, combine)[:k]

@@ -77,9 +77,11 @@ class Changes(RuleBasedStateMachine):
             with pytest.raises(tocsin.UnknownRuleError):
                 self.rules.replace(id_, naive.sql(where))
             return
+        is_same = self.rules[id_].where == naive.sql(where)
         self.rules.replace(id_, naive.sql(where))
-        del self.model[id_]
-        self.model[id_] = where  # it comes last now
+        if not is_same:
+            del self.model[id_]
+            self.model[id_] = where  # it comes last now
 
     @rule(id_=consumes(ids))
     def remove(self, id_):

@@ -23,7 +23,9 @@ def some_rules(rng, most=8, weighted=False):
         if weighted and tested and rng.random() < 0.7:
             names = rng.sample(tested, rng.randint(1, len(tested)))
             weights = {a: rng.choice((0.0, 0.1, 0.25, 1.0, 3.0)) for a in names}
-        rules.append(naive.Rule(number, where, weights))
+        has_score = weighted and not weights and rng.random() < 0.5
+        score = rng.choice((0.0, 0.3, 1.0, 2.5)) if has_score else None
+        rules.append(naive.Rule(number, where, weights, score))
     return rules
 
 
@@ -36,7 +38,8 @@ def attributes(node):
 def made(rules, rng=None):
     engine = tocsin.Rules(generate.SCHEMA)
     for rule in rules:
-        engine.add(rule.id, naive.sql(rule.where, rng), weights=rule.weights or None)
+        where = naive.sql(rule.where, rng)
+        engine.add(rule.id, where, weights=rule.weights or None, score=rule.score)
     return engine
 
 

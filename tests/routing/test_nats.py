@@ -16,7 +16,7 @@ import pytest
 from tests.cli.commands import run_failing
 from tests.documents import run_examples
 from tocsin import RoutingError
-from tocsin.cli.files import read_schema
+from tocsin.files.rules import read_schema
 from tocsin.routing import Conditions, RouterClient, nats_router
 from tocsin.routing.router import Neighbour
 

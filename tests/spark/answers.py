@@ -67,7 +67,9 @@ def rules():
             name: rng.choice((0.0, 1.0, rng.random())) for name in sorted(attributes(condition))
         }
         payload = {"team": rng.choice(("red", "blue")), "rank": number} if number % 3 else None
-        rules.add(f"text {number}", naive.sql(condition, rng), weights, payload)
+        score = rng.random() * 4 if number % 5 == 0 else None
+        weights = weights if score is None else None
+        rules.add(f"text {number}", naive.sql(condition, rng), weights, payload, score=score)
     for number, where in enumerate(TERMS):
         rules.add(f"term {number}", where)
     visits = [_ends(rng, "integer") for _ in range(80)]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tocsin.cli.files import open_schema, read_rows, reading, rename_rows
 from tocsin.errors import RuleError, TocsinError
+from tocsin.files.paths import reading, rename_rows
+from tocsin.files.rules import open_schema, read_rows
 
 
 class Report(NamedTuple):

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from tocsin.cli.files import naming_rows, open_rules, parse_id
 from tocsin.cli.options import LocalPath, join_values, json_option
 from tocsin.errors import suggest
+from tocsin.files.paths import naming_rows
+from tocsin.files.rules import open_rules, parse_id
 
 _RULES = click.option(
     "--rules", "source", type=LocalPath(), required=True, help="A rule store, or a file of rules."

@@ -1,7 +1,8 @@
 """Match files of events in this process: read, match and write, batch by batch.
 
-The output is the same as on Spark. Rows are in the order of the events, and files in the order of
-their names.
+The file is written to a temporary folder and renamed when it is complete. So at any time there is
+no file, the old file or the complete new one. Rows are in the order of the events, and files in the
+order of their names.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.types as t
 
-from tocsin.cli.events import open_events
-from tocsin.cli.events.csv_files import CsvEvents
-from tocsin.cli.events.types import can_be_written, spark_type, type_name
-from tocsin.cli.files import list_data_files, naming_rows
 from tocsin.cli.job import Job, Outcome
-from tocsin.cli.output import FileWriter, Tally
+from tocsin.cli.output import Tally
 from tocsin.cli.progress import Bar
 from tocsin.engine.rules import Rules
 from tocsin.engine.threads import thread_count
 from tocsin.errors import EventError, RuleError, suggest
-from tocsin.model.arrow import decode
+from tocsin.files.events import open_events
+from tocsin.files.paths import list_data_files, naming_rows
+from tocsin.files.writer import FileWriter, can_be_written
+from tocsin.model.arrow import decode, decoded_type
 from tocsin.model.event_tables import is_sparse
+from tocsin.model.schema import Schema
 
 _EVENTS = 1 << 14  # events per match; chosen: all pairs of a match are in memory
 _ROWS = 1 << 15  # rows per write; chosen: the rows are in memory as text
@@ -37,14 +38,11 @@ def match_files(job: Job, folder: Path, bar: Bar) -> Outcome:
     files = list_data_files(job.events)
     size = sum(file.stat().st_size for file in files)
     start = time.perf_counter()
-    bar.step("reading events", size)
-    events = open_events(files, job.format, job.declared, bar.advance)
-    if job.rules.is_dir():
-        rules = Rules.open(job.rules, job.version)
-        if isinstance(events, CsvEvents):
-            events.assume(rules.schema)
-    else:
-        rules = job.read_rules(events.schema)
+    bar.step("reading rules")
+    opened = Rules.open(job.rules, job.version) if job.rules.is_dir() else None
+    known = Schema({}) if opened is None else opened.schema
+    events = open_events(files, job.format, job.declared, known, bar.advance)
+    rules = job.read_rules(events.schema) if opened is None else opened
     matcher = _Matcher(job, rules, events.schema)
     tally = Tally()
     count = 0
@@ -91,7 +89,7 @@ class _Matcher:
         self.schema = pa.schema([*kept, *self._added, *self._payload])
         _check_names(self._kept, self.schema.names)
         unfit = [f for f in self.schema if not can_be_written(f.type, job.out_format)]
-        job.refuse_columns({f.name: type_name(f.type) for f in unfit})
+        job.refuse_columns({f.name: str(f.type) for f in unfit})
         attributes = {name.lower() for name in rules.tested()}
         tested = {f.name for f in events if f.name.lower() in attributes or is_sparse(f.type)}
         self.needed = {*self._kept, *tested}
@@ -154,7 +152,7 @@ def _payload_columns(rules: Rules, names: list[str]) -> pa.Schema:
             )
         if name in names[:i]:
             raise RuleError(f"payload names the column {name!r} twice")
-    return pa.schema([(name, spark_type(known.field(name).type)) for name in names])
+    return pa.schema([(name, decoded_type(known.field(name).type)) for name in names])
 
 
 def _id_type(rules: Rules) -> pa.DataType:

@@ -6,9 +6,10 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tocsin.cli.files import FORMATS, add_file
 from tocsin.engine.rules import Rules
 from tocsin.errors import EventError
+from tocsin.files.paths import FORMATS
+from tocsin.files.rules import add_file
 from tocsin.model.schema import Schema
 
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tocsin.cli.files import list_data_files, open_rules
 from tocsin.cli.options import LocalPath, join_values, split_names
 from tocsin.errors import ConditionWarning
+from tocsin.files.paths import list_data_files
+from tocsin.files.rules import open_rules
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -55,7 +56,7 @@ def lint(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConditionWarning)  # these are findings
         rules = open_rules(source, schema, version)
-    from tocsin.cli.events.tested import read_tested_columns
+    from tocsin.cli.tested import read_tested_columns
 
     data = None if events is None else read_tested_columns(events, rules)
     found = rules.lint(data, same or [])
@@ -74,7 +75,7 @@ def lint(
 
 
 def _print_json(found: pa.Table) -> None:
-    from tocsin.cli.formatting import to_json_lines
+    from tocsin.files.formatting import to_json_lines
 
     for batch in found.combine_chunks().to_batches():
         click.echo(to_json_lines(found.column_names, batch.columns).to_pybytes(), nl=False)

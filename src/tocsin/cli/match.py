@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tocsin.cli.files import detect_format, read_schema
 from tocsin.cli.options import (
     LocalPath,
     index_option,
@@ -25,6 +24,8 @@ from tocsin.cli.options import (
     split_names,
 )
 from tocsin.errors import TocsinError
+from tocsin.files.paths import detect_format
+from tocsin.files.rules import read_schema
 
 if TYPE_CHECKING:
     from tocsin.cli.job import Outcome

@@ -7,14 +7,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tocsin.cli.events.csv_files import read_common_header
-from tocsin.cli.files import list_data_files
 from tocsin.cli.job import Job, Outcome
 from tocsin.cli.output import join_parts, tally_parts
 from tocsin.cli.progress import Bar, follow_spark, redirect_stderr
 from tocsin.engine.rules import Rules
 from tocsin.engine.store_folder import StoreFolder
 from tocsin.errors import TocsinError
+from tocsin.files.csv_files import read_common_header
+from tocsin.files.paths import list_data_files
 
 
 def match_files(job: Job, folder: Path, bar: Bar) -> Outcome:

@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from tocsin.cli.files import is_url, parse_object
+from tocsin.files.paths import is_url
+from tocsin.files.rules import parse_object
 
 
 class LocalPath(click.Path):

@@ -1,13 +1,7 @@
-"""The output of `tocsin match`: one file, written in blocks or joined from Spark's parts.
-
-The file is written to a temporary folder and renamed when it is complete. So at any time there is
-no file, the old file or the complete new one. Only one block is in memory.
-"""
+"""The output of `tocsin match`: counts of matches, and one file of Spark's parts."""
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import shutil
 from collections import Counter
@@ -21,7 +15,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet
 
-from tocsin.cli.formatting import to_csv, to_json_lines
+from tocsin.files.writer import csv_header
 
 _ARROW_TYPES = {  # by Spark's names
     "string": pa.string(),
@@ -29,7 +23,6 @@ _ARROW_TYPES = {  # by Spark's names
     "array<string>": pa.list_(pa.string()),
     "array<bigint>": pa.list_(pa.int64()),
 }
-_ROW_GROUP = 1 << 17  # rows
 _BLOCK = 1 << 26  # bytes of text parsed at once; no row can be longer
 
 
@@ -51,58 +44,6 @@ class Tally:
         self.matches += pc.sum(counts).as_py() or 0
 
 
-# ------------------------------------------------------------ in this process
-
-
-class FileWriter:
-    """Writes rows to a file: csv, json (an object per line) or parquet."""
-
-    def __init__(self, path: Path, format: str, schema: pa.Schema):
-        self._file = open(path, "wb")  # noqa: SIM115  (closed by __exit__)
-        self._format = format
-        self._schema = schema
-        self._parquet: pyarrow.parquet.ParquetWriter | None = None
-        self._pending: list[pa.RecordBatch] = []
-        if format == "parquet":
-            self._parquet = pyarrow.parquet.ParquetWriter(self._file, schema)
-        elif format == "csv":
-            self._file.write(_header(schema.names))
-
-    def write(self, rows: pa.RecordBatch) -> None:
-        """Append rows."""
-        if self._parquet is not None:
-            self._pending.append(rows)
-            if sum(batch.num_rows for batch in self._pending) >= _ROW_GROUP:
-                self._write_pending()
-        elif rows.num_rows:
-            lines = (
-                to_csv(rows.columns)
-                if self._format == "csv"
-                else to_json_lines(self._schema.names, rows.columns)
-            )
-            self._file.write(lines)
-
-    def _write_pending(self) -> None:
-        if self._parquet is not None and self._pending:
-            self._parquet.write_table(pa.Table.from_batches(self._pending, self._schema))
-            self._pending.clear()
-
-    def __enter__(self) -> FileWriter:
-        return self
-
-    def __exit__(self, kind: type | None, *exception: object) -> None:
-        try:
-            if kind is None:
-                self._write_pending()
-            if self._parquet is not None:
-                self._parquet.close()
-        finally:
-            self._file.close()
-
-
-# ------------------------------------------------------------ from Spark's parts
-
-
 def join_parts(folder: Path, format: str, columns: list[str], out: Path) -> None:
     """Join the parts in a folder into one file, and rename it to `out` when it is complete."""
     whole = folder.parent / "whole"
@@ -111,7 +52,7 @@ def join_parts(folder: Path, format: str, columns: list[str], out: Path) -> None
     else:
         with open(whole, "wb") as file:
             if format == "csv":
-                file.write(_header(columns))
+                file.write(csv_header(columns))
             for part in _list_parts(folder):
                 with open(part, "rb") as source:
                     shutil.copyfileobj(source, file, 1 << 20)
@@ -129,12 +70,6 @@ def _join_parquet(parts: list[Path], whole: Path) -> None:
             with pyarrow.parquet.ParquetFile(part) as source:
                 for group in range(source.num_row_groups):
                     writer.write_table(source.read_row_group(group))
-
-
-def _header(columns: list[str]) -> bytes:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerow(columns)
-    return text.getvalue().encode()
 
 
 def tally_parts(folder: Path, format: str, columns: list[str], column: str, type_: str) -> Tally:

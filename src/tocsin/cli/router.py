@@ -7,8 +7,8 @@ import signal
 
 import click
 
-from tocsin.cli.files import read_schema
 from tocsin.cli.options import join_values, split_names
+from tocsin.files.rules import read_schema
 
 
 @click.command(short_help="Route subscriptions and notifications, over NATS.")

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tocsin.cli.files import add_file, parse_id, read_schema
 from tocsin.cli.options import (
     LocalPath,
     index_option,
@@ -19,6 +18,7 @@ from tocsin.cli.options import (
     join_values,
     json_option,
 )
+from tocsin.files.rules import add_file, parse_id, read_schema
 
 if TYPE_CHECKING:
     from tocsin.engine.rules import Rules
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 _STORE = click.argument("store", type=LocalPath())
 _VERSION = click.option("--version", type=int, help="Version to read. Default: the current one.")
 _WEIGHTS = json_option("--weights", help="Weights of attributes, as in '{\"x\": 0.4}'.")
+_SCORE = click.option(
+    "--score", type=float, help="The rule's score for every event, in place of weights; a bid."
+)
 _PAYLOAD = json_option("--payload", help='Your own data about the rule, as in \'{"team": "red"}\'.')
 _AT_LEAST = click.option(
     "--at-least",
@@ -95,6 +98,7 @@ def create(
 @click.argument("id", required=False)
 @click.argument("where", required=False)
 @_WEIGHTS
+@_SCORE
 @_PAYLOAD
 @_AT_LEAST
 @click.option("--from", "source", type=LocalPath(), help="Add all rules of a file.")
@@ -103,29 +107,29 @@ def add(
     store: Path,
     id: str | None,
     where: str | None,
-    weights: dict[str, float] | None,
-    payload: dict[str, Any] | None,
-    at_least: float | None,
     source: Path | None,
-    **signed: str | None,
+    author: str | None,
+    message: str | None,
+    **settings: Any,
 ) -> None:
     """Add a rule, or all rules of a CSV, JSON lines or Parquet file.
 
     WHERE is a condition, as in "x BETWEEN 3 AND 8 AND tier = 'gold'".
     """
     if source is not None:
-        if any(given is not None for given in (id, weights, payload, at_least)):
+        if any(given is not None for given in (id, *settings.values())):
             raise click.UsageError(
-                "--from FILE excludes ID, WHERE, --weights, --payload and --at-least."
+                "--from FILE excludes ID, WHERE, --weights, --score, --payload and --at-least."
             )
-        _publish(store, lambda rules: add_file(rules, source), **signed)
+        _publish(store, lambda rules: add_file(rules, source), author, message)
     elif id is None or where is None:
         raise click.UsageError("Give ID and WHERE, or --from FILE.")
     else:
         _publish(
             store,
-            lambda rules: rules.add(parse_id(id, rules), where, weights, payload, at_least),
-            **signed,
+            lambda rules: rules.add(parse_id(id, rules), where, **settings),
+            author,
+            message,
         )
 
 
@@ -134,6 +138,7 @@ def add(
 @click.argument("id")
 @click.argument("where", required=False)
 @_WEIGHTS
+@_SCORE
 @_PAYLOAD
 @_AT_LEAST
 @_signed
@@ -141,21 +146,21 @@ def replace(
     store: Path,
     id: str,
     where: str | None,
-    weights: dict[str, float] | None,
-    payload: dict[str, Any] | None,
-    at_least: float | None,
-    **signed: str | None,
+    author: str | None,
+    message: str | None,
+    **settings: Any,
 ) -> None:
-    """Change a rule; condition, weights, payload and --at-least stay unless given.
+    """Change a rule; what is not given stays.
 
-    --at-least 0 removes it.
+    --at-least 0 removes it; --weights '{}' removes weights and score.
     """
-    if all(given is None for given in (where, weights, payload, at_least)):
-        raise click.UsageError("Give WHERE, --weights, --payload or --at-least.")
+    if all(given is None for given in (where, *settings.values())):
+        raise click.UsageError("Give WHERE, --weights, --score, --payload or --at-least.")
     _publish(
         store,
-        lambda rules: rules.replace(parse_id(id, rules), where, weights, payload, at_least),
-        **signed,
+        lambda rules: rules.replace(parse_id(id, rules), where, **settings),
+        author,
+        message,
     )
 
 
@@ -188,7 +193,7 @@ def tune(store: Path, events: Path, **signed: str | None) -> None:
     An index that was chosen automatically is chosen again. Of more than 20,000 events, a random
     sample is used. Tuning lasts until the next merge.
     """
-    from tocsin.cli.events.tested import draw_sample
+    from tocsin.cli.tested import draw_sample
     from tocsin.engine.store import RuleStore
     from tocsin.errors import EventError
 
@@ -342,6 +347,8 @@ def show(store: Path, id: str, version: int | None) -> None:
     click.echo(f"condition  {rule.where}")
     if rule.at_least is not None:
         click.echo(f"at least   {rule.at_least}")
+    if rule.score is not None:
+        click.echo(f"score      {rule.score}")
     if rule.weights:
         click.echo(f"weights    {_to_json(rule.weights)}")
     if rule.payload:

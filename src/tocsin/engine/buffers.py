@@ -8,12 +8,8 @@ from typing import cast
 
 import numpy as np
 
-from tocsin.engine.probabilities.checks import work_message
 from tocsin.engine.probabilities.ranges import Uncertainty
-from tocsin.engine.probabilities.thresholds import require_probability
-from tocsin.engine.probabilities.unions import MAX_WORK
 from tocsin.engine.segment import LivePart
-from tocsin.errors import RuleError
 from tocsin.index.accept import accept, accept_ranges
 from tocsin.index.finish import BestRules, EventWeights, fold, keep_best, to_rules
 from tocsin.index.protocol import PruningIndex
@@ -21,8 +17,6 @@ from tocsin.model.keys import EventBatch
 
 ROOM = 1 << 20  # candidates a buffer holds beyond one event's maximum: 4 MiB
 MOST_KEPT = 1 << 24  # candidates of the largest buffer that a thread keeps: 64 MiB
-
-_NO_PROBABILITIES = np.empty(0)
 
 
 class BufferPool(threading.local):
@@ -55,15 +49,19 @@ buffer_pool = BufferPool()
 class Buffer:
     """The candidates of one part of a segment, with counters of the work so far."""
 
-    def __init__(self, live: LivePart, events: int, pooled: bool = True):
-        part = live.part
-        self.part, self.removed, self.at_least = live
+    def __init__(self, *parts: LivePart, events: int, pooled: bool = True):
+        self.hold(parts[0])
         # One event needs room for every conjunction; a single event gets no more.
-        size = part.conjunctions.size + (ROOM if events > 1 else 0)
+        size = sum(live.part.conjunctions.size for live in parts) + (ROOM if events > 1 else 0)
         self.out = buffer_pool.take(size) if pooled else np.empty(size, np.int32)
         self.offsets = np.empty(0, np.int64)
         self.candidates = 0
         self.evaluated = 0
+
+    def hold(self, live: LivePart) -> None:
+        """Take the candidates of a part from now on; there must be room for them."""
+        self.live = live
+        self.part, self.removed, _ = live
 
     def propose(self, batch: EventBatch) -> int:
         """Propose candidates for the events of a batch; return the first event not processed."""
@@ -73,20 +71,16 @@ class Buffer:
         return self.part.index_for(batch.keys).candidates(batch, self.offsets, self.out)
 
     def accept(self, batch: EventBatch, uncertainty: Uncertainty | None) -> None:
-        """Keep the candidates that hold for the events of a batch, likely enough."""
+        """Keep the candidates that hold for the events of a batch and pass the filters."""
         part = self.part
         self.candidates += int(self.offsets[batch.size] - self.offsets[0])
         if not part.index_for(batch.keys).proven:
             evaluate = accept_ranges if batch.keys.has_ranges else accept
             self.evaluated += evaluate(part.conjunctions, batch, self.offsets, self.out)
-        if len(self.at_least) and batch.keys.has_ranges:
-            excessive = require_probability(
-                part.conjunctions, self.at_least, part.single, batch, uncertainty, MAX_WORK,
-                self.offsets, self.out, _NO_PROBABILITIES,
-            )  # fmt: skip
-            if excessive >= 0:  # only in a store that someone has changed: see `check_work`
-                first, stop = part.conjunctions.rule_span(part.conjunctions.rule[excessive])
-                raise RuleError(work_message(stop - first))
+        for each in self.live.filters:
+            if each.applies(batch.keys):
+                assert uncertainty is not None
+                each.keep(batch, uncertainty, self.offsets, self.out)
 
     def to_rules(self, batch: EventBatch, uncertainty: Uncertainty | None) -> None:
         """Replace candidates by the live rules that match, each once."""
@@ -109,8 +103,7 @@ class Buffer:
         part = self.part
         best = best._replace(unique=part.single)
         index = part.index_for(batch.keys)
-        # An index would prune by rules that are not likely enough.
-        if index.prunes and not (len(self.at_least) and batch.keys.has_ranges):
+        if index.prunes and not self.live.is_filtered(batch.keys):
             candidates, evaluated = cast(PruningIndex, index).best(
                 batch, weights, self.removed, best
             )

@@ -79,7 +79,7 @@ def _describe_change(before: Rule, after: Rule) -> Iterator[str]:
 
 
 def _to_text(value: Any) -> str:
-    if not value:
+    if value is None or value == {}:
         return "none"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
     return shorten(text, _LONGEST)

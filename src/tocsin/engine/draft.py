@@ -42,12 +42,15 @@ from tocsin.engine.merging import (
 from tocsin.engine.pending import NewRule, PendingRules
 from tocsin.engine.planner import build_parts
 from tocsin.engine.segment import (
+    NO_THRESHOLDS,
     IndexedPart,
     LiveSegment,
     RuleMetadata,
     Segment,
+    Settings,
     none_removed,
     remove,
+    separate_filtered,
     thresholds,
 )
 from tocsin.engine.version import Version, can_be_id, find_many, plain_id, unknown_rule_error
@@ -58,7 +61,7 @@ from tocsin.index.registry import INDEXES, check_index
 from tocsin.model.arrow import is_text, translate_errors
 from tocsin.model.attributes import MAX_TERMS, Attributes
 from tocsin.model.categories import Categories, recode
-from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.conjunctions import NO_SCORES, Conjunctions, scores
 from tocsin.model.events import Events
 from tocsin.model.keys import EventBatch
 from tocsin.model.tables import RuleTable
@@ -181,16 +184,12 @@ class Draft:
                     locations[i] = _PENDING, self._pending.place_of[id_]
         return locations
 
-    def settings(
-        self, location: tuple[int, int]
-    ) -> tuple[Mapping[int, float], Mapping[str, Any], float]:
-        """Return the weights (by attribute), payload and threshold of a rule at a location."""
+    def settings(self, location: tuple[int, int]) -> Settings:
+        """Return what the rule at a location has besides its id and condition."""
         owner, place = location
         if owner == _PENDING:
-            pending = self._pending
-            return pending.weights[place], pending.payload[place], pending.at_least[place]
-        segment = self._segments[owner].segment
-        return *segment.weights_and_payload(place), segment.threshold(place) or 0.0
+            return self._pending.settings[place]
+        return self._segments[owner].segment.settings(place)
 
     def condition(self, location: tuple[int, int]) -> str:
         """Return the condition of the rule at a location."""
@@ -207,13 +206,7 @@ class Draft:
             where = self._pending.where[place]
         else:
             where = self._segments[owner].segment.metadata.where[place].as_py()
-        weights, payload, at_least = self.settings(location)
-        return (
-            rule.where == where
-            and rule.at_least == at_least
-            and _without(rule.weights, 1.0) == _without(weights, 1.0)
-            and _without(rule.payload, None) == _without(payload, None)
-        )
+        return rule.where == where and rule.settings == self.settings(location)
 
     def unknown_rule_error(self, id_: Any) -> UnknownRuleError:
         """Return the error for an id that no rule has."""
@@ -275,8 +268,14 @@ class Draft:
         self._refuse_taken_ids(read, index)
         payload_schema = self.merge_payload_schemas(read.payload)
         positions = np.arange(self.next_position, self.next_position + n, dtype=np.int32)
-        at_least = thresholds(read.at_least)
-        metadata = RuleMetadata(positions, read.ids, read.where, read.payload, at_least)
+        metadata = RuleMetadata(
+            positions,
+            read.ids,
+            read.where,
+            read.payload,
+            NO_THRESHOLDS if read.at_least is None else thresholds(np.nan_to_num(read.at_least)),
+            NO_SCORES if read.score is None else scores(read.score),
+        )
         self._freeze()
         fresh = exhaustive_segment(metadata, read.conjunctions, index)
         self._segments = (*self._segments, LiveSegment("recent", fresh, none_removed(fresh)))
@@ -331,15 +330,23 @@ class Draft:
             metadata, conjunctions = collect_live(live)
             self.attributes, conjunctions = drop_unused_terms(self.attributes, conjunctions)
             conjunctions, categories = recode(conjunctions, self.categories, self.attributes)
-            segment = Segment(metadata, self._build_parts(conjunctions))
+            floats = self.attributes.floats()
+            segment = Segment(metadata, self._build_parts(metadata, conjunctions, floats))
             base = LiveSegment("base", segment, none_removed(segment))
             self._segments, self.categories = (base,), categories
         self._last_version = None  # releases the segments that only it holds
 
     def _build_parts(
-        self, conjunctions: Conjunctions, events: EventSample | None = None
+        self,
+        metadata: RuleMetadata,
+        conjunctions: Conjunctions,
+        floats: np.ndarray,
+        events: EventSample | None = None,
     ) -> list[IndexedPart]:
-        return build_parts(self.index, self.options, conjunctions, self.attributes.floats(), events)
+        parts: list[IndexedPart] = []
+        for group in separate_filtered(metadata, conjunctions):
+            parts += build_parts(self.index, self.options, group, floats, events)
+        return parts
 
     def tune(self, events: Any) -> None:
         """Merge all rules into one base, and tune its indexes to events.
@@ -357,7 +364,9 @@ class Draft:
         if self.index == "auto":
             if len(read):
                 conjunctions = base.live_conjunctions()
-                self._replace_parts(self._build_parts(conjunctions, EventSample(batch.keys)))
+                metadata, floats = base.segment.metadata, self.attributes.floats()
+                sample = EventSample(batch.keys)
+                self._replace_parts(self._build_parts(metadata, conjunctions, floats, sample))
             return
         parts = [
             IndexedPart(cast(LearningIndex, part.index).tuned(batch), part.why, part.options)
@@ -459,8 +468,7 @@ class Draft:
                     return None
                 if recode(conjunctions, categories, attributes)[1] is not categories:
                     return None
-            parts = build_parts(self.index, self.options, conjunctions, floats, None)
-            segment = Segment(metadata, parts)
+            segment = Segment(metadata, self._build_parts(metadata, conjunctions, floats))
             segment.prepare(live.segment for live in inputs)
             return segment
 
@@ -531,7 +539,7 @@ class Draft:
                 if merged.types[0] != before.type:
                     for live in self._segments:
                         live.segment.metadata.payload_as(merged)
-                    values = [payload.get(column.name) for payload in self._pending.payload]
+                    values = [each.payload.get(column.name) for each in self._pending.settings]
                     pa.array(values, merged.types[0])
         return pa.unify_schemas([known, given.schema], promote_options="permissive")
 
@@ -566,7 +574,3 @@ class Draft:
                 f"row {int(read.rows[place])}: rule {read.ids[place].as_py()!r} exists already; "
                 "use replace to change it"
             )
-
-
-def _without(values: Mapping[Any, Any], default: Any) -> dict[Any, Any]:
-    return {key: value for key, value in values.items() if value != default}

@@ -80,8 +80,9 @@ class Test:
 class Explanation:
     """Whether a rule matches an event, with all its predicates; prints as a small table.
 
-    `score` is the rule's score in `top` for this event, 0 if it does not match. If the rule has a
-    threshold, that is `at_least`, and `probability` is the probability of the whole condition.
+    `score` is the rule's score in `top` for this event, 0 if it does not match. `own_score` is the
+    one that it was given in place of weights, if any. If the rule has a threshold, that is
+    `at_least`, and `probability` is the probability of the whole condition.
     """
 
     rule: Any
@@ -92,10 +93,12 @@ class Explanation:
     score: float
     at_least: float | None = None
     probability: float | None = None
+    own_score: float | None = None
 
     def __str__(self) -> str:
         verdict = "matches" if self.matched else "does not match"
-        if self.matched and any(t.rule_weight is not None for t in self.predicates):
+        weighted = any(t.rule_weight is not None for t in self.predicates)
+        if self.matched and (weighted or self.own_score is not None):
             verdict += f" with score {self.score:.6g}"
         lines = [f"rule {self.rule!r} {verdict}: {self.where}"]
         if self.at_least is not None:
@@ -153,7 +156,10 @@ def build_explanation(
         batch = EventBatch.whole(keys, len(attributes))
         probability = probability_of(c, batch, uncertainty, np.array(held, np.int32))
     # Weights are shown if the event has some, or if the rule has some and matches.
-    weighted = weights is not None or (bool((c.weight != 1).any()) and len(matched) > 0)
+    own_score = segment.settings(0).score
+    weighted = own_score is None and (
+        weights is not None or (bool((c.weight != 1).any()) and len(matched) > 0)
+    )
     tests = []
     for number in range(c.size):
         for row in range(int(c.offsets[number]), int(c.offsets[number + 1])):
@@ -183,7 +189,9 @@ def build_explanation(
     where = condition_text(segment, 0, attributes, categories)
     score = float(matched.scores[0]) if matched.scores is not None and len(matched) else 0.0
     is_match = len(matched) > 0
-    return Explanation(id_, is_match, where, tuple(tests), c.size, score, at_least, probability)
+    return Explanation(
+        id_, is_match, where, tuple(tests), c.size, score, at_least, probability, own_score
+    )
 
 
 def condition_text(

@@ -70,6 +70,8 @@ class Run:
         """Return all matches in fresh arrays."""
         if len(self.parts) == 1:
             return self._match_in_place(self.parts[0])
+        if len(self.events) == 1 and self.parts:
+            return self._match_one()
         n = len(self.events)
         offsets = np.zeros(n + 1, np.int64)
         rules = np.empty(0, np.int32)
@@ -97,7 +99,7 @@ class Run:
         most = part.conjunctions.size
         offsets = np.empty(n + 1, np.int64)
         offsets[0] = 0
-        buffer = Buffer(live, n)
+        buffer = Buffer(live, events=n)
         rules, pooled = buffer.out, True
         size = done = 0
         for keys, densities in self.events.blocks():
@@ -123,6 +125,27 @@ class Run:
         counters = Counters(buffer.candidates, buffer.evaluated, size)
         return Matches(offsets, rules[:size], self.ids, counters=counters)
 
+    def _match_one(self) -> Matches:
+        """Return the matches of one event; each part writes them behind those of the part before.
+
+        For one event, a buffer per part would take longer than matching.
+        """
+        buffer = Buffer(*self.parts, events=1)
+        offsets = buffer.offsets = np.zeros(2, np.int64)
+        for keys, densities in self.events.blocks():
+            batch, uncertainty = EventBatch.whole(keys, self.width), self._uncertainty(densities)
+            for live in self.parts:
+                buffer.hold(live)
+                buffer.part.index_for(keys).candidates(batch, offsets, buffer.out)
+                if offsets[1] > offsets[0]:
+                    buffer.to_rules(batch, uncertainty)
+                    offsets[0] = offsets[1]
+        offsets[0] = 0
+        rules = buffer.out[: offsets[1]].copy()  # before giving it back, as above
+        buffer_pool.give_back([buffer])
+        counters = Counters(buffer.candidates, buffer.evaluated, len(rules))
+        return Matches(offsets, rules, self.ids, counters=counters)
+
     def count(self) -> np.ndarray:
         """Return how many rules each event matches."""
         counts = np.zeros(len(self.events), np.int64)
@@ -137,11 +160,11 @@ class Run:
                 part = live.part
                 index = part.index
                 plain = part.single and index.proven and not len(live.removed)
-                if plain and index.counts and not keys.has_ranges:
+                if plain and index.counts and not (keys.has_ranges or live.is_filtered(keys)):
                     index.count(EventBatch.whole(keys, width), block_counts)
                     continue
                 if number not in buffers:
-                    buffers[number] = Buffer(live, len(self.events))
+                    buffers[number] = Buffer(live, events=len(self.events))
                 buffer, first = buffers[number], 0
                 while first < keys.size:
                     batch = EventBatch(keys, width, first, keys.size)
@@ -202,7 +225,7 @@ class Run:
         return None if self.scale is None else uncertainty_of(self.scale, densities)
 
     def _buffers(self, pooled: bool = True) -> list[Buffer]:
-        return [Buffer(part, len(self.events), pooled) for part in self.parts]
+        return [Buffer(part, events=len(self.events), pooled=pooled) for part in self.parts]
 
     def _rounds(self, buffers: list[Buffer]) -> Iterator[tuple[int, int]]:
         """Yield (first event, number of events) while the buffers hold their matches."""

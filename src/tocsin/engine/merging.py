@@ -10,12 +10,14 @@ import numpy as np
 from tocsin.engine.ids import IdIndex
 from tocsin.engine.segment import (
     IndexedPart,
+    LateMetadata,
     LiveSegment,
     RuleMetadata,
     Segment,
     concatenate_metadata,
     none_removed,
     remove,
+    separate_filtered,
 )
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.jit import freeze
@@ -69,13 +71,13 @@ class BackgroundMerge:
     def live(self, segment: Segment, now: Sequence[LiveSegment]) -> LiveSegment:
         """Return the new segment without the rules removed since; `now` is what it replaces."""
         removed = [
-            after.segment.metadata.positions[before.alive() & ~after.alive()]
+            after.segment.positions[before.alive() & ~after.alive()]
             for before, after in zip(self._inputs, now, strict=True)
             if after.removed.size > before.removed.size
         ]
         removals = none_removed(segment)
         if removed:
-            places = np.searchsorted(segment.metadata.positions, np.concatenate(removed))
+            places = np.searchsorted(segment.positions, np.concatenate(removed))
             removals = remove(segment, removals, places, in_place=True)
         return LiveSegment(self.role, segment, removals)
 
@@ -92,10 +94,11 @@ def combine_recent(live: Sequence[LiveSegment]) -> list[LiveSegment]:
 
 
 def exhaustive_segment(
-    metadata: RuleMetadata, conjunctions: Conjunctions, ids: IdIndex | None = None
+    metadata: RuleMetadata | LateMetadata, conjunctions: Conjunctions, ids: IdIndex | None = None
 ) -> Segment:
-    """Return a segment with an exhaustive index."""
-    return Segment(metadata, [IndexedPart(Exhaustive.build(conjunctions))], ids)
+    """Return a segment with exhaustive indexes."""
+    groups = separate_filtered(metadata, conjunctions)
+    return Segment(metadata, [IndexedPart(Exhaustive.build(group)) for group in groups], ids)
 
 
 def collect_live(segments: Sequence[LiveSegment]) -> tuple[RuleMetadata, Conjunctions]:

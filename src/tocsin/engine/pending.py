@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,9 +9,18 @@ import pyarrow as pa
 import pyarrow.types as t
 
 from tocsin.engine.merging import exhaustive_segment
-from tocsin.engine.segment import LiveSegment, RuleMetadata, Segment, none_removed, thresholds
+from tocsin.engine.segment import (
+    NO_THRESHOLDS,
+    LateMetadata,
+    LiveSegment,
+    RuleMetadata,
+    Segment,
+    Settings,
+    none_removed,
+    thresholds,
+)
 from tocsin.model.condition import NormalForm
-from tocsin.model.conjunctions import ConjunctionBuilder, select
+from tocsin.model.conjunctions import ConjunctionBuilder, scores, select
 
 
 class NewRule(NamedTuple):
@@ -21,10 +29,8 @@ class NewRule(NamedTuple):
     id: Any
     where: str
     conjunctions: NormalForm
-    weights: Mapping[int, float]  # by attribute; 1 if absent
-    payload: Mapping[str, Any]
+    settings: Settings
     payload_schema: pa.Schema  # the columns of all rules, including this one
-    at_least: float  # the probability that the rule requires; 0 if none
 
 
 class PendingRules:
@@ -35,22 +41,18 @@ class PendingRules:
         self.positions: list[int] = []
         self.ids: list[Any] = []
         self.where: list[str] = []
-        self.weights: list[Mapping[int, float]] = []
-        self.payload: list[Mapping[str, Any]] = []
-        self.at_least: list[float] = []
+        self.settings: list[Settings] = []
         self.place_of: dict[Any, int] = {}  # by id, without removed rules
         self._sealed: LiveSegment | None = None
 
     def append(self, position: int, rule: NewRule) -> None:
         """Append a rule."""
         self._sealed = None
-        self.builder.add(position, rule.conjunctions, rule.weights)
+        self.builder.add(position, rule.conjunctions, rule.settings.weights, rule.settings.score)
         self.positions.append(position)
         self.ids.append(rule.id)
         self.where.append(rule.where)
-        self.weights.append(rule.weights)
-        self.payload.append(rule.payload)
-        self.at_least.append(rule.at_least)
+        self.settings.append(rule.settings)
         self.place_of[rule.id] = len(self.ids) - 1
 
     def remove(self, place: int) -> tuple[Any, int]:
@@ -70,10 +72,7 @@ class PendingRules:
         for id_ in self.ids[count:]:
             self.place_of.pop(id_, None)
         self.place_of |= dict(undeleted)
-        columns = (
-            self.positions, self.ids, self.where, self.weights, self.payload, self.at_least,
-        )  # fmt: skip
-        for column in columns:
+        for column in (self.positions, self.ids, self.where, self.settings):
             del column[count:]
         self.builder.truncate(builder_sizes)
 
@@ -89,22 +88,33 @@ class PendingRules:
         return (self._sealed,)
 
     def _build(self, id_type: pa.DataType | None, payload_schema: pa.Schema) -> Segment:
-        columns = {
-            f.name: pa.array([p.get(f.name) for p in self.payload], f.type) for f in payload_schema
-        }
-        metadata = RuleMetadata(
-            np.array(self.positions, np.int32),
-            pa.array(self.ids, pa.int64() if t.is_integer(id_type) else pa.large_string()),
-            pa.array(self.where, pa.large_string()),
-            pa.table(columns),
-            thresholds(np.array(self.at_least)),
-        )
         conjunctions = self.builder.build()
-        if len(self.place_of) < len(self.ids):
+        places = sorted(self.place_of.values())
+        positions = np.array(self.positions, np.int32)
+        at_least = thresholds(np.array([each.at_least or 0.0 for each in self.settings]))
+        if len(places) < len(positions):
             # An id that was removed and added again must be there once: see `IdIndex`.
-            is_live = np.zeros(len(self.ids), bool)
-            is_live[list(self.place_of.values())] = True
-            places = np.searchsorted(metadata.positions, conjunctions.rule)
-            conjunctions = select(conjunctions, is_live[places])
-            metadata = metadata.select(is_live)
-        return exhaustive_segment(metadata, conjunctions)
+            conjunctions = select(conjunctions, np.isin(conjunctions.rule, positions[places]))
+            positions = positions[places]
+            at_least = thresholds(at_least[places]) if len(at_least) else NO_THRESHOLDS
+
+        def build() -> RuleMetadata:
+            # What a list holds at a place stays there.
+            settings = [self.settings[place] for place in places]
+            columns = {
+                f.name: pa.array([each.payload.get(f.name) for each in settings], f.type)
+                for f in payload_schema
+            }
+            return RuleMetadata(
+                positions,
+                pa.array(
+                    [self.ids[place] for place in places],
+                    pa.int64() if t.is_integer(id_type) else pa.large_string(),
+                ),
+                pa.array([self.where[place] for place in places], pa.large_string()),
+                pa.table(columns),
+                at_least,
+                scores(np.array([each.score for each in settings], np.float64)),
+            )
+
+        return exhaustive_segment(LateMetadata(positions, at_least, build), conjunctions)

@@ -22,6 +22,7 @@ from tocsin.engine.explain import Explanation
 from tocsin.engine.pending import NewRule
 from tocsin.engine.probabilities.checks import check_work
 from tocsin.engine.report import Plan
+from tocsin.engine.segment import NO_SETTINGS, Settings
 from tocsin.engine.store_folder import Origin, StoreFolder
 from tocsin.engine.version import Rule, Version, plain_id
 from tocsin.errors import RuleError, TocsinError, is_unicode, warn
@@ -31,9 +32,9 @@ from tocsin.model.condition import ConditionReader
 from tocsin.model.conjunctions import ConjunctionBuilder, take
 from tocsin.model.matches import Matches
 from tocsin.model.rule_checks import describe_impossible
+from tocsin.model.rule_numbers import WEIGHTS_OR_SCORE, check_rule_number
 from tocsin.model.schema import Schema
 from tocsin.model.tables import RuleTable, read_rules
-from tocsin.model.thresholds import check_threshold
 from tocsin.model.weights import check_weights
 
 _MOST_SHOWN = 5  # ids in a warning
@@ -100,14 +101,16 @@ class Rules:
         weights: Mapping[str, float] | None = None,
         payload: Mapping[str, Any] | None = None,
         at_least: float | None = None,
+        score: float | None = None,
     ) -> None:
         """Add a rule.
 
         `id` is a text or an integer that no other rule has. `where` is a condition. `weights`
-        are how much each attribute counts in `top` (1 by default). `payload` is any data of
-        yours, by name. `at_least` is for events with uncertain values: the probability with which
-        an event must satisfy the condition, more than 0 and at most 1. Without it, some of an
-        event's possible values must satisfy it.
+        are how much each attribute counts in `top` (1 by default). `score`, in place of weights,
+        is the rule's score for every event that it matches, such as a bid: a finite number, 0 or
+        more. `payload` is any data of yours, by name. `at_least` is for events with uncertain
+        values: the probability with which an event must satisfy the condition, more than 0 and at
+        most 1. Without it, some of an event's possible values must satisfy it.
 
         A condition that no event can satisfy, or an OR with such a part, is a `ConditionWarning`.
         """
@@ -116,7 +119,8 @@ class Rules:
             if self._draft.find([id])[0] is not None:
                 raise RuleError(f"rule {id!r} exists already; use replace to change it")
             self._draft.check_room(1)
-            self._draft.append(self._new_rule(id, where, weights, payload, at_least))
+            given = {"weights": weights, "score": score, "payload": payload, "at_least": at_least}
+            self._draft.append(self._new_rule(id, where, given))
 
     def replace(
         self,
@@ -125,11 +129,13 @@ class Rules:
         weights: Mapping[str, float] | None = None,
         payload: Mapping[str, Any] | None = None,
         at_least: float | None = None,
+        score: float | None = None,
     ) -> None:
         """Change a rule; it moves to the end of the order if anything changes.
 
         What is not given is kept. `{}` removes weights and payload, and 0 removes `at_least`.
-        Weights of attributes that the new condition does not test are dropped.
+        A score replaces weights, and weights, even `{}`, replace a score. Weights of attributes
+        that the new condition does not test are dropped.
         """
         with self._changing(), self._draft.all_or_nothing():
             id = self._check_id(id)
@@ -139,17 +145,11 @@ class Rules:
             self._draft.check_room(1)
             if where is None:
                 where = self._draft.condition(location)
-            old_weights, old_payload, old_at_least = self._draft.settings(location)
-            if at_least is None:
-                at_least = old_at_least
-            removes_threshold = not isinstance(at_least, bool) and at_least == 0
-            required = None if removes_threshold else at_least
-            rule = self._new_rule(id, where, weights, payload, required)
-            if weights is None:
-                tested = {a for conjunction in rule.conjunctions for a, _ in conjunction}
-                rule = rule._replace(weights={a: w for a, w in old_weights.items() if a in tested})
-            if payload is None:
-                rule = rule._replace(payload=old_payload)
+            before = self._draft.settings(location)
+            if at_least == 0 and not isinstance(at_least, bool):
+                before, at_least = before._replace(at_least=None), None
+            given = {"weights": weights, "score": score, "payload": payload, "at_least": at_least}
+            rule = self._new_rule(id, where, given, before)
             if not self._draft.has_same(rule, location):
                 self._draft.append(rule, instead_of=location)
 
@@ -165,15 +165,15 @@ class Rules:
         * long: `id`, `attribute`, `low`, `high`, optionally `weight`; one row per predicate,
           all rows of an id form one rule
 
-        All forms may have a column `at_least`, see `add`; null is none.
+        All forms may have the columns `at_least` and `score`, see `add`; null is none.
 
         All rules that no event can satisfy, or that have such a part, are one `ConditionWarning`.
         """
         draft = self._draft
         with self._changing(), draft.all_or_nothing():
             read = read_rules(table, self._reader(), draft.categories, draft.next_position)
-            if len(read.at_least):
-                self._check_work(read)
+            if read.at_least is not None:
+                self._check_work(read, read.at_least)
             if len(read.ids):
                 draft.extend(read)
             if len(read.impossible):
@@ -364,8 +364,9 @@ class Rules:
 
         A rule's score is the sum of rule weight x event weight over the attributes that its
         condition tests; of alternatives (OR) the best counts. Weights are 1 by default, and
-        IS NULL adds nothing. Ties go to the rule added first. `weights` are those of the events:
-        a dict for all of them, or a list with a dict for each. `threads` is as for `match`.
+        IS NULL adds nothing. A rule with a score of its own has that score. Ties go to the rule
+        added first. `weights` are those of the events: a dict for all of them, or a list with a
+        dict for each. `threads` is as for `match`.
         """
         return self.snapshot().top(events, k, weights, threads)
 
@@ -421,19 +422,33 @@ class Rules:
             self._conditions = ConditionReader(self._draft.attributes)
         return self._conditions
 
-    def _new_rule(self, id: Any, where: str, weights: Any, payload: Any, at_least: Any) -> NewRule:
-        """Return a rule to append; raise if any part of it is invalid."""
+    def _new_rule(
+        self, id: Any, where: str, given: Mapping[str, Any], before: Settings = NO_SETTINGS
+    ) -> NewRule:
+        """Return a rule to append; raise if any part of it is invalid.
+
+        Its settings are those that are given and not None, and else those `before`.
+        """
         payload_schema = self._draft.payload_schema
+        settings = {name: value for name, value in given.items() if value is not None}
         try:
             conjunctions, attributes = self._reader().read(where, self._draft.categories)
-            if weights is not None:
-                weights = check_weights(weights, attributes, self._draft.attributes)
-            if payload is not None:
-                given = _payload_table(payload)
-                payload_schema = self._draft.merge_payload_schemas(given)
-                payload = _payload_row(given, payload_schema)
-            if at_least is not None:
-                at_least = check_threshold(at_least)
+            if "weights" in settings and "score" in settings:
+                raise RuleError(WEIGHTS_OR_SCORE)
+            if "weights" in settings:
+                weights = check_weights(settings["weights"], attributes, self._draft.attributes)
+                settings |= {"weights": weights, "score": None}
+            if "score" in settings and settings["score"] is not None:
+                score = check_rule_number("score", settings["score"])
+                settings |= {"weights": {}, "score": score}
+            if "payload" in settings:
+                payload = _payload_table(settings["payload"])
+                payload_schema = self._draft.merge_payload_schemas(payload)
+                settings["payload"] = _payload_row(payload, payload_schema)
+            if "at_least" in settings:
+                settings["at_least"] = check_rule_number("at_least", settings["at_least"])
+            checked = before._replace(**settings)
+            if checked.at_least is not None:
                 builder = ConjunctionBuilder()
                 builder.add(0, conjunctions)
                 check_work(builder.build(), self._draft.attributes)
@@ -443,18 +458,16 @@ class Rules:
             parts = self._conditions.describe_impossible(where, self._draft.categories)
             warn(f"rule {id!r}: {parts[0]}")
         tested = {attribute for conjunction in conjunctions for attribute, _ in conjunction}
-        tested_weights = {a: w for a, w in (weights or {}).items() if a in tested}
-        return NewRule(
-            id, where, conjunctions, tested_weights, payload or {}, payload_schema, at_least or 0.0
-        )
+        weights = {a: w for a, w in checked.weights.items() if a in tested and w != 1.0}
+        return NewRule(id, where, conjunctions, checked._replace(weights=weights), payload_schema)
 
-    def _check_work(self, read: RuleTable) -> None:
+    def _check_work(self, read: RuleTable, at_least: np.ndarray) -> None:
         """Raise if the probability of a rule in a table takes too much work."""
         c = read.conjunctions
         firsts, counts = np.unique(c.rule, return_index=True, return_counts=True)[1:]
         for first, count in zip(firsts[counts > 1], counts[counts > 1], strict=True):
             place = int(c.rule[first]) - self._draft.next_position
-            if read.at_least[place]:
+            if not np.isnan(at_least[place]):
                 try:
                     check_work(take(c, np.arange(first, first + count)), self._draft.attributes)
                 except RuleError as error:
@@ -501,7 +514,7 @@ def _payload_row(given: pa.Table, schema: pa.Schema) -> dict[str, Any]:
         rows: list[dict[str, Any]] = pa.table(columns).to_pylist()
         for name, value in rows[0].items() if rows else ():
             pa.array([value], schema.field(name).type)
-    return rows[0] if rows else {}
+    return {n: v for n, v in rows[0].items() if v is not None} if rows else {}
 
 
 def _payload_table(payload: Any) -> pa.Table:

@@ -7,33 +7,56 @@ be reading.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
+from tocsin.engine.filters import Filter, Thresholds
 from tocsin.engine.ids import IdIndex
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.protocol import Index
 from tocsin.jit import freeze
 from tocsin.model.arrow import to_python
-from tocsin.model.conjunctions import Conjunctions, concatenate, expand_ranges, select, take
+from tocsin.model.cached import cached_property
+from tocsin.model.conjunctions import (
+    NO_SCORES,
+    Conjunctions,
+    concatenate,
+    concatenate_scores,
+    expand_ranges,
+    scores,
+    select,
+    take,
+)
 from tocsin.model.keys import Keys
 
 NO_THRESHOLDS = freeze(np.empty(0), np.float64)
 
 
+class Settings(NamedTuple):
+    """What a rule has besides its id and condition, validated; equal if two rules have the same."""
+
+    weights: Mapping[int, float] = {}  # by attribute, other than 1
+    score: float | None = None  # the rule's own, in place of weights
+    payload: Mapping[str, Any] = {}  # without nulls
+    at_least: float | None = None  # the probability that the rule requires
+
+
+NO_SETTINGS = Settings()
+
+
 class RuleMetadata(NamedTuple):
-    """Positions, ids, texts, payload and thresholds of n rules."""
+    """Positions, ids, texts, payload, thresholds and scores of n rules."""
 
     positions: np.ndarray  # [n] int32, ascending
     ids: pa.Array  # [n] int64 or large text
     where: pa.Array  # [n] texts, null for rules given as boxes or in long form
     payload: pa.Table  # [n] rows; 0 rows if there are no columns
     at_least: np.ndarray = NO_THRESHOLDS  # [n] float64, 0 is none; [0] if no rule has a threshold
+    score: np.ndarray = NO_SCORES  # [n] float64, NaN is none; [0] if no rule has a score of its own
 
     def select(self, keep: np.ndarray) -> RuleMetadata:
         """Return the rules for which `keep` is true."""
@@ -46,6 +69,7 @@ class RuleMetadata(NamedTuple):
             self.where.filter(mask),
             self.payload.filter(mask) if self.payload.num_columns else self.payload,
             thresholds(self.at_least[keep]) if len(self.at_least) else self.at_least,
+            scores(self.score[keep]) if len(self.score) else self.score,
         )
 
     def payload_as(self, schema: pa.Schema) -> pa.Table:
@@ -61,6 +85,14 @@ class RuleMetadata(NamedTuple):
             ],
             schema=schema,
         )
+
+
+class LateMetadata(NamedTuple):
+    """What a match needs of the metadata of n rules, and a function that builds all of it."""
+
+    positions: np.ndarray  # as in `RuleMetadata`
+    at_least: np.ndarray
+    build: Callable[[], RuleMetadata]
 
 
 def thresholds(at_least: np.ndarray) -> np.ndarray:
@@ -80,6 +112,7 @@ def concatenate_metadata(metadata: Sequence[RuleMetadata]) -> RuleMetadata:
         pa.concat_arrays([each.where for each in metadata]),
         pa.concat_tables([each.payload_as(schema) for each in metadata]).combine_chunks(),
         _concatenate_thresholds(metadata),
+        concatenate_scores([(each.score, len(each.positions)) for each in metadata]),
     )
 
 
@@ -112,9 +145,10 @@ class IndexedPart:
         rule = self.conjunctions.rule
         # The conjunctions of a rule are adjacent.
         self.single = not bool((rule[1:] == rule[:-1]).any())
-        self.numbered = self.single and bool((rule == np.arange(len(rule))).all())
+        # Then they ascend from 0 on.
+        self.numbered = self.single and (not len(rule) or int(rule[-1]) == len(rule) - 1)
 
-    @functools.cached_property
+    @cached_property
     def _fallback(self) -> Exhaustive:
         return Exhaustive.build(self.conjunctions)
 
@@ -129,6 +163,8 @@ class IndexedPart:
     def numbers_of(self, positions: np.ndarray) -> np.ndarray:
         """Return the numbers of the conjunctions of the rules at these positions."""
         c = self.conjunctions
+        if self.numbered:
+            return positions[positions < c.size]
         if len(positions) == 1:
             return np.arange(*c.rule_span(int(positions[0])))
         first, stop = (np.searchsorted(c.rule, positions, side) for side in ("left", "right"))
@@ -152,22 +188,30 @@ class Segment:
     """Rules in one or several *parts*, each with its index; a rule is in one part."""
 
     def __init__(
-        self, metadata: RuleMetadata, parts: Sequence[IndexedPart], ids: IdIndex | None = None
+        self,
+        metadata: RuleMetadata | LateMetadata,
+        parts: Sequence[IndexedPart],
+        ids: IdIndex | None = None,
     ):
-        self.metadata = metadata
+        self._metadata = metadata
+        self.positions = metadata.positions
         self.parts = tuple(parts)
-        self.at_least = tuple(_of_conjunctions(metadata, part) for part in self.parts)
+        self.filters = tuple(_filters_of(metadata, part) for part in self.parts)
         self._ids = ids
         # Number of rows that test each attribute.
         counts = [part.conjunctions.count_tests() for part in self.parts]
-        self.tests = np.zeros(max(map(len, counts), default=0), np.int64)
-        for each in counts:
-            self.tests[: len(each)] += each
+        self.tests = counts[0] if len(counts) == 1 else _add_up(counts)
         self.attributes: list[int] = np.flatnonzero(self.tests).tolist()
+
+    @cached_property
+    def metadata(self) -> RuleMetadata:
+        """Positions, ids, texts, payload and thresholds of the rules."""
+        metadata = self._metadata
+        return metadata.build() if isinstance(metadata, LateMetadata) else metadata
 
     def conjunctions_of(self, place: int) -> Conjunctions:
         """Return the conjunctions of the rule at a place of the segment."""
-        position = int(self.metadata.positions[place])
+        position = int(self.positions[place])
         for part in self.parts:
             first, stop = part.conjunctions.rule_span(position)
             if first < stop:
@@ -177,24 +221,32 @@ class Segment:
     @property
     def has_thresholds(self) -> bool:
         """Whether some rule has a threshold, perhaps a removed one."""
-        return len(self.metadata.at_least) > 0
+        return len(self._metadata.at_least) > 0
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether some rule has a score of its own, perhaps a removed one."""
+        return len(self.metadata.score) > 0
 
     def threshold(self, place: int) -> float | None:
         """Return the probability that the rule at a place requires, or None."""
-        at_least = self.metadata.at_least
+        at_least = self._metadata.at_least
         return float(at_least[place]) or None if len(at_least) else None
 
-    def weights_and_payload(self, place: int) -> tuple[dict[int, float], dict[str, Any]]:
-        """Return a rule's weights other than 1, by attribute, and its payload without nulls."""
+    def settings(self, place: int) -> Settings:
+        """Return what the rule at a place has besides its id and condition."""
         weights: dict[int, float] = {}
         if any(len(part.conjunctions.weight) for part in self.parts):
             c = self.conjunctions_of(place)
             weights = dict(zip(c.attribute.tolist(), c.weight.tolist()))
-        table = self.metadata.payload
+        table, score = self.metadata.payload, self.metadata.score
         payload = {name: to_python(table.column(name)[place]) for name in table.column_names}
-        return (
+        has_score = len(score) > 0 and not np.isnan(score[place])
+        return Settings(
             {attribute: weight for attribute, weight in weights.items() if weight != 1.0},
+            float(score[place]) if has_score else None,
             {name: value for name, value in payload.items() if value is not None},
+            self.threshold(place),
         )
 
     @property
@@ -213,21 +265,50 @@ class Segment:
 
     def __len__(self) -> int:
         """Return the number of rules, including removed ones."""
-        return len(self.metadata.positions)
+        return len(self.positions)
 
     @property
     def nbytes(self) -> int:
         """Bytes, without ids, texts and payload."""
-        arrays = [self.metadata.positions, self.metadata.at_least, *self.at_least]
-        return sum(a.nbytes for a in arrays) + sum(part.nbytes for part in self.parts)
+        arrays = [self.positions, self._metadata.at_least, self.metadata.score]
+        filters = sum(each.nbytes for own in self.filters for each in own)
+        return filters + sum(a.nbytes for a in arrays) + sum(part.nbytes for part in self.parts)
 
 
-def _of_conjunctions(metadata: RuleMetadata, part: IndexedPart) -> np.ndarray:
-    """Return the threshold of each conjunction's rule, or an empty array if none has one."""
+def _add_up(counts: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the sums of arrays that differ in length."""
+    sums = np.zeros(max(map(len, counts), default=0), np.int64)
+    for each in counts:
+        sums[: len(each)] += each
+    return sums
+
+
+def separate_filtered(
+    metadata: RuleMetadata | LateMetadata, conjunctions: Conjunctions
+) -> list[Conjunctions]:
+    """Return the conjunctions of rules that need no filter, and those of rules that need one.
+
+    Conjunctions are in one or both of the groups; if there are none, in the first.
+    """
+    at_least = _threshold_of_each(metadata, conjunctions)
+    if not at_least.any() or at_least.all():
+        return [conjunctions]
+    return [select(conjunctions, at_least == 0), select(conjunctions, at_least > 0)]
+
+
+def _threshold_of_each(
+    metadata: RuleMetadata | LateMetadata, conjunctions: Conjunctions
+) -> np.ndarray:
+    """Return the threshold of each conjunction's rule, or an empty array if no rule has one."""
     if not len(metadata.at_least):
         return NO_THRESHOLDS
-    places = np.searchsorted(metadata.positions, part.conjunctions.rule)
-    return thresholds(metadata.at_least[places])
+    return metadata.at_least[np.searchsorted(metadata.positions, conjunctions.rule)]
+
+
+def _filters_of(metadata: RuleMetadata | LateMetadata, part: IndexedPart) -> tuple[Filter, ...]:
+    """Return the filters of a part, in the order in which they run."""
+    at_least = thresholds(_threshold_of_each(metadata, part.conjunctions))
+    return (Thresholds(part.conjunctions, part.single, at_least),) if len(at_least) else ()
 
 
 class RemovedRules(NamedTuple):
@@ -245,11 +326,12 @@ class RemovedRules(NamedTuple):
 
 
 _NO_BITS = freeze(np.empty(0), np.uint8)
+_NO_TESTS = freeze(np.empty(0), np.int64)
 
 
 def none_removed(segment: Segment) -> RemovedRules:
     """Return the removals of a segment without removed rules."""
-    return RemovedRules(_NO_BITS, (_NO_BITS,) * len(segment.parts), np.empty(0, np.int64), 0)
+    return RemovedRules(_NO_BITS, (_NO_BITS,) * len(segment.parts), _NO_TESTS, 0)
 
 
 def remove(
@@ -265,7 +347,7 @@ def remove(
         bits = [removed.rules, *removed.parts]
     else:
         bits = [each.copy() for each in (removed.rules, *removed.parts)]
-    positions = segment.metadata.positions[places]
+    positions = segment.positions[places]
     numbers = [places, *(part.numbers_of(positions) for part in segment.parts)]
     tests = removed.tests if removed.size else np.zeros(len(segment.tests), np.int64)
     for part, part_numbers in zip(segment.parts, numbers[1:], strict=True):
@@ -299,11 +381,15 @@ def _are_set(bits: np.ndarray, count: int) -> np.ndarray:
 
 
 class LivePart(NamedTuple):
-    """A part of a segment, with the removals and the thresholds of its conjunctions."""
+    """A part of a segment, with the removals and the filters of its conjunctions."""
 
     part: IndexedPart
     removed: np.ndarray  # a bitmap; empty if none is removed
-    at_least: np.ndarray  # the threshold of each conjunction's rule; empty if there is none
+    filters: tuple[Filter, ...]
+
+    def is_filtered(self, keys: Keys) -> bool:
+        """Return whether a filter may drop what accept keeps; an index must then only propose."""
+        return any(each.applies(keys) for each in self.filters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -319,11 +405,11 @@ class LiveSegment:
 
     @property
     def parts(self) -> list[LivePart]:
-        """The segment's parts, each with its removals and thresholds."""
+        """The segment's parts, each with its removals and filters."""
         segment = self.segment
-        return list(map(LivePart, segment.parts, self.removed.parts, segment.at_least))
+        return list(map(LivePart, segment.parts, self.removed.parts, segment.filters))
 
-    @functools.cached_property
+    @cached_property
     def attributes(self) -> list[int]:
         """The attributes that live rules test."""
         segment, removed = self.segment, self.removed
@@ -334,13 +420,10 @@ class LiveSegment:
     def uncertain_attributes(self) -> set[int]:
         """Return the attributes that live rules with a threshold test."""
         attributes: set[int] = set()
-        for part, removed, at_least in self.parts:
-            if len(at_least):
-                c = part.conjunctions
-                live = at_least > 0
-                if len(removed):
-                    live &= ~_are_set(removed, c.size)
-                attributes |= set(c.attribute[np.repeat(live, np.diff(c.offsets))].tolist())
+        for part, removed, filters in self.parts:
+            is_live = ~_are_set(removed, part.conjunctions.size) if len(removed) else None
+            for each in filters:
+                attributes |= each.uncertain_attributes(is_live)
         return attributes
 
     def is_alive(self, place: int) -> bool:
@@ -356,7 +439,7 @@ class LiveSegment:
 
     def positions(self) -> np.ndarray:
         """Return the positions of live rules."""
-        positions: np.ndarray = self.segment.metadata.positions
+        positions: np.ndarray = self.segment.positions
         return positions[self.alive()] if self.removed.size else positions
 
     def live_metadata(self) -> RuleMetadata:
@@ -403,25 +486,26 @@ class RuleDirectory:
     """Looks up ids and payload of the rules of segments by position."""
 
     def __init__(self, segments: Sequence[Segment], id_type: pa.DataType):
-        self._metadata = [s.metadata for s in segments]
+        self._segments = segments
         self._id_type = id_type
 
     def ids_at(self, positions: np.ndarray) -> pa.Array:
         """Return the ids at positions, in the type that the user gave them in."""
-        if not self._metadata:
+        if not self._segments:
             return pa.array([], self._id_type)
         places = pa.array(self._places(positions))
-        if len(self._metadata) == 1:  # an array: much cheaper for the matches of one event
-            taken = self._metadata[0].ids.take(places)
+        if len(self._segments) == 1:  # an array: much cheaper for the matches of one event
+            taken = self._segments[0].metadata.ids.take(places)
         else:
-            taken = pa.chunked_array([r.ids for r in self._metadata]).take(places).combine_chunks()
+            ids = pa.chunked_array([segment.metadata.ids for segment in self._segments])
+            taken = ids.take(places).combine_chunks()
         if taken.type == self._id_type or taken.nbytes > 2**31 - 1:
             return taken  # also if it is more text than 32-bit offsets can address
         return taken.cast(self._id_type)
 
     def payload_at(self, positions: np.ndarray, schema: pa.Schema) -> pa.Table:
         """Return the payload at positions with the columns of a schema; missing values are null."""
-        parts = [r.payload_as(schema) for r in self._metadata]
+        parts = [segment.metadata.payload_as(schema) for segment in self._segments]
         if not parts:
             return schema.empty_table()
         return pa.concat_tables(parts).take(pa.array(self._places(positions)))
@@ -430,8 +514,8 @@ class RuleDirectory:
         """Return the places of rules in the concatenated metadata of all segments."""
         places = np.empty(len(positions), np.int64)
         before = 0
-        for number, metadata in enumerate(self._metadata):
-            known = metadata.positions
+        for number, segment in enumerate(self._segments):
+            known = segment.positions
             # Segments hold ascending runs of positions: a rule is in the last one that begins at
             # or before it.
             rows: Any = positions >= known[0] if number else slice(None)

@@ -34,16 +34,18 @@ from tocsin.index.registry import INDEXES, known_options
 from tocsin.jit import freeze, freeze_fields
 from tocsin.model.arrow import is_text, translate_errors
 from tocsin.model.categories import check_codes
-from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.conjunctions import NO_SCORES, Conjunctions
 from tocsin.model.schema import Schema
 from tocsin.model.validation import check_dtype, require, typed_arrays
 
 # 1 had one index per segment; 2 to 4 had other arrays for counting, bestar and keyed; up to 5
 # indexes had no versions of their own; up to 6 rules tested columns only, not terms. 8 is 7 with
 # thresholds: a segment without thresholds is still a 7, which older versions of Tocsin read. They
-# must not read an 8, because they would match its rules regardless of the thresholds.
+# must not read an 8, because they would match its rules regardless of the thresholds. 9 is the same
+# with scores of rules, and perhaps thresholds.
 FORMAT = 7
 FORMAT_WITH_THRESHOLDS = 8
+FORMAT_WITH_SCORES = 9
 _ALIGNMENT = 64
 SEGMENTS = "segments/"
 _FILES = ("arrays.bin", "rules.arrow")
@@ -55,11 +57,15 @@ def pack_segment(segment: Segment, new: dict[str, list[Any]]) -> tuple[str, str]
     """Add a segment to the objects to put; return its name and its manifest's checksum."""
     arrays = {f"ids.{k}": v for k, v in segment.ids.arrays().items()}
     for number, part in enumerate(segment.parts):
-        groups = {"conjunctions": part.conjunctions._asdict(), "index": part.index.arrays()}
+        conjunctions = part.conjunctions._asdict()
+        del conjunctions["score"]  # those of rules are stored once
+        groups = {"conjunctions": conjunctions, "index": part.index.arrays()}
         arrays |= {f"{number}.{group}.{k}": v for group in groups for k, v in groups[group].items()}
-    arrays["positions"] = segment.metadata.positions
+    arrays["positions"] = segment.positions
     if segment.has_thresholds:
         arrays["at_least"] = segment.metadata.at_least
+    if segment.has_scores:
+        arrays["score"] = segment.metadata.score
     places: dict[str, Any] = {}
     chunks: list[Any] = []
     end = 0
@@ -74,7 +80,11 @@ def pack_segment(segment: Segment, new: dict[str, list[Any]]) -> tuple[str, str]
     table = pa.table({"id": metadata.ids, "where": metadata.where} | payload)
     contents = {"arrays.bin": chunks, "rules.arrow": [table_to_buffer(table)]}
     manifest = {
-        "format": FORMAT_WITH_THRESHOLDS if segment.has_thresholds else FORMAT,
+        "format": FORMAT_WITH_SCORES
+        if segment.has_scores
+        else FORMAT_WITH_THRESHOLDS
+        if segment.has_thresholds
+        else FORMAT,
         "rules": len(metadata.positions),
         "parts": [
             {
@@ -136,11 +146,13 @@ def read_segment(
         metadata = _read_metadata(contents["rules.arrow"], arrays["positions"], verify)
         if "at_least" in arrays:
             metadata = metadata._replace(at_least=_read_thresholds(arrays, len(metadata.ids)))
+        if "score" in arrays:
+            metadata = metadata._replace(score=_read_scores(arrays, len(metadata.positions)))
         ids = IdIndex.from_arrays(metadata.ids, _select_prefix(arrays, "ids."))
         parts = [
             part
             for number, entry in enumerate(manifest["parts"])
-            for part in _read_part(number, entry, arrays, floats, verify)
+            for part in _read_part(number, entry, arrays, metadata, floats, verify)
         ]
         if verify:
             _check_rules(manifest["rules"], metadata, parts)
@@ -188,10 +200,23 @@ def _read_thresholds(arrays: dict[str, np.ndarray], rules: int) -> np.ndarray:
     return freeze(at_least, np.float64)
 
 
+def _read_scores(arrays: dict[str, np.ndarray], rules: int) -> np.ndarray:
+    score = arrays["score"]
+    check_dtype("score", score, "float64")
+    require(
+        rules > 0
+        and len(score) == rules
+        and bool((np.isnan(score) | (score >= 0) & (score < np.inf)).all()),
+        f"'score' must be {rules:,} finite numbers, 0 or more, or NaN, one for each rule",
+    )
+    return freeze(score, np.float64)
+
+
 def _read_part(
     number: int,
     entry: dict[str, Any],
     arrays: dict[str, np.ndarray],
+    metadata: RuleMetadata,
     floats: np.ndarray,
     verify: bool,
 ) -> list[IndexedPart]:
@@ -206,10 +231,12 @@ def _read_part(
     )
     index = INDEXES.get(name)
     try:
-        fields = typed_arrays(Conjunctions, _select_prefix(arrays, f"{number}.conjunctions."))
-        conjunctions = freeze_fields(Conjunctions, **fields)
+        stored_fields = _select_prefix(arrays, f"{number}.conjunctions.") | {"score": NO_SCORES}
+        conjunctions = freeze_fields(Conjunctions, **typed_arrays(Conjunctions, stored_fields))
         if verify:
             conjunctions.validate(len(floats))
+        if len(metadata.score):
+            conjunctions = conjunctions.with_scores(metadata.positions, metadata.score)
         if index is None:
             return build_parts("auto", {}, conjunctions, floats)
         if entry["version"] != index.version:
@@ -280,7 +307,7 @@ def read_manifest(storage: Storage, segment: str, checksum: str) -> dict[str, An
         require(isinstance(manifest, dict), "it is not a JSON object")
     except (ValueError, RecursionError, StoreError) as error:
         raise damage_error(place, error) from None
-    check_format(place, manifest, FORMAT_WITH_THRESHOLDS)
+    check_format(place, manifest, FORMAT_WITH_SCORES)
     try:
         manifest = _upgrade_manifest(manifest)
         _check_manifest(manifest)

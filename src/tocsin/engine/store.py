@@ -124,9 +124,11 @@ class RuleStore:
         weights: Mapping[str, float] | None = None,
         payload: Mapping[str, Any] | None = None,
         at_least: float | None = None,
+        score: float | None = None,
     ) -> int:
         """Add a rule; see `Rules.add`."""
-        return self.publish(lambda rules: rules.add(id, where, weights, payload, at_least))
+        settings = (weights, payload, at_least, score)
+        return self.publish(lambda rules: rules.add(id, where, *settings))
 
     def replace(
         self,
@@ -135,9 +137,11 @@ class RuleStore:
         weights: Mapping[str, float] | None = None,
         payload: Mapping[str, Any] | None = None,
         at_least: float | None = None,
+        score: float | None = None,
     ) -> int:
         """Replace a rule; see `Rules.replace`."""
-        return self.publish(lambda rules: rules.replace(id, where, weights, payload, at_least))
+        settings = (weights, payload, at_least, score)
+        return self.publish(lambda rules: rules.replace(id, where, *settings))
 
     def add_many(self, table: Any) -> int:
         """Add the rules of a table; see `Rules.add_many`."""

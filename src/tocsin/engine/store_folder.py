@@ -425,7 +425,7 @@ class StoreFolder:
 def _live_segment(role: str, segment: Segment, removed_positions: np.ndarray) -> LiveSegment:
     """Return a segment without the rules at removed positions."""
     removed = none_removed(segment)
-    places = np.flatnonzero(np.isin(segment.metadata.positions, removed_positions))
+    places = np.flatnonzero(np.isin(segment.positions, removed_positions))
     if len(places):
         removed = remove(segment, removed, places, in_place=True)
     return LiveSegment(role, segment, removed)
@@ -433,9 +433,7 @@ def _live_segment(role: str, segment: Segment, removed_positions: np.ndarray) ->
 
 def _removed_positions(version: Version) -> np.ndarray:
     positions = [
-        live.segment.metadata.positions[~live.alive()]
-        for live in version.segments
-        if live.removed.size
+        live.segment.positions[~live.alive()] for live in version.segments if live.removed.size
     ]
     return np.concatenate(positions) if positions else np.empty(0, np.int32)
 
@@ -453,7 +451,7 @@ def _check_parts(
     require(len(categories) == listed, "a category value is listed twice")
     last = -1
     for segment in segments:
-        positions = segment.metadata.positions
+        positions = segment.positions
         require(len(positions) > 0 and positions[0] > last, "its segments are not in order")
         last = int(positions[-1])
         require(version.id_type is not None, "it has rules, but no type of their ids")

@@ -10,7 +10,6 @@ Data derived from all segments is cached on the version, on first use.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -36,6 +35,7 @@ from tocsin.engine.threaded_run import ThreadedRun
 from tocsin.engine.threads import threads_for
 from tocsin.errors import EventError, RuleError, UnknownRuleError, is_unicode, suggest
 from tocsin.model.attributes import Attributes
+from tocsin.model.cached import cached_property
 from tocsin.model.categories import Categories
 from tocsin.model.event_lines import EventLine, LineReader
 from tocsin.model.events import Events
@@ -48,8 +48,8 @@ class Rule:
     """One rule; weights of 1 and null payload are omitted.
 
     `at_least` is the probability that the rule requires; None if an event only has to satisfy it
-    with some of its values. A payload time that Python cannot represent, such as one after the year
-    9999, is an integer.
+    with some of its values. `score` is the rule's own, None if it scores by weights. A payload time
+    that Python cannot represent, such as one after the year 9999, is an integer.
     """
 
     id: Any
@@ -57,6 +57,7 @@ class Rule:
     weights: dict[str, float] = field(default_factory=dict)
     payload: dict[str, Any] = field(default_factory=dict)
     at_least: float | None = None
+    score: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,11 +104,11 @@ class Version:
 
     def __getitem__(self, id: Any) -> Rule:
         segment, place = self.locate(id)
-        weights, payload = segment.weights_and_payload(place)
+        weights, score, payload, at_least = segment.settings(place)
         where = condition_text(segment, place, self.attributes, self.categories)
         by_name = {self.attributes.name(attribute): weight for attribute, weight in weights.items()}
         id_ = segment.metadata.ids[place].as_py()
-        return Rule(id_, where, by_name, payload, segment.threshold(place))
+        return Rule(id_, where, dict(by_name), dict(payload), at_least, score)
 
     def find(self, id: Any) -> tuple[int, int] | None:
         """Return the number of the segment that holds a rule and its place there, or None."""
@@ -235,7 +236,7 @@ class Version:
     def _run_line(self, line: EventLine) -> Run:
         return Run(self._parts, self.directory, self.attribute_count, line)
 
-    @functools.cached_property
+    @cached_property
     def _lines(self) -> LineReader:
         return LineReader(self.attributes, self._rows, self.categories)
 
@@ -244,13 +245,13 @@ class Version:
         count = threads_for(len(run.events), threads)
         return run if count == 1 else ThreadedRun(run, count)
 
-    @functools.cached_property
+    @cached_property
     def _rows(self) -> dict[int, int]:
         """The row of each attribute that some rule tests."""
         used = sorted({a for live in self.segments for a in live.attributes})
         return {attribute: row for row, attribute in enumerate(used)}
 
-    @functools.cached_property
+    @cached_property
     def _scale(self) -> np.ndarray | None:
         """What the keys of each attribute are; None if no rule has a threshold."""
         if any(live.segment.has_thresholds for live in self.segments):
@@ -261,11 +262,11 @@ class Version:
         """Return the attributes that rules with a threshold test."""
         return set().union(*(live.uncertain_attributes() for live in self.segments))
 
-    @functools.cached_property
+    @cached_property
     def _parts(self) -> list[LivePart]:
         return [part for live in self.segments for part in live.parts]
 
-    @functools.cached_property
+    @cached_property
     def directory(self) -> RuleDirectory:
         """The ids and the payload of rules, by position."""
         return RuleDirectory([live.segment for live in self.segments], self.id_type or pa.string())

@@ -48,6 +48,11 @@ class AppendedConjunctions:
             self._write("weight", np.ones(rows))
         elif not len(weight) and self._lengths["weight"]:
             weight = np.ones(len(more.kind))
+        score, size = more.score, self._lengths["rule"]
+        if len(score) and not self._lengths["score"]:
+            self._write("score", np.full(size, np.nan))
+        elif not len(score) and self._lengths["score"]:
+            score = np.full(more.size, np.nan)
         self._write("offsets", more.offsets[1:] + rows)
         self._write("attribute", more.attribute)
         self._write("kind", more.kind)
@@ -55,6 +60,7 @@ class AppendedConjunctions:
         self._write("high", high)
         self._write("points", more.points)
         self._write("weight", weight)
+        self._write("score", score)
         self._write("rule", more.rule)
         return Conjunctions(
             **{

@@ -8,7 +8,6 @@ never the matches.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +24,7 @@ from tocsin.index.plane import (
     rank_by_selectivity,
     to_values,
 )
+from tocsin.model.cached import cached_property
 from tocsin.model.conjunctions import Conjunctions, expand_ranges, select
 from tocsin.model.encoding import HIGHEST, LOWEST, NULL
 from tocsin.model.facts import EXACT, NOTHING, Facts, facts_of

@@ -4,7 +4,8 @@
 
 The conjunctions of a rule are alternatives: if several hold, the rule matches once, with the
 score of the best. A conjunction scores the sum, in attribute order, of rule weight x event weight
-over the attributes that it tests; IS NULL adds nothing. Ties go to the rule added first.
+over the attributes that it tests; IS NULL adds nothing. A rule with a score of its own has this
+score. Ties go to the rule added first.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from tocsin.jit import (
     step,
 )
 from tocsin.model.conjunctions import Conjunctions
-from tocsin.model.facts import adds_to_score
+from tocsin.model.facts import adds_to_score, has_own_score
 
 _AHEAD = 8  # conjunctions whose rules are prefetched; chosen
 _FAR_AHEAD = 16  # the same, where a conjunction takes less time; chosen
@@ -130,8 +131,11 @@ def fold(c: Conjunctions, removed: UInt8s, offsets: Int64Out, accepted: Int32Out
 
 
 @step
-def score(attribute, kind, high, weight, begin, stop, weights):
-    """Return the score of a conjunction, rows `begin` to `stop`, by the weights of an event."""
+def score(attribute, kind, high, weight, own_score, rows, conjunction, weights):
+    """Return the score of a conjunction by the weights of an event; `rows` are its offsets."""
+    if has_own_score(own_score, conjunction):
+        return own_score[conjunction]
+    begin, stop = rows[conjunction], rows[conjunction + 1]
     total = 0.0
     for row in range(begin, stop):
         if adds_to_score(attribute, kind, high, begin, row):
@@ -191,7 +195,7 @@ def keep_best(
     """
     weights = event_weights.common.copy()
     rows, tested, kind, high, weight = c.offsets, c.attribute, c.kind, c.high, c.weight
-    rule_of, any_removed = c.rule, removed.shape[0] > 0
+    rule_of, own_score, any_removed = c.rule, c.score, removed.shape[0] > 0
     k, unique, sizes, rules, scores = best.k, best.unique, best.sizes, best.rules, best.scores
     has_own = event_weights.offsets.shape[0] > 0
     for i in range(offsets.shape[0] - 1):
@@ -212,12 +216,12 @@ def keep_best(
                 prefetch(kind, first_row)
                 prefetch(high, first_row)
                 prefetch(weight, first_row)
+                prefetch(own_score, ahead)
             conjunction = accepted[at]
             if any_removed and is_removed(removed, conjunction):
                 continue
             rule = rule_of[conjunction]
-            begin, stop = rows[conjunction], rows[conjunction + 1]
-            value = score(tested, kind, high, weight, begin, stop, weights)
+            value = score(tested, kind, high, weight, own_score, rows, conjunction, weights)
             size = keep(rule, value, unique, k, base, size, rules, scores)
         sizes[i] = size
         if has_own:

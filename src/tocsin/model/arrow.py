@@ -31,6 +31,8 @@ def decode(array: Any) -> pa.Array:
     """
     if isinstance(array, pa.ChunkedArray):
         array = combine_chunks(array)
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
     if t.is_dictionary(array.type):
         if t.is_string_view(array.type.value_type):  # Arrow cannot take from views
             values = array.dictionary.cast(pa.large_string())
@@ -43,6 +45,17 @@ def decode(array: Any) -> pa.Array:
     if t.is_binary_view(array.type):
         return array.cast(pa.large_binary())
     return array
+
+
+def decoded_type(type_: pa.DataType) -> pa.DataType:
+    """Return the type of the array that `decode` returns for a column of a type."""
+    if isinstance(type_, pa.BaseExtensionType):
+        type_ = type_.storage_type
+    if t.is_dictionary(type_) or t.is_run_end_encoded(type_):
+        type_ = type_.value_type
+    if t.is_string_view(type_):
+        return pa.large_string()
+    return pa.large_binary() if t.is_binary_view(type_) else type_
 
 
 def combine_chunks(column: pa.ChunkedArray) -> pa.Array:

@@ -3,24 +3,28 @@
 There is one row per predicate (21 bytes: attribute, kind, low, high). The rows of a conjunction
 are adjacent and ordered by attribute. The conjunctions of a rule are adjacent, and rules are in
 the order of addition. The points of all sets are in one array. There are weights only if some rule
-has weights. A rule that tests two attributes takes 54 bytes; other attributes cost nothing.
+has weights, and scores only if some rule has a score of its own. A rule that tests two attributes
+takes 54 bytes; other attributes cost nothing.
 """
 
 from __future__ import annotations
 
+import math
 from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from tocsin.jit import Float64s, Int32s, Int64s, UInt8s, freeze_fields
+from tocsin.jit import Float64s, Int32s, Int64s, UInt8s, freeze, freeze_fields
 from tocsin.model.predicates import INTERVAL, NOT_SET, Predicate
 from tocsin.model.validation import check_lengths, check_offsets, check_within, require
 
 # Elements that functions of NumPy get at once if they hold the interpreter's lock, such as `repeat`
 # and `bincount`. Chosen: it takes less than a millisecond, and another thread can then run.
 AT_ONCE = 2**16
+
+NO_SCORES = freeze(np.empty(0), np.float64)
 
 
 class Conjunctions(NamedTuple):
@@ -34,6 +38,7 @@ class Conjunctions(NamedTuple):
     points: Int64s  # keys of all sets, ascending within a set
     weight: Float64s  # [r] the rule's weight for the attribute; [0] if all are 1
     rule: Int32s  # [n] position of the rule, ascending
+    score: Float64s = NO_SCORES  # [n] the rule's own score, NaN without; [0] if no rule has one
 
     @property
     def size(self) -> int:
@@ -58,6 +63,12 @@ class Conjunctions(NamedTuple):
         ends = np.array([position, position + 1], self.rule.dtype)
         first, last = np.searchsorted(self.rule, ends)
         return int(first), int(last)
+
+    def with_scores(self, positions: np.ndarray, score: np.ndarray) -> Conjunctions:
+        """Return the conjunctions with the scores of their rules, which are at `positions`."""
+        # Clipped: a store that was tampered with may name other rules, and is checked later.
+        places = np.minimum(np.searchsorted(positions, self.rule), len(positions) - 1)
+        return self._replace(score=scores(score[places]))
 
     def validate(self, attributes: int) -> None:
         """Raise a StoreError unless the arrays have all properties that kernels rely on.
@@ -100,6 +111,20 @@ class Conjunctions(NamedTuple):
         require(bool((self.rule[1:] >= self.rule[:-1]).all()), "'rule' must ascend")
 
 
+def scores(score: np.ndarray) -> np.ndarray:
+    """Return scores, NaN for none, or an empty array if there is none among them."""
+    return NO_SCORES if np.isnan(score).all() else freeze(score, np.float64)
+
+
+def concatenate_scores(parts: Sequence[tuple[np.ndarray, int]]) -> np.ndarray:
+    """Return scores, one part after another; a part has its scores or none, and its size."""
+    if not any(len(score) for score, _ in parts):
+        return NO_SCORES
+    return scores(
+        np.concatenate([score if len(score) else np.full(size, np.nan) for score, size in parts])
+    )
+
+
 def concatenate(parts: Sequence[Conjunctions]) -> Conjunctions:
     """Return all conjunctions of the parts, in order."""
     if len(parts) == 1:
@@ -129,6 +154,7 @@ def concatenate(parts: Sequence[Conjunctions]) -> Conjunctions:
         if has_weights
         else [],
         rule=np.concatenate([p.rule for p in parts]),
+        score=concatenate_scores([(p.score, p.size) for p in parts]),
     )
 
 
@@ -157,6 +183,7 @@ def take(c: Conjunctions, numbers: np.ndarray) -> Conjunctions:
         points=points,
         weight=c.weight[rows] if c.weight.shape[0] else c.weight,
         rule=c.rule[numbers],
+        score=scores(c.score[numbers]) if c.score.shape[0] else c.score,
     )
 
 
@@ -187,18 +214,22 @@ class ConjunctionBuilder:
         self._points = array("q")
         self._weight = array("d")
         self._rule = array("i")
-        self._has_weights = False
+        self._score = array("d")
+        self._has_weights = self._has_scores = False
 
     def add(
         self,
         rule: int,
         conjunctions: Sequence[Sequence[tuple[int, Predicate]]],
         weights: Mapping[int, float] | None = None,
+        score: float | None = None,
     ) -> None:
         """Append the conjunctions of a rule. `weights` are by attribute; the default is 1."""
         self._has_weights |= bool(weights)
+        self._has_scores |= score is not None
         for conjunction in conjunctions:
             self._rule.append(rule)
+            self._score.append(math.nan if score is None else score)
             for attribute, (kind, low, high, points) in conjunction:
                 if kind != INTERVAL:
                     low = len(self._points)
@@ -232,6 +263,7 @@ class ConjunctionBuilder:
             _copy(self._points, np.int64),
             _copy(self._weight if self._has_weights else array("d"), np.float64),
             _copy(self._rule, np.int32),
+            scores(_copy(self._score, np.float64)) if self._has_scores else NO_SCORES,
         )
 
 

@@ -58,6 +58,12 @@ def adds_to_score(attribute, kind, high, begin, row):
     return row == begin or attribute[row] != attribute[row - 1]
 
 
+@step
+def has_own_score(own_score, conjunction):
+    """Return whether the rule of a conjunction has a score of its own in place of weights."""
+    return own_score.shape[0] > 0 and own_score[conjunction] == own_score[conjunction]
+
+
 def facts_of(c: Conjunctions) -> Facts:
     """Return the bounds of all rows."""
     if not c.kind.any():  # intervals only
@@ -80,8 +86,9 @@ def write_facts(c: Conjunctions, low: Int64Out, high: Int64Out, worth: UInt8Out)
 def weight_sums(c: Conjunctions) -> np.ndarray:
     """Return the sum of the weights of each conjunction: its score if all event weights are 1.
 
-    The sum is infinite if null satisfies a row that counts. Such a row counts for every event, so
-    the weights of the event's own attributes do not bound the score.
+    It is the rule's own score if the rule has one, whatever the event's weights are. The sum is
+    infinite if null satisfies a row that counts. Such a row counts for every event, so the weights
+    of the event's own attributes do not bound the score.
     """
     sums = np.empty(c.size)
     add_weights(c, sums)
@@ -92,8 +99,11 @@ def weight_sums(c: Conjunctions) -> np.ndarray:
 def add_weights(c: Conjunctions, sums: Float64Out) -> None:
     """Write the result of `weight_sums`, added in the order of rows, like scores."""
     offsets, attribute, kind, low, high = c.offsets, c.attribute, c.kind, c.low, c.high
-    points, weight = c.points, c.weight
+    points, weight, own_score = c.points, c.weight, c.score
     for i in range(sums.shape[0]):
+        if has_own_score(own_score, i):
+            sums[i] = own_score[i]
+            continue
         total = 0.0
         for row in range(offsets[i], offsets[i + 1]):
             if adds_to_score(attribute, kind, high, offsets[i], row):

@@ -6,8 +6,9 @@
 * long: `id`, `attribute`, `low`, `high` and optionally `weight`. Each row is a predicate, and all
   rows of one id are one conjunction. For a category, `low` and `high` are its value
 
-All forms may have `at_least`: the probability that the rule requires, or null. All other columns
-are payload. Boxes and long rows are read without a Python loop.
+All forms may have `at_least`, the probability that the rule requires, and `score`, the rule's own
+in place of weights; null is none. All other columns are payload. Boxes and long rows are read
+without a Python loop.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from tocsin.model.condition import ConditionReader
 from tocsin.model.conjunctions import ConjunctionBuilder, Conjunctions
 from tocsin.model.event_tables import is_sparse, map_entries, to_table
 from tocsin.model.predicates import INTERVAL
+from tocsin.model.rule_numbers import WEIGHTS_OR_SCORE, merge_rule_numbers, read_rule_numbers
 from tocsin.model.schema import Schema
-from tocsin.model.thresholds import NO_THRESHOLDS, merge_thresholds, read_thresholds
 from tocsin.model.weights import check_weight_pairs
 
 _RULES_ON_SPARK = (
@@ -47,7 +48,8 @@ class RuleTable(NamedTuple):
     conjunctions: Conjunctions  # positions of rules count from `first`
     payload: pa.Table  # [n] rows
     impossible: np.ndarray  # places of the rules that never hold, or have a part that never does
-    at_least: np.ndarray  # [n] the probability that each rule requires, 0 if none; [0] if all are 0
+    at_least: np.ndarray | None = None  # [n] what each rule requires, NaN without; None without any
+    score: np.ndarray | None = None  # [n] each rule's own, likewise
 
 
 def read_rules(
@@ -66,10 +68,9 @@ def read_rules(
         raise RuleError(f"the table of rules has two columns {repeated!r}; rename or drop one")
     id_column = decode(table.column("id"))
     ids = _check_ids(id_column)
-    at_least = read_thresholds(table, ids)
-    if "at_least" in names:
-        table = table.drop_columns("at_least")
-        names = table.column_names
+    numbers = {name: read_rule_numbers(table, ids, name) for name in ("at_least", "score")}
+    table = table.drop_columns([name for name in numbers if name in names])
+    names = table.column_names
     boxes = _box_columns(names, conditions.attributes)
     form = _find_form(names, boxes)
     with translate_errors(RuleError, "the table of rules"):
@@ -79,9 +80,32 @@ def read_rules(
             rules = _read_long(table, ids, conditions.attributes, categories, first)
         else:
             rules = _read_boxes(table, ids, boxes, conditions.attributes, categories, first)
-        if len(at_least) and form == "long":
-            at_least = merge_thresholds(at_least, number_rules(ids)[0], ids)
-    return rules._replace(id_type=id_column.type, at_least=at_least)
+        if form == "long":
+            for name, each in numbers.items():
+                if each is not None:
+                    numbers[name] = merge_rule_numbers(name, each, number_rules(ids)[0], ids)
+    score = numbers["score"]
+    if score is not None:
+        positions = np.arange(first, first + len(rules.ids))
+        conjunctions = rules.conjunctions.with_scores(positions, score)
+        _refuse_weights_and_score(conjunctions, positions, rules)
+        rules = rules._replace(conjunctions=conjunctions)
+    return rules._replace(
+        id_type=id_column.type, at_least=numbers["at_least"], score=numbers["score"]
+    )
+
+
+def _refuse_weights_and_score(c: Conjunctions, positions: np.ndarray, rules: RuleTable) -> None:
+    """Raise if a rule has weights other than 1, and a score of its own."""
+    if not len(c.weight) or not len(c.score):
+        return
+    owner = np.repeat(np.arange(c.size), np.diff(c.offsets))
+    both = np.flatnonzero((c.weight != 1) & ~np.isnan(c.score[owner]))
+    if len(both):
+        place = int(np.searchsorted(positions, c.rule[owner[both[0]]]))
+        raise RuleError(
+            f"row {int(rules.rows[place])} (rule {rules.ids[place].as_py()!r}): {WEIGHTS_OR_SCORE}"
+        )
 
 
 def _find_form(names: list[str], boxes: dict[int, tuple[str | None, str | None]]) -> str:
@@ -190,7 +214,7 @@ def _read_texts(
         builder.add(first + row, conjunctions, by_attribute)
     payload = _read_payload(table, {"id", "where", "weights"})
     rows, places = np.arange(len(ids)), np.array(impossible, np.int64)
-    return RuleTable(ids, ids.type, rows, where, builder.build(), payload, places, NO_THRESHOLDS)
+    return RuleTable(ids, ids.type, rows, where, builder.build(), payload, places)
 
 
 def _weights_column(table: pa.Table) -> pa.MapArray | None:
@@ -271,7 +295,7 @@ def _read_boxes(
     payload = _read_payload(table, reserved)
     impossible = np.flatnonzero(~satisfiable)
     rows = np.arange(n)
-    return RuleTable(ids, ids.type, rows, where, conjunctions, payload, impossible, NO_THRESHOLDS)
+    return RuleTable(ids, ids.type, rows, where, conjunctions, payload, impossible)
 
 
 def _check_bound_columns(
@@ -393,7 +417,7 @@ def _read_long(
         payload = payload.take(pa.array(starts))
     where = pa.nulls(len(ids), pa.large_string())
     impossible = np.flatnonzero(~satisfiable)
-    return RuleTable(ids, ids.type, starts, where, conjunctions, payload, impossible, NO_THRESHOLDS)
+    return RuleTable(ids, ids.type, starts, where, conjunctions, payload, impossible)
 
 
 def number_rules(row_ids: pa.Array) -> tuple[np.ndarray, np.ndarray]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import Observation, functions
 from pyspark.sql import types as st
 
-from tocsin.errors import EventError, TocsinError, suggest
+from tocsin.errors import TocsinError
+from tocsin.files.types import check_declared
 from tocsin.model.decimals import digits_of
 from tocsin.model.schema import RANGE, Kind, Schema, has_range_fields
 from tocsin.spark.columns import quote_column
@@ -35,7 +36,7 @@ _TIMES = {
 }
 
 # A date, or a date and a time with or without seconds, fraction and zone. By default, Spark reads
-# "90210" as a year and "12:30" as a time of today. `tocsin.cli.events` reads the same format.
+# "90210" as a year and "12:30" as a time of today. `tocsin.files` reads the same format.
 _CLOCK = "HH:mm[:ss[.SSSSSSSSS]][XXX][XX][X]"
 _TIME = f"yyyy-MM-dd['T'{_CLOCK}][ {_CLOCK}]"
 
@@ -69,15 +70,17 @@ def read_files(
 ) -> Any:
     """Return a file, or all files of a folder, as a DataFrame; `format` is csv, json or parquet.
 
-    Declared columns have the declared kind; Spark infers the types of the others. In CSV, columns
-    without values have the kinds of `known`, where it has them.
+    Declared columns have the declared kind. In CSV and JSON, other columns have the kind of
+    `known`, where it has them, and else the type that Spark infers.
     """
     # Spark expands patterns, but this is a single path.
     escaped = re.sub(r"([\[\]{}*?\\])", r"\\\1", os.path.abspath(path))
     reader = spark.read.format(format).options(**_READ_OPTIONS[format])
     with spark_errors(f"{path} cannot be read"):
         frame = reader.load(escaped)
-        types = _declared_types(frame.schema, declared)
+        has_map = any(isinstance(f.dataType, st.MapType) for f in frame.schema.fields)
+        check_declared(frame.columns, has_map, declared)
+        types = _types(frame.schema, declared)
         if format == "parquet":
             return frame.select(
                 [
@@ -87,9 +90,9 @@ def read_files(
                     for f in frame.schema.fields
                 ]
             )
+        types = (_types(frame.schema, known) if known else {}) | types
         if format == "csv" and len(types) < len(frame.columns):
             frame = reader.option("inferSchema", True).load(escaped)
-            types |= _types_without_values(frame, known, types) if known else {}
         if not types:
             return frame
         fields = [
@@ -98,41 +101,13 @@ def read_files(
         return reader.schema(st.StructType(fields)).load(escaped)
 
 
-def _declared_types(schema: st.StructType, declared: Schema) -> dict[str, st.DataType]:
-    """Return the types of declared columns; attributes without a column may be in a map."""
-    columns = {f.name.lower(): f.name for f in schema.fields}
-    has_map = any(isinstance(f.dataType, st.MapType) for f in schema.fields)
-    for name in declared:
-        if name.lower() not in columns and not has_map:
-            raise EventError(
-                f"the schema declares {name!r}, but the events have no such column"
-                + (suggest(name, schema.names) or f"; they have {', '.join(schema.names[:8])}")
-            )
-    types = {}
-    for name in declared:
-        if name.lower() in columns:
-            column = columns[name.lower()]
-            types[column] = _apply_declared(schema[column].dataType, _type_of(declared.kind(name)))
-    return types
-
-
-def _types_without_values(
-    frame: Any, known: Schema, declared: Mapping[str, st.DataType]
-) -> dict[str, st.DataType]:
-    """Return the types that a schema gives to columns that Spark takes for text, but are empty."""
-    types = {
-        f.name: _type_of(known.kind(f.name))
-        for f in frame.schema.fields
-        if f.name not in declared
-        and isinstance(f.dataType, st.StringType)
-        and known.find(f.name) is not None
-        and known.kind(f.name) != "category"
+def _types(columns: st.StructType, schema: Schema) -> dict[str, st.DataType]:
+    """Return the types that a schema gives to columns."""
+    return {
+        f.name: _apply_declared(f.dataType, _type_of(schema.kind(f.name)))
+        for f in columns.fields
+        if schema.find(f.name) is not None
     }
-    if not types:
-        return {}
-    counts = [functions.count(functions.col(quote_column(name))) for name in types]
-    row = frame.select(counts).first()
-    return {name: type_ for (name, type_), n in zip(types.items(), row, strict=True) if not n}
 
 
 def _type_of(kind: Kind) -> st.DataType:

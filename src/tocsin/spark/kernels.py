@@ -47,8 +47,7 @@ def compile_plan(version: Version, how: str) -> None:
     compile_kernels("matching")
     parts = [part for live in version.segments for part in live.parts]
     packages = {".".join(type(p.part.index).__module__.split(".")[:3]) for p in parts}
-    if any(part.at_least.any() for part in parts):
-        packages.add("tocsin.engine.probabilities")
+    packages |= {each.package for part in parts for each in part.filters}
     _compile_packages(tuple(sorted(packages)), how == "top")
 
 

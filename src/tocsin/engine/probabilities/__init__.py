@@ -4,12 +4,11 @@ A rule with a threshold (`at_least`) matches an event if its condition holds wit
 probability. The uncertain values of an event are independent, each with a density within its range
 (`model/event_densities.py`); other values are points.
 
-This is one step between accept and finish, the same for all indexes. Before it, a range is a range:
+This is a filter (`engine/filters.py`), the same for all indexes. Before it, a range is a range:
 indexes propose conjunctions, and accept keeps those that some value in the ranges satisfies. These
 are all that have a probability. `require_probability` then drops the conjunctions of rules that are
 too unlikely. It runs only for parts of a segment that have thresholds, and for blocks of events
-that have ranges: if all values are points, a probability is 0 or 1, and accept has decided. For
-`top`, an index that prunes would prune by rules that are dropped later, so it only proposes.
+that have ranges: if all values are points, a probability is 0 or 1, and accept has decided.
 
 *A conjunction* has one predicate on each attribute, or an interval and a complement, so its
 probability is a product over attributes (`ranges.py`).

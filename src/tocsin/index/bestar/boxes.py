@@ -21,10 +21,11 @@ from tocsin.index.bestar.layout import (
     PNODE,
     RIGID,
     SEPARATION,
+    USUAL_SCALE,
 )
 from tocsin.jit import bare_step
 from tocsin.model.encoding import NULL
-from tocsin.model.facts import adds_to_score, bounds
+from tocsin.model.facts import adds_to_score, bounds, has_own_score
 
 
 @bare_step
@@ -55,11 +56,15 @@ def interval_on(tested, kind, low, high, points, begin, stop, attribute):
 
 
 @bare_step
-def score_sums(tested, kind, high, weight, usual_weight, begin, stop):
+def score_sums(tested, kind, high, weight, own_score, usual_weight, rows, number):
     """Return the sum of a conjunction's weights, and the sum of weights times usual weights.
 
-    They are its score for an event whose weights are all 1, and for one with the usual weights.
+    They are its score for an event whose weights are all 1, and for one with the usual weights. A
+    score of its own counts like the weight of one more attribute, for which every event has 1.
     """
+    if has_own_score(own_score, number):
+        return own_score[number], own_score[number] * USUAL_SCALE
+    begin, stop = rows[number], rows[number + 1]
     by_one = by_usual = 0.0
     for row in range(begin, stop):
         if adds_to_score(tested, kind, high, begin, row):

@@ -168,7 +168,7 @@ def split(t, c, b, level, path, lows, highs):
     summaries = 3 * room_for_summary(t) if summarises(t) else 0
     if not has_room(t, 2, 0, 2 * size + 16, 2 << size_class(2 * level), summaries):
         return False
-    rows, tested, kind = c.offsets, c.attribute, c.kind
+    rows, tested, kind, own_score = c.offsets, c.attribute, c.kind, c.score
     row_low, row_high, points, weights = c.low, c.high, c.points, c.weight
     box, max_sums, usual_weight, home, place = t.box, t.max_sums, t.usual_weight, t.home, t.place
     low, high, side = np.empty(size, np.int64), np.empty(size, np.int64), np.empty(size, np.uint8)
@@ -210,7 +210,9 @@ def split(t, c, b, level, path, lows, highs):
                     tested, kind, row_low, row_high, points, begin, stop, path, others, lows, highs
                 )
                 lows[level - 1], highs[level - 1] = low[i], high[i]
-                sums = score_sums(tested, kind, row_high, weights, usual_weight, begin, stop)
+                sums = score_sums(
+                    tested, kind, row_high, weights, own_score, usual_weight, rows, number
+                )
                 extend_box(bucket, box, max_sums, child, level, lows, highs, sums)
         if summaries > 0:
             summarise_leaf(t, c, child)
@@ -236,7 +238,7 @@ def partition(t, c, b, level, path, lows, highs, group_of):
     loss_rate, popularity, box, max_sums = t.loss_rate, t.popularity, t.box, t.max_sums
     usual_weight, home, place, weights = t.usual_weight, t.home, t.place, c.weight
     tested, kind, low, high, points = c.attribute, c.kind, c.low, c.high, c.points
-    rows = c.offsets
+    rows, own_score = c.offsets, c.score
     at = b * BUCKET
     size, leaf = bucket[at + SIZE], bucket[at + LEAF]
     attributes, starts, members = group_by_attribute(t, c, at, level, path, group_of)
@@ -291,7 +293,7 @@ def partition(t, c, b, level, path, lows, highs, group_of):
             write_intervals(
                 tested, kind, low, high, points, begin, stop, path, level + 1, lows, highs
             )
-            sums = score_sums(tested, kind, high, weights, usual_weight, begin, stop)
+            sums = score_sums(tested, kind, high, weights, own_score, usual_weight, rows, number)
             extend_box(bucket, box, max_sums, into, level + 1, lows, highs, sums)
             before = np.int64(-1)
             for row in range(begin, stop):

@@ -47,6 +47,7 @@ from tocsin.index.bestar.layout import (
     ROOT,
     SIZE,
     SUMMARY,
+    USUAL_SCALE,
     Tree,
 )
 from tocsin.index.bestar.ranks import rank_of, update_gain
@@ -72,7 +73,7 @@ from tocsin.index.bestar.summaries import (
 from tocsin.jit import Int32s, bare_step, kernel
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.encoding import NULL
-from tocsin.model.facts import adds_to_score, bounds
+from tocsin.model.facts import adds_to_score, bounds, has_own_score
 from tocsin.model.predicates import INTERVAL
 
 
@@ -80,33 +81,35 @@ from tocsin.model.predicates import INTERVAL
 def update_statistics(t: Tree, c: Conjunctions, numbers: Int32s) -> None:
     """Update what is known about each attribute for conjunctions that are about to be inserted.
 
-    The usual weight of an attribute is the average over the first conjunctions that test it. It
-    never changes, because sums depend on it. It is multiplied by 2**30, and at least 1, so that no
-    product is less exact than the weight.
+    The usual weight of an attribute is the average over the first conjunctions that test it and
+    have no score of their own. It never changes, because sums depend on it. It is multiplied by
+    2**30, and at least 1, so that no product is less exact than the weight.
     """
     popularity, scored_when_null, space, usual_weight, only_intervals = (
         t.popularity, t.scored_when_null, t.space, t.usual_weight, t.only_intervals
     )  # fmt: skip
     rows, tested, kind, weights = c.offsets, c.attribute, c.kind, c.weight
-    low, high, points = c.low, c.high, c.points
+    low, high, points, own_score = c.low, c.high, c.points, c.score
     total, count = np.zeros(usual_weight.shape[0]), np.zeros(usual_weight.shape[0])
     for i in range(numbers.shape[0]):
         only_intervals[numbers[i]] = 1
+        counts = not has_own_score(own_score, numbers[i])
         for row in range(rows[numbers[i]], rows[numbers[i] + 1]):
             a = tested[row]
             only_intervals[numbers[i]] &= np.uint8(kind[row] == INTERVAL)
-            total[a] += weights[row] if weights.shape[0] > 0 else 1.0
-            count[a] += 1
+            if counts:
+                total[a] += weights[row] if weights.shape[0] > 0 else 1.0
+                count[a] += 1
             least, greatest = bounds(kind, low, high, points, row)
             if least != NULL:
                 popularity[a] += 1
                 space[2 * a] = min(space[2 * a], least)
                 space[2 * a + 1] = max(space[2 * a + 1], greatest)
-            elif adds_to_score(tested, kind, high, rows[numbers[i]], row):
+            elif counts and adds_to_score(tested, kind, high, rows[numbers[i]], row):
                 scored_when_null[a] = 1
     for a in range(usual_weight.shape[0]):
         if usual_weight[a] == 0 and count[a] > 0:
-            usual_weight[a] = min(max(total[a] / count[a] * 2.0**30, 1.0), 2.0**60)
+            usual_weight[a] = min(max(total[a] / count[a] * USUAL_SCALE, 1.0), 2.0**60)
 
 
 @kernel
@@ -118,12 +121,12 @@ def build_root(t: Tree, c: Conjunctions) -> None:
     bucket, target, required, home, place = t.bucket, t.target, t.required, t.home, t.place
     max_sums, popularity, usual_weight = t.max_sums, t.popularity, t.usual_weight
     rows, tested, kind, weights = c.offsets, c.attribute, c.kind, c.weight
-    low, high, points = c.low, c.high, c.points
+    low, high, points, own_score = c.low, c.high, c.points, c.score
     path = np.empty(0, np.int64)
     grow_run(t, 0, LEAF, LEAF_CLASS, c.rule.shape[0] - 1)
     for number in range(c.rule.shape[0]):
         begin, stop = rows[number], rows[number + 1]
-        sums = score_sums(tested, kind, high, weights, usual_weight, begin, stop)
+        sums = score_sums(tested, kind, high, weights, own_score, usual_weight, rows, number)
         max_sums[0], max_sums[1] = max(max_sums[0], sums[0]), max(max_sums[1], sums[1])
         rarest = rarest_required(popularity, tested, kind, low, high, points, begin, stop, path, 0)
         add_member(bucket, target, required, home, place, 0, number, rarest)
@@ -145,7 +148,7 @@ def insert(t: Tree, c: Conjunctions, numbers: Int32s, first: int) -> int:
     target, required, home, place = t.target, t.required, t.home, t.place
     popularity, usual_weight, state = t.popularity, t.usual_weight, t.state
     rows, tested, kind, weights = c.offsets, c.attribute, c.kind, c.weight
-    low, high, points = c.low, c.high, c.points
+    low, high, points, own_score = c.low, c.high, c.points, c.score
     capacity = t.options[LEAF_CAPACITY]
     attributes = t.loss_rate.shape[0]
     lows, highs = np.empty(attributes + 1, np.int64), np.empty(attributes + 1, np.int64)
@@ -166,7 +169,7 @@ def insert(t: Tree, c: Conjunctions, numbers: Int32s, first: int) -> int:
         if not has_room(t, 1, 0, entries + 8, boxes, summaries if summarised else 0):
             break
         done += 1
-        sums = score_sums(tested, kind, high, weights, usual_weight, begin, stop)
+        sums = score_sums(tested, kind, high, weights, own_score, usual_weight, rows, number)
         b, level = np.int64(0), 0
         extend_box(bucket, box, max_sums, b, 0, lows, highs, sums)
         while bucket[b * BUCKET + NODES] > 0:

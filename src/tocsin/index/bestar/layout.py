@@ -61,6 +61,8 @@ MOST_MEMBERS = 15  # the most that there were since the tree was packed
 RAISED, RAISING = 16, 17  # a conjunction inserted, and the bucket whose summary it raises next
 STATE = 18
 
+USUAL_SCALE = 2.0**30  # what usual weights are multiplied by; see `update_statistics`
+
 CLASSES = 32  # lengths of runs: 2**0 to 2**31
 SMALLEST_CLASS = 2  # the shortest run of entries has 2**2, a quarter of a cache line; chosen
 

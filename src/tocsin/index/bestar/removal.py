@@ -227,7 +227,9 @@ def refit_box(t, c, b, path, lows, highs, before):
     for i in range(bucket[at + SIZE]):
         begin, stop = rows[target[leaf + i]], rows[target[leaf + i] + 1]
         write_intervals(tested, kind, low, high, points, begin, stop, path, level, lows, highs)
-        sums = score_sums(tested, kind, high, weights, usual_weight, begin, stop)
+        sums = score_sums(
+            tested, kind, high, weights, c.score, usual_weight, rows, np.int64(target[leaf + i])
+        )
         extend_box(bucket, box, max_sums, b, level, lows, highs, sums)
     for side in (LEFT, RIGHT):
         child = bucket[at + side]

@@ -41,7 +41,7 @@ from tocsin.index.bestar.layout import (
 from tocsin.index.bestar.records import allocate, has_room, release, release_summary, size_class
 from tocsin.jit import bare_step, call_pair
 from tocsin.model.encoding import NULL
-from tocsin.model.facts import adds_to_score
+from tocsin.model.facts import adds_to_score, has_own_score
 
 _LONG = 8  # times as many entries as the event has attributes: then these are looked up; chosen
 
@@ -102,10 +102,14 @@ def raise_weight(summary, attributes, weights, free, state, word, a, weight):
 
 @bare_step
 def raise_to_conjunction(
-    summary, attributes, weights, free, state, word, tested, kind, high, weight, begin, stop
-):
+    summary, attributes, weights, free, state, word, tested, kind, high, weight, own_score, rows,
+    number,
+):  # fmt: skip
     """Raise a summary to the weights of a conjunction; tell whether one was less."""
     raised = False
+    if has_own_score(own_score, number):
+        return raised
+    begin, stop = rows[number], rows[number + 1]
     for row in range(begin, stop):
         if adds_to_score(tested, kind, high, begin, row):
             each = weight[row] if weight.shape[0] > 0 else 1.0
@@ -141,8 +145,8 @@ def raise_path(t, c):
     bucket, state, free = t.bucket, t.state, t.free
     summary, attributes, weights = t.summary, t.summary_attribute, t.summary_weight
     tested, kind, high, weight = c.attribute, c.kind, c.high, c.weight
+    rows, own_score = c.offsets, c.score
     number, home = state[RAISED], t.home[state[RAISED]]
-    begin, stop = c.offsets[number], c.offsets[number + 1]
     while state[RAISING] >= 0:
         b = state[RAISING]
         if not has_room(t, 0, 0, 0, 0, 2 * room_for_summary(t)):
@@ -151,14 +155,14 @@ def raise_path(t, c):
         if b == home:
             word = b * SUMMARY + OWN
             raised = raise_to_conjunction(
-                summary, attributes, weights, free, state, word, tested, kind, high, weight, begin,
-                stop,
+                summary, attributes, weights, free, state, word, tested, kind, high, weight,
+                own_score, rows, number,
             )  # fmt: skip
         if has_summary_below(bucket, b):
             word = b * SUMMARY + BELOW
             raised = raise_to_conjunction(
-                summary, attributes, weights, free, state, word, tested, kind, high, weight, begin,
-                stop,
+                summary, attributes, weights, free, state, word, tested, kind, high, weight,
+                own_score, rows, number,
             )  # fmt: skip
         state[RAISING] = bucket[b * BUCKET + PARENT] if raised else -1
     return True
@@ -175,13 +179,14 @@ def summarise_leaf(t, c, b):
     """Write the summary of a leaf, which must be empty."""
     summary, attributes, weights = t.summary, t.summary_attribute, t.summary_weight
     rows, tested, kind, high, weight = c.offsets, c.attribute, c.kind, c.high, c.weight
+    own_score = c.score
     target, free, state, word = t.target, t.free, t.state, b * SUMMARY + OWN
     start = t.bucket[b * BUCKET + LEAF]
     for i in range(start, start + t.bucket[b * BUCKET + SIZE]):
-        begin, stop = rows[target[i]], rows[target[i] + 1]
         raise_to_conjunction(
-            summary, attributes, weights, free, state, word, tested, kind, high, weight, begin, stop
-        )
+            summary, attributes, weights, free, state, word, tested, kind, high, weight, own_score,
+            rows, target[i],
+        )  # fmt: skip
 
 
 @bare_step

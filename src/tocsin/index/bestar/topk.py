@@ -6,11 +6,12 @@ greatest weight that the event has for an attribute that can count. It also scor
 of its weights times the usual ones, times the greatest ratio of an event's weight to the usual one.
 The lesser of the two is the bound; that of a bucket is computed from the greatest sums below it
 (`Tree.max_sums`). The first is exact where the event's weights are all equal, the second where they
-are as the rules' are. Summaries for each attribute prune more: at 50,000 rules, an event looks at
-265 members instead of 429 for the best rule (Zipf), at 303 instead of 501 (author), and at 35
-instead of 52 (title, 40,000 rules). But a leaf has a handful of members and some 40 attributes, so
-computing a bound costs more than it saves: finding the best rule takes 3 to 4 times as long. Hence
-two numbers are the default.
+are as the rules' are. A rule's own score counts like the weight of an attribute for which every
+event has weight 1, and bounds that of summaries, too. Summaries for each attribute prune more: at
+50,000 rules, an event looks at 265 members instead of 429 for the best rule (Zipf), at 303 instead
+of 501 (author), and at 35 instead of 52 (title, 40,000 rules). But a leaf has a handful of members
+and some 40 attributes, so computing a bound costs more than it saves: finding the best rule takes 3
+to 4 times as long. Hence two numbers are the default.
 
 Any monotonic score can be pruned in this way (footnote 3). A score is defined by a function
 `combine(total, product)`. Starting from 0, it is applied to each product of rule weight and event
@@ -47,6 +48,7 @@ from tocsin.index.bestar.layout import (
     ROOT,
     SIZE,
     SUMMARY,
+    USUAL_SCALE,
     Tree,
 )
 from tocsin.index.bestar.matching import (
@@ -63,7 +65,7 @@ from tocsin.index.finish import BestRules, EventWeights, is_removed, keep, score
 from tocsin.jit import UInt8s, bare_step, call_pair, compile_pair, kernel, prefetch
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.encoding import NULL
-from tocsin.model.facts import adds_to_score
+from tocsin.model.facts import adds_to_score, has_own_score
 from tocsin.model.keys import EventBatch, load, unload
 
 _SLACK = 1e-9  # a sum in another order may be greater by rounding,
@@ -136,8 +138,11 @@ def weight_ratio(usual_weight, weight):
 
 
 @bare_step
-def combined_score(attribute, kind, high, weight, begin, stop, weights, combine):
+def combined_score(attribute, kind, high, weight, own_score, rows, number, weights, combine):
     """Return the score of a conjunction by another function than the sum; see `finish.score`."""
+    if has_own_score(own_score, number):
+        return own_score[number]
+    begin, stop = rows[number], rows[number + 1]
     total = 0.0
     for row in range(begin, stop):
         if adds_to_score(attribute, kind, high, begin, row):
@@ -200,7 +205,7 @@ def find_best(
     rows, tested, kind, low, high, points = (
         c.offsets, c.attribute, c.kind, c.low, c.high, c.points
     )  # fmt: skip
-    rule_of, weight_of = c.rule, c.weight
+    rule_of, weight_of, own_score = c.rule, c.weight, c.score
     keys, width, first = batch.keys, batch.width, batch.first
     k, unique, sizes, rules, scores = best.k, best.unique, best.sizes, best.rules, best.scores
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
@@ -227,6 +232,9 @@ def find_best(
     summarised = summarises(t)
     own_weights, scoring = np.zeros(width), np.empty(width, np.int64)
     null_greatest, null_ratio = 0.0, 0.0  # of attributes that score where an event is null
+    has_own_scores = own_score.shape[0] > 0
+    if has_own_scores:  # what a score of its own is multiplied with; see `score_sums`
+        null_greatest, null_ratio = 1.0, 1.0 / USUAL_SCALE
     nulls, n_nulls = np.empty(scored_when_null.shape[0], np.int64), 0
     for a in range(scored_when_null.shape[0]):
         if scored_when_null[a] != 0:
@@ -290,6 +298,8 @@ def find_best(
                                 summary_below(summary, b), own_weights, scoring, n_scoring, combine,
                             )
                         )  # fmt: skip
+                        if has_own_scores:
+                            highest = max(highest, max_sums[2 * b])
                     elif combine == 0:
                         highest = upper_bound(max_sums, b, greatest, ratio)
                     else:
@@ -303,6 +313,8 @@ def find_best(
                                 own_weights, scoring, n_scoring, combine,
                             )
                         )  # fmt: skip
+                        if has_own_scores:
+                            highest = max(highest, max_sums[2 * b])
                         if highest < scores[base + k - 1]:
                             members = 0
                 visited += members
@@ -337,11 +349,21 @@ def find_best(
                         holds = failed == end
                     if holds:
                         if combine == 0:
-                            value = score(tested, kind, high, weight_of, begin, end, weights)
+                            value = score(
+                                tested,
+                                kind,
+                                high,
+                                weight_of,
+                                own_score,
+                                rows,
+                                np.int64(number),
+                                weights,
+                            )
                         else:
                             value = combined_score(
-                                tested, kind, high, weight_of, begin, end, weights, combine
-                            )
+                                tested, kind, high, weight_of, own_score, rows, np.int64(number),
+                                weights, combine,
+                            )  # fmt: skip
                             if value != value:
                                 return FAILED, FAILED
                         size = keep(rule_of[number], value, unique, k, base, size, rules, scores)
@@ -364,6 +386,8 @@ def find_best(
                                 combine,
                             )
                         )  # fmt: skip
+                        if has_own_scores:
+                            highest = max(highest, max_sums[2 * root])
                     elif combine == 0:
                         highest = upper_bound(max_sums, root, greatest, ratio)
                     else:

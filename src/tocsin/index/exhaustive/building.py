@@ -24,9 +24,9 @@ _CANDIDATES = freeze(np.arange(_MOST_SINGLE), np.int32)
 
 def build_layout(c: Conjunctions) -> Layout:
     """Return the layout; two passes over the rows and a sort."""
-    facts = facts_of(c)
     if c.size <= _MOST_SINGLE:
-        return _build_single_blocks(c, facts)
+        return _build_single_blocks(c)
+    facts = facts_of(c)
     signature, lead = np.empty(c.size, np.int64), np.empty(c.size, np.int64)
     exact = np.empty(c.size, np.uint8)
     survey(c, facts, signature, lead, exact)
@@ -67,25 +67,26 @@ def build_layout(c: Conjunctions) -> Layout:
     )
 
 
-def _build_single_blocks(c: Conjunctions, facts: Facts) -> Layout:
+def _build_single_blocks(c: Conjunctions) -> Layout:
     """Return a layout with a block for each conjunction, which tests the bounds of all its rows."""
     numbers = _NUMBERS[: c.size + 1]
     rows = len(c.kind)
-    candidate = _CANDIDATES[: c.size]
+    candidate, low, high = _CANDIDATES[: c.size], c.low, c.high
     if c.kind.any():
+        low, high, worth = facts_of(c)
         inexact = np.zeros(rows + 1, np.int64)
-        np.cumsum(facts.worth != EXACT, out=inexact[1:])
+        np.cumsum(worth != EXACT, out=inexact[1:])
         proven = np.diff(inexact[c.offsets]) == 0
         candidate = freeze(np.where(proven, candidate, ~candidate), np.int32)
     return Layout(
         block=numbers,
         tests=c.offsets,
         attribute=c.attribute,
-        least=facts.low,
-        greatest=facts.high,
+        least=low,
+        greatest=high,
         bounds=_NUMBERS[:rows] if rows <= len(_NUMBERS) else freeze(np.arange(rows), np.int64),
-        low=facts.low,
-        high=facts.high,
+        low=low,
+        high=high,
         candidate=candidate,
     )
 

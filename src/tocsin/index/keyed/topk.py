@@ -92,6 +92,7 @@ def find_best(
     ranged = columns_high.shape[0] + key_high.shape[0] > 0
     predicates, tested, kind, points = c.offsets, c.attribute, c.kind, c.points
     tested_low, tested_high, weight, rule_of = c.low, c.high, c.weight, c.rule
+    own_score = c.score
     own, own_attribute, own_weight = (
         event_weights.offsets, event_weights.attribute, event_weights.weight
     )  # fmt: skip
@@ -167,7 +168,7 @@ def find_best(
                 weights[own_attribute[j]] = own_weight[j]
         greatest = 1.0
         if not all_ones:
-            greatest = 0.0
+            greatest = 0.0 if own_score.shape[0] == 0 else 1.0  # own scores are not multiplied
             for j in range(n_present):
                 greatest = max(greatest, weights[schema_number[present[j]]])
             greatest *= _SLACK
@@ -303,8 +304,8 @@ def find_best(
                     relevance = entry_bound[entry]
                     if not (all_ones and relevance < np.inf):
                         relevance = score(
-                            tested, kind, tested_high, weight, predicates[number],
-                            predicates[number + 1], weights,
+                            tested, kind, tested_high, weight, own_score, predicates,
+                            np.int64(number), weights,
                         )  # fmt: skip
                     size = keep(
                         rule_of[number], relevance, offered_once, k, base, size, rules, scores

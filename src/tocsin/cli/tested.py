@@ -9,12 +9,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from tocsin.cli.events import open_events
-from tocsin.cli.files import detect_format, list_data_files, reading
 from tocsin.cli.progress import show_progress
 from tocsin.engine.rules import TUNING_EVENTS, Rules
 from tocsin.errors import EventError
+from tocsin.files.events import open_events
+from tocsin.files.paths import detect_format, list_data_files, reading
 from tocsin.model.event_tables import is_sparse
+from tocsin.model.schema import Schema
 
 
 def read_tested_columns(path: Path, rules: Rules) -> pa.Table:
@@ -54,9 +55,11 @@ def _open_tested(path: Path, rules: Rules) -> Iterator[tuple[pa.Schema, Iterator
     format = detect_format(path)  # first: it raises if there is no such file
     files = list_data_files(path)
     tested = {name.lower() for name in rules.tested()}
+    kinds = {name: rules.schema.kind(name) for name in rules.schema if name.lower() in tested}
+    declared = Schema(kinds)
     with reading(path, EventError), show_progress() as bar:
         bar.step("reading events", sum(file.stat().st_size for file in files))
-        events = open_events(files, format, rules.schema, bar.advance)
+        events = open_events(files, format, declared, Schema({}), bar.advance)
         needed = {f.name for f in events.schema if f.name.lower() in tested or is_sparse(f.type)}
         schema = pa.schema([field for field in events.schema if field.name in needed])
         yield schema, (batch for file in files for batch in events.batches(file, needed))

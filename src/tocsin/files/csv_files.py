@@ -1,11 +1,12 @@
-"""Read events from CSV files as Spark does: a header, empty fields are null, a line is a row.
+"""Read events from CSV files: a header, empty fields are null, a line is a row.
 
-There are two passes: the first infers the types of columns that are not declared, the second reads
-values. Only one block is in memory.
+Arrow infers the types of columns that no schema gives from the first block of the first file. Only
+a few blocks are in memory.
 """
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
@@ -16,113 +17,125 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
+import pyarrow.types as t
 
-from tocsin.cli.events.text_values import fits, infer, parse, parse_decimals
-from tocsin.cli.events.types import check_unique, declared_types, misfit_error, type_of_kind
-from tocsin.cli.files import reading
 from tocsin.errors import EventError
+from tocsin.files.paths import reading
+from tocsin.files.types import (
+    TIME,
+    check_declared,
+    check_unique,
+    convert_column,
+    given_types,
+    misfit_error,
+)
 from tocsin.model.schema import Schema
 
 _BLOCK = 1 << 22  # bytes parsed at once; no row can be longer
 _HEADER = re.compile(rb"[^\r\n]*[^\s][^\r\n]*(\r\n|\n|\r|$)")  # the first line that is not blank
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_BAD_VALUE = re.compile(
+    r"In CSV column #(\d+): Row #(\d+): CSV conversion error to [^:]*: "
+    r"(?:invalid value '(.*)'|(.*))",
+    re.DOTALL,
+)
+_BAD_ROW = re.compile(r"CSV parse error: Row #(\d+): (.*)", re.DOTALL)
 
 
 class CsvEvents:
-    """The events of CSV files with the same header.
+    """The events of CSV files with the same header; `advance` receives the number of bytes read."""
 
-    `advance` receives the number of bytes read, in both passes.
-    """
-
-    def __init__(self, files: Sequence[Path], declared: Schema, advance: Callable[[int], object]):
-        self._files = files
+    def __init__(
+        self,
+        files: Sequence[Path],
+        declared: Schema,
+        known: Schema,
+        advance: Callable[[int], object],
+    ):
         self._advance = advance
         self._header = read_common_header(files)
         with reading(files[0], EventError):
             self._names = _parse_header(self._header)
             check_unique(self._names)
-        text_columns = pa.schema([(name, pa.string()) for name in self._names])
-        self._declared = declared_types(text_columns, declared)
-        types = self._infer_types() | self._declared
-        self._without_values = [n for n, type_ in types.items() if pa.types.is_null(type_)]
-        types |= dict.fromkeys(self._without_values, pa.string())
+        texts = pa.schema([(name, pa.string()) for name in self._names])
+        check_declared(self._names, False, declared)
+        self._given = given_types(texts, declared, known)
+        others = [name for name in self._names if name not in self._given]
+        types = (self._infer_types(files, others) if others else {}) | self._given
         self.schema = pa.schema([(name, types[name]) for name in self._names])
 
-    def assume(self, known: Schema) -> None:
-        """Give columns that have no values the kinds of a schema, where it has them."""
-        empty = [name for name in self._without_values if known.find(name) is not None]
-        types = {name: type_of_kind(known.kind(name)) for name in empty}
-        self.schema = pa.schema([(f.name, types.get(f.name, f.type)) for f in self.schema])
-
-    def _infer_types(self) -> dict[str, pa.DataType]:
-        types = {name: pa.null() for name in self._names if name not in self._declared}
-        for file in self._files if types else ():
-            with reading(file, EventError):
-                for batch in self._read_texts(file, list(types)):
-                    for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                        types[name] = infer(column, types[name])
-        return types
+    def _infer_types(self, files: Sequence[Path], names: list[str]) -> dict[str, pa.DataType]:
+        for file in files:
+            with reading(file, EventError), _Lines(file, lambda count: None) as lines:
+                if not lines.is_at_end():
+                    with self._explaining_errors():
+                        found = self._open_reader(lines, names, {}).schema
+                    return {field.name: _plain_type(field.type) for field in found}
+        return dict.fromkeys(names, pa.string())
 
     def batches(self, file: Path, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one of the files, with these columns in the order of the schema."""
         names = [name for name in self._names if name in columns] or self._names[:1]
+        types = {name: self.schema.field(name).type for name in names}
+        # Arrow's reader does not round decimals, nor read times with and without a zone.
+        texts = {n for n, type_ in types.items() if t.is_decimal(type_) or t.is_timestamp(type_)}
+        read_types = types | dict.fromkeys(texts, pa.string())
         rows = 0
-        with reading(file, EventError):
-            for batch in self._read_texts(file, names):
-                yield pa.RecordBatch.from_arrays(
-                    [self._parse_column(batch.column(name), name, rows) for name in names], names
-                )
-                rows += batch.num_rows
+        with reading(file, EventError), _Lines(file, self._advance) as lines:
+            if lines.is_at_end():
+                return
+            with self._explaining_errors():
+                for batch in self._open_reader(lines, names, read_types):
+                    columns = [
+                        convert_column(column, name, types[name], rows, name in self._given)
+                        if name in texts
+                        else column
+                        for name, column in zip(names, batch.columns, strict=True)
+                    ]
+                    yield pa.RecordBatch.from_arrays(columns, names)
+                    rows += batch.num_rows
+            # The numbers also differ if there are blank lines or old line ends, which is rare.
+            if rows != lines.count:
+                self._refuse_line_breaks(file)
 
-    def _parse_column(self, texts: pa.Array, name: str, rows_before: int) -> pa.Array:
-        type_ = self.schema.field(name).type
-        if texts.null_count == len(texts):
-            return pa.nulls(len(texts), type_)
-        if name in self._declared and pa.types.is_decimal(type_):
-            try:
-                return parse_decimals(texts, type_)
-            except ValueError as error:
-                text = error.args[0]
-                row = texts.to_pylist().index(text) + rows_before + 1
-                raise misfit_error(name, type_, text).with_place(f"row {row}") from None
-        if name in self._declared and not fits(texts.drop_null(), type_):
-            rows = enumerate(texts, rows_before + 1)
-            row, text = next(
-                (n, x) for n, x in rows if x.is_valid and not fits(_to_array(x), type_)
-            )
-            raise misfit_error(name, type_, text.as_py()).with_place(f"row {row}")
-        return parse(texts, type_)
-
-    def _read_texts(self, file: Path, names: list[str]) -> Iterator[pa.RecordBatch]:
-        """Yield columns of text; empty fields are null, quoted or not."""
-        with _Lines(file, self._advance) as lines:
-            if lines.header != self._header or lines.is_at_end():
-                return  # an empty file, or only a header
-            rows = 0
-            for batch in self._open_reader(lines, names):
-                rows += batch.num_rows
-                yield batch if len(self._names) > 1 else _drop_blank_rows(batch)
-        # The numbers also differ if there are blank lines or old line ends, which is rare.
-        if rows != lines.count:
-            self._refuse_line_breaks(file)
-
-    def _open_reader(self, lines: _Lines, names: list[str]) -> pyarrow.csv.CSVStreamingReader:
+    def _open_reader(
+        self, lines: _Lines, names: list[str], types: dict[str, pa.DataType]
+    ) -> pyarrow.csv.CSVStreamingReader:
         return pyarrow.csv.open_csv(
             lines,
-            pyarrow.csv.ReadOptions(column_names=self._names, block_size=_BLOCK),
+            # With one thread, which is as fast, Arrow's messages tell the row.
+            pyarrow.csv.ReadOptions(use_threads=False, block_size=_BLOCK, column_names=self._names),
             pyarrow.csv.ParseOptions(invalid_row_handler=_skip_blank),
             pyarrow.csv.ConvertOptions(
                 include_columns=names,
-                column_types=dict.fromkeys(self._names, pa.string()),
+                column_types=types,
                 null_values=[""],
                 strings_can_be_null=True,
             ),
         )
 
+    @contextlib.contextmanager
+    def _explaining_errors(self) -> Iterator[None]:
+        """Reraise Arrow's errors with the row, the column and what to do."""
+        try:
+            yield
+        except pa.ArrowInvalid as error:
+            if row := _BAD_ROW.match(str(error)):
+                raise EventError(f"row {row[1]}: {row[2]}") from None
+            if not (value := _BAD_VALUE.match(str(error))):
+                raise
+            name, text = self._names[int(value[1])], value[3]
+            if text is None:
+                raise EventError(f"row {value[2]}: column {name!r}: {value[4]}") from None
+            type_, is_given = self.schema.field(name).type, name in self._given
+            misfit = misfit_error(name, type_, repr(text), is_given)
+            raise misfit.with_place(f"row {value[2]}") from None
+
     def _refuse_line_breaks(self, file: Path) -> None:
         """Raise if a field has a line break, which may also be a missing closing quote."""
+        texts = dict.fromkeys(self._names, pa.string())
         with _Lines(file, lambda count: None) as lines:
-            for batch in self._open_reader(lines, self._names):
+            for batch in self._open_reader(lines, self._names, texts):
                 for name, column in zip(self._names, batch.columns, strict=True):
                     broken = column.filter(pc.match_substring_regex(column, "[\r\n]"))
                     if len(broken):
@@ -133,18 +146,17 @@ class CsvEvents:
                         )
 
 
-def _to_array(text: pa.Scalar) -> pa.Array:
-    return pa.array([text.as_py()], pa.string())
-
-
 def _skip_blank(row: pyarrow.csv.InvalidRow) -> str:
     return "error" if row.text.strip() else "skip"
 
 
-def _drop_blank_rows(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Return a single column without the rows that are blank lines."""
-    blank = pc.match_substring_regex(batch.column(0), r"^[\x00-\x20]*$")
-    return batch.filter(pc.invert(pc.fill_null(blank, False)))
+def _plain_type(inferred: pa.DataType) -> pa.DataType:
+    """Return the type of a column for which Arrow has inferred another one."""
+    if t.is_timestamp(inferred):
+        return TIME
+    # Times without a date cannot be tested, and columns without values may have any.
+    is_text = t.is_null(inferred) or t.is_time(inferred) or t.is_binary(inferred)
+    return pa.string() if is_text else inferred
 
 
 class _Lines:
