@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tocsin
+from tocsin.engine import version_folder
 from tocsin.engine.storage import Storage
 from tocsin.engine.storage.folder import Folder
 from tocsin.engine.storage.memory import Memory
@@ -261,6 +262,14 @@ def test_a_store_without_marks_gets_one(storage):
     assert names(storage.list("latest/")) == ["latest/00000002"]
     store.prune(1)
     assert names(storage.list("latest/")) == ["latest/00000003"]
+
+
+def test_a_mark_moves_with_the_versions(storage, monkeypatch):
+    monkeypatch.setattr(version_folder, "_MARK_EVERY", 3)
+    store = tocsin.RuleStore.create(storage, SCHEMA)
+    marks = [storage.list("latest/")[0].name for i in range(6) if store.add(i, "x > 1")]
+    assert marks == ["latest/00000001"] * 3 + ["latest/00000004"] * 3
+    assert len(storage.list("latest/")) == 1
 
 
 # ------------------------------------------------------------ folders
