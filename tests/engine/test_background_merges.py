@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tocsin
-from tocsin.engine import draft
+from tocsin.engine import draft, merging
 from tocsin.engine.planner import build_parts
 
 SCHEMA = {"n": "integer", "c": "category"}
@@ -86,8 +86,13 @@ def started():
 def add_until_merged(rules, live):
     merge = rules._draft._merge
     while rules._draft._merge is merge:
-        live[1000 + len(live)] = condition(len(live))
-        rules.add(*list(live.items())[-1])
+        add_one(rules, live)
+
+
+def add_one(rules, live):
+    id_ = 1000 + len(live)
+    live[id_] = condition(len(live))
+    rules.add(id_, live[id_])
 
 
 def test_every_answer_is_that_of_plain_python(small):
@@ -276,3 +281,18 @@ print(len(copy) == len(rules))
 def test_pickling_and_the_end_of_the_process_during_a_merge():
     run = subprocess.run([sys.executable, "-c", EXIT], capture_output=True, text=True)
     assert (run.returncode, run.stdout, run.stderr) == (0, "True\n", "")
+
+
+def test_changes_wait_in_moments_for_a_merge_that_is_used_soon(small, gate, monkeypatch):
+    """So that none waits for all of it; the first three quarters do not wait."""
+    monkeypatch.setattr(merging, "_MOMENT", 60.0)
+    rules, live = started()
+    merge = rules._draft._merge
+    while rules._draft._changes < merge.until - merge.patience // 4 - 1:
+        add_one(rules, live)
+    assert merge._thread.is_alive()
+    gate.set()
+    add_one(rules, live)
+    assert not merge._thread.is_alive()
+    assert rules._draft._merge is merge
+    assert list(rules.match(EVENTS).sorted()) == expected(live)

@@ -529,6 +529,28 @@ def test_texts_whose_hashes_clash(monkeypatch):
         rules.add_many(pa.table({"id": ["a", "r7"], "n_low": [1] * 2}))
 
 
+def test_changes_leave_nothing_to_the_garbage_collector():
+    """A full collection takes a tenth of a second once compiled code is loaded."""
+    rules = tocsin.Rules({"n": "integer"})
+
+    def change(number):
+        rules.add(number, f"n > {number}", payload={"team": f"t{number}"})
+        rules.replace(number, f"n < {number}")
+        rules.match({"n": 5})
+        if number % 3:
+            rules.remove(number)
+
+    change(-1)
+    gc.collect()
+    gc.disable()
+    try:
+        for number in range(300):
+            change(number)
+        assert gc.collect() < 100
+    finally:
+        gc.enable()
+
+
 def size_of(rules):
     gc.collect()
     segments = [live.segment for live in rules.snapshot().segments]

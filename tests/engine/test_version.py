@@ -44,6 +44,32 @@ def seen(version):
     )
 
 
+def test_one_event_matches_as_in_a_batch():
+    """In the same order and with the same work, over several segments."""
+    rules = made()
+    for number in range(200):
+        low = number % 90
+        where = f"n BETWEEN {low} AND {low + 20}"
+        rules.add(5_000 + number, where + (" OR c = 'k'" if number % 3 else " AND c <> 'm'"))
+        rules.snapshot()
+    rules.remove(5_003)
+    rules.add(9_000, "x > 10", at_least=0.5)
+    version = rules.snapshot()
+    assert len(version.segments) > 2
+    ranges = [event | {"x": {"low": event["x"], "high": event["x"] + 9}} for event in EVENTS]
+    for events in (EVENTS, ranges):
+        alone = [version.match(event) for event in events]
+        batch = version.match(events)
+        assert [one.rules.tolist() for one in alone] == [
+            batch.rules[first:stop].tolist()
+            for first, stop in zip(batch.offsets, batch.offsets[1:])
+        ]
+        assert [len(one) for one in alone] == [one.offsets[1] for one in alone]
+        work = np.sum([one.counters for one in alone], 0)
+        assert work.tolist() == list(batch.counters)
+    assert version.match(EVENTS[:1]).rules.tolist() == version.match(EVENTS[0]).rules.tolist()
+
+
 def test_a_version_answers_as_the_rules_did():
     rules = made()
     version = rules.snapshot()

@@ -77,11 +77,11 @@ class Changes(RuleBasedStateMachine):
             with pytest.raises(tocsin.UnknownRuleError):
                 self.rules.replace(id_, naive.sql(where))
             return
-        is_same = self.rules[id_].where == naive.sql(where)
-        self.rules.replace(id_, naive.sql(where))
-        if not is_same:
+        text = naive.sql(where)
+        if self.rules[id_].where != text:  # otherwise it is not changed, and keeps its place
             del self.model[id_]
-            self.model[id_] = where  # it comes last now
+        self.rules.replace(id_, text)
+        self.model[id_] = where  # it comes last now
 
     @rule(id_=consumes(ids))
     def remove(self, id_):

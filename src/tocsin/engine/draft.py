@@ -419,8 +419,10 @@ class Draft:
     def _merge_if_due(self, changed: int) -> None:
         """Begin or finish a merge, if one is due after a change of `changed` rules."""
         self._changes += changed
-        if self._merge is not None and self._changes >= self._merge.until:
-            self._finish_merge()
+        if self._merge is not None:
+            self._merge.give_way(self._changes)
+            if self._changes >= self._merge.until:
+                self._finish_merge()
         role = ""
         if self._merge is None and self._changes >= self._next_merge:
             role = self._due()

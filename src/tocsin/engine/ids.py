@@ -6,6 +6,8 @@ lookup is a binary search and, for texts, a comparison of the ids, since hashes 
 
 from __future__ import annotations
 
+import bisect
+import functools
 from collections.abc import Mapping
 from typing import Any, Self
 
@@ -23,6 +25,7 @@ class IdIndex:
 
     def __init__(self, ids: pa.Array):
         self._ids = ids
+        self._has_texts = not t.is_integer(ids.type)
         self._codes = _compute_codes(ids)
         ascending = bool((self._codes[1:] > self._codes[:-1]).all())
         self._order = None if ascending else np.argsort(self._codes, kind="stable").astype(np.int32)
@@ -35,6 +38,7 @@ class IdIndex:
                 check_dtype(name, arrays[name], dtype)
         index = cls.__new__(cls)
         index._ids = ids
+        index._has_texts = not t.is_integer(ids.type)
         index._codes = arrays["codes"] if "codes" in arrays else _compute_codes(ids)
         index._order = arrays.get("order")
         return index
@@ -75,16 +79,23 @@ class IdIndex:
 
     def find(self, id_: Any) -> int:
         """Return the place of an id, or -1."""
-        if isinstance(id_, str) == t.is_integer(self._ids.type) or not len(self._ids):
+        if isinstance(id_, str) != self._has_texts:
             return -1
-        if isinstance(id_, str):
-            return int(self.find_many(pa.array([id_], self._ids.type))[0])
-        # Arrays of one element would take three times as long as the search.
-        at = int(self._codes.searchsorted(id_, sorter=self._order))
+        code = _code_of(id_) if self._has_texts else id_
+        # Arrays of one element would take three times as long as the search; and with `sorter`,
+        # NumPy would first copy the order of all ids to 64 bits.
+        if self._order is None:
+            at = int(self._codes.searchsorted(code))
+        else:
+            at = bisect.bisect_left(self._order.data, code, key=self._codes.data.__getitem__)
         if at == len(self._codes):
             return -1
         place = at if self._order is None else int(self._order[at])
-        return place if self._codes[place] == id_ else -1
+        if self._codes[place] != code:
+            return -1
+        if not self._has_texts or self._ids[place].as_py() == id_:
+            return place
+        return self._search_collisions(at, pa.scalar(id_, self._ids.type))
 
     def find_many(self, ids: pa.Array) -> np.ndarray:
         """Return the places of ids of the same type, -1 if there is none."""
@@ -114,6 +125,11 @@ class IdIndex:
                 return int(order[at])
             at += 1
         return -1
+
+
+@functools.lru_cache(maxsize=1)  # every segment is searched for the same id
+def _code_of(text: str) -> int:
+    return int(_compute_codes(pa.array([text], pa.large_string()))[0])
 
 
 def _compute_codes(ids: pa.Array) -> np.ndarray:

@@ -98,9 +98,12 @@ class PendingRules:
             positions = positions[places]
             at_least = thresholds(at_least[places]) if len(at_least) else NO_THRESHOLDS
 
+        # What a list holds at a place stays there. Without `self`, which holds the segment: there
+        # would be a cycle, for the garbage collector, after every change.
+        all_ids, all_where, all_settings = self.ids, self.where, self.settings
+
         def build() -> RuleMetadata:
-            # What a list holds at a place stays there.
-            settings = [self.settings[place] for place in places]
+            settings = [all_settings[place] for place in places]
             columns = {
                 f.name: pa.array([each.payload.get(f.name) for each in settings], f.type)
                 for f in payload_schema
@@ -108,10 +111,10 @@ class PendingRules:
             return RuleMetadata(
                 positions,
                 pa.array(
-                    [self.ids[place] for place in places],
+                    [all_ids[place] for place in places],
                     pa.int64() if t.is_integer(id_type) else pa.large_string(),
                 ),
-                pa.array([self.where[place] for place in places], pa.large_string()),
+                pa.array([all_where[place] for place in places], pa.large_string()),
                 pa.table(columns),
                 at_least,
                 scores(np.array([each.score for each in settings], np.float64)),
