@@ -155,9 +155,9 @@ def test_a_put_that_fails_leaves_nothing(storage):
     with pytest.raises(ZeroDivisionError):
         storage.put({"a/1": broken()})
     assert storage.list("") == []
-    storage.sweep(0)
+    storage.sweep("a/", 0)
     put_all(storage, "a/1")
-    storage.sweep(0)
+    storage.sweep("a/", 0)
     assert names(storage.list("")) == ["a/1"]
 
 

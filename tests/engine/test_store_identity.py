@@ -275,7 +275,13 @@ def test_what_failed_writers_left_is_pruned(store):
             moment = path.stat().st_mtime - age
             os.utime(path, (moment, moment))
             (left if age > 3600 else young).append(path)
+    own = store.path / ".git" / "config"  # of a user who keeps a store there
+    own.parent.mkdir()
+    own.write_text("")
+    for path in (own, own.parent):
+        os.utime(path, (0, 0))
     store.prune(keep=10)
+    assert own.exists()
     assert [p for p in left if p.exists()] == []
     assert [p for p in young if not p.exists()] == []
     assert ids(store.path) == ["a"]

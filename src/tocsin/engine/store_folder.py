@@ -386,7 +386,8 @@ class StoreFolder:
                 if (entry.name in abandoned or _file_of(entry) in freed)
                 and _file_of(entry) not in used
             )
-            self.storage.sweep(_UNFINISHED)
+            for prefix in (SEGMENTS, PARTS, "versions/", "latest/", "log/"):
+                self.storage.sweep(prefix, _UNFINISHED)
         return deleted
 
     def _files_by_version(self) -> dict[int, set[str]]:

@@ -72,5 +72,5 @@ class Storage(Protocol):
     def delete(self, names: Iterable[str]) -> None:
         """Delete objects, in this order."""
 
-    def sweep(self, age: float) -> None:
-        """Delete what puts that failed have left, if it is older than `age` in seconds."""
+    def sweep(self, prefix: str, age: float) -> None:
+        """Delete what failed puts of names with a prefix have left, older than `age` in seconds."""

@@ -89,10 +89,10 @@ class Folder:
             for folder in path.parents[: len(path.parts) - len(self.path.parts) - 1]:
                 folder.rmdir()
 
-    def sweep(self, age: float) -> None:
+    def sweep(self, prefix: str, age: float) -> None:
         """Delete old temporary files, and old folders that a writer left empty."""
         before = time.time() - age
-        for folder, folders, files in os.walk(self.path, topdown=False):
+        for folder, folders, files in os.walk(self.path / prefix, topdown=False):
             for name in filter(_is_hidden, files):
                 path = Path(folder, name)
                 with contextlib.suppress(FileNotFoundError):

@@ -66,5 +66,5 @@ class Memory:
         for name in names:
             self._objects.pop(name, None)
 
-    def sweep(self, age: float) -> None:
+    def sweep(self, prefix: str, age: float) -> None:
         """Do nothing: a put that fails leaves nothing."""
