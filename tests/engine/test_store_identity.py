@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 import tocsin
-from tocsin.engine import segment_files, store_folder
+from tocsin.engine import store_folder
 from tocsin.engine.store_folder import StoreFolder
 
 SCHEMA = {"x": "number", "c": "category"}
@@ -238,11 +238,11 @@ def test_a_folder_that_may_not_be_read_or_written(store, monkeypatch):
     def denied(*arguments, **options):
         raise PermissionError(errno.EACCES, "Permission denied", str(arguments[0]))
 
-    monkeypatch.setattr(store_folder.os, "listdir", denied)
+    monkeypatch.setattr(os, "scandir", denied)
     with pytest.raises(tocsin.StoreError, match=r"cannot be read: .*Permission denied"):
         tocsin.open(store.path)
     monkeypatch.undo()
-    monkeypatch.setattr(segment_files.os, "link", denied)
+    monkeypatch.setattr(os, "link", denied)
     with pytest.raises(tocsin.StoreError, match=r"cannot be written: Permission denied"):
         store.add("b", "x > 1")
     monkeypatch.undo()
@@ -275,7 +275,13 @@ def test_what_failed_writers_left_is_pruned(store):
             moment = path.stat().st_mtime - age
             os.utime(path, (moment, moment))
             (left if age > 3600 else young).append(path)
+    own = store.path / ".git" / "config"  # of a user who keeps a store there
+    own.parent.mkdir()
+    own.write_text("")
+    for path in (own, own.parent):
+        os.utime(path, (0, 0))
     store.prune(keep=10)
+    assert own.exists()
     assert [p for p in left if p.exists()] == []
     assert [p for p in young if not p.exists()] == []
     assert ids(store.path) == ["a"]

@@ -84,7 +84,7 @@ def create(
     from tocsin.engine.store_folder import StoreFolder
     from tocsin.errors import StoreError
 
-    if StoreFolder(store).versions.numbers():
+    if StoreFolder(store).versions.find_latest() is not None:
         raise StoreError(f"a rule store already exists at {store}")
     new_rules = Rules(read_schema(schema), index, options)
     if source is not None:

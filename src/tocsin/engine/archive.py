@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import io
-import tempfile
 import zipfile
 from pathlib import Path
 from typing import IO
 
+from tocsin.engine.storage.memory import Memory
 from tocsin.engine.store_folder import StoreFolder
 from tocsin.engine.version import Version
 
 
 def write_archive(version: Version, target: Path | IO[bytes]) -> None:
     """Write a version to a file."""
-    with tempfile.TemporaryDirectory() as folder:
-        StoreFolder(folder).publish(version, None)
-        # Compression would take longer than everything else.
-        with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
-            for file in sorted(Path(folder).rglob("*")):
-                archive.write(file, file.relative_to(folder))
+    storage = Memory()
+    StoreFolder(storage).publish(version, None)
+    # Compression would take longer than everything else.
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_STORED) as archive:
+        for entry in storage.list(""):
+            archive.writestr(entry.name, storage.read(entry.name))
 
 
 def to_bytes(version: Version) -> bytes:
@@ -31,8 +31,6 @@ def to_bytes(version: Version) -> bytes:
 
 def from_bytes(data: bytes) -> Version:
     """Return the version in bytes that another process has made; they are trusted."""
-    with tempfile.TemporaryDirectory() as folder:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            archive.extractall(folder)
-        # Files that are mapped remain readable when they are deleted.
-        return StoreFolder(folder).open(verify=False)[0]
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        storage = Memory({name: archive.read(name) for name in archive.namelist()})
+    return StoreFolder(storage).open(verify=False)[0]

@@ -1,4 +1,4 @@
-"""Segments on disk: a folder of three files that any process can map.
+"""Segments: three objects that any process can map.
 
 ::
 
@@ -6,8 +6,8 @@
     rules.arrow     ids, texts and payload, an Arrow IPC file
     manifest.json   the place of each array, and the sizes and checksums of the other two
 
-Files never change: a segment is written under a temporary name, synced to disk and renamed. There
-are few files, since each of them has to be synced.
+They never change, and are complete when a version names the segment. There are few of them, since
+each is a file to sync, or a request.
 
 A store outlives upgrades. Conjunctions, ids and texts are permanent. The arrays of an index are
 derived: they are rebuilt from the conjunctions if another version of the index wrote them, or if
@@ -18,10 +18,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import shutil
 import uuid
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -30,6 +28,7 @@ import pyarrow as pa
 from tocsin.engine.ids import IdIndex
 from tocsin.engine.planner import build_parts
 from tocsin.engine.segment import IndexedPart, RuleMetadata, Segment
+from tocsin.engine.storage import Storage
 from tocsin.errors import StoreError
 from tocsin.index.registry import INDEXES, known_options
 from tocsin.jit import freeze, freeze_fields
@@ -48,27 +47,14 @@ FORMAT = 7
 FORMAT_WITH_THRESHOLDS = 8
 FORMAT_WITH_SCORES = 9
 _ALIGNMENT = 64
+SEGMENTS = "segments/"
 _FILES = ("arrays.bin", "rules.arrow")
+_MANIFEST = "manifest.json"
 _DTYPES = ("<i8", "<i4", "|u1", "<u2", "<u8", "<f8")  # of arrays; others are rejected
 
 
-def write_segment(folder: Path, segment: Segment) -> tuple[str, str]:
-    """Write a segment into a folder of segments; return its name and its manifest's checksum."""
-    name = uuid.uuid4().hex
-    temporary = folder / f".{name}"
-    temporary.mkdir()
-    try:
-        checksum = _write_files(temporary, segment)
-        temporary.rename(folder / name)
-    except BaseException:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise
-    sync_folder(folder)
-    return name, checksum
-
-
-def _write_files(folder: Path, segment: Segment) -> str:
-    """Write the files of a segment; return its manifest's checksum."""
+def pack_segment(segment: Segment, new: dict[str, list[Any]]) -> tuple[str, str]:
+    """Add a segment to the objects to put; return its name and its manifest's checksum."""
     arrays = {f"ids.{k}": v for k, v in segment.ids.arrays().items()}
     for number, part in enumerate(segment.parts):
         conjunctions = part.conjunctions._asdict()
@@ -81,20 +67,18 @@ def _write_files(folder: Path, segment: Segment) -> str:
     if segment.has_scores:
         arrays["score"] = segment.metadata.score
     places: dict[str, Any] = {}
-    with open(folder / "arrays.bin", "wb") as out:
-        for key, array in arrays.items():
-            out.write(b"\0" * (-out.tell() % _ALIGNMENT))
-            shape = list(array.shape)
-            places[key] = {"dtype": array.dtype.str, "shape": shape, "offset": out.tell()}
-            out.write(np.ascontiguousarray(array).tobytes())
-        _sync(out)
+    chunks: list[Any] = []
+    end = 0
+    for key, array in arrays.items():
+        padding = -end % _ALIGNMENT
+        start, shape = end + padding, list(array.shape)
+        places[key] = {"dtype": array.dtype.str, "shape": shape, "offset": start}
+        chunks += [b"\0" * padding, np.ascontiguousarray(array)]
+        end = start + array.nbytes
     metadata = segment.metadata
     payload = {f"payload.{n}": metadata.payload.column(n) for n in metadata.payload.column_names}
     table = pa.table({"id": metadata.ids, "where": metadata.where} | payload)
-    with open(folder / "rules.arrow", "wb") as out:
-        with pa.ipc.new_file(out, table.schema) as writer:
-            writer.write_table(table)
-        _sync(out)
+    contents = {"arrays.bin": chunks, "rules.arrow": [table_to_buffer(table)]}
     manifest = {
         "format": FORMAT_WITH_SCORES
         if segment.has_scores
@@ -112,48 +96,54 @@ def _write_files(folder: Path, segment: Segment) -> str:
             for part in segment.parts
         ],
         "arrays": places,
-        "files": {n: describe(folder / n) for n in _FILES},
+        "files": {file: describe(contents[file]) for file in _FILES},
     }
-    checksum = write_json(folder / "manifest.json", manifest)
-    sync_folder(folder)
-    return checksum
+    text = json.dumps(manifest, indent=1, sort_keys=True).encode()
+    name = uuid.uuid4().hex
+    for file, chunks in (contents | {_MANIFEST: [text]}).items():
+        new[name_of(name, file)] = chunks
+    return name, hashlib.sha256(text).hexdigest()
 
 
-def is_complete(folder: Path, checksum: str) -> bool:
-    """Return whether a folder holds a complete segment, by the sizes of its files."""
+def name_of(segment: str, file: str) -> str:
+    """Return the name of a file of a segment."""
+    return f"{SEGMENTS}{segment}/{file}"
+
+
+def is_complete(storage: Storage, name: str, checksum: str) -> bool:
+    """Return whether a segment is complete, by the sizes of its files."""
     try:
-        manifest = read_manifest(folder, checksum)
-        for name in _FILES:
-            check_file(folder / name, manifest["files"][name], verify=False)
+        manifest = read_manifest(storage, name, checksum)
+        for file in _FILES:
+            check_object(storage, name_of(name, file), manifest["files"][file])
     except StoreError:
         return False
     return True
 
 
-def read_segment(folder: Path, checksum: str, floats: np.ndarray, verify: bool) -> Segment:
-    """Return the segment in a folder, with memory-mapped arrays.
-
-    `floats` is whether the keys of each attribute of the schema are the bits of floats. File sizes
-    are always checked. If `verify`, so are the checksums and everything that kernels rely on:
-    whoever can change a file can also change its checksum.
-    """
-    try:
-        manifest = read_manifest(folder, checksum)
-        for name in _FILES:
-            check_file(folder / name, manifest["files"][name], verify)
-        return _read_files(folder, manifest, floats, verify)
-    except OSError as error:
-        raise StoreError(f"{folder} cannot be read: {error}") from None
-
-
-def _read_files(
-    folder: Path, manifest: dict[str, Any], floats: np.ndarray, verify: bool
+def read_segment(
+    storage: Storage, name: str, checksum: str, floats: np.ndarray, verify: bool
 ) -> Segment:
+    """Return a segment with mapped arrays.
+
+    `floats` is whether the keys of each attribute of the schema are the bits of floats. Sizes are
+    always checked. If `verify`, so are the checksums and everything that kernels rely on: whoever
+    can change a file can also change its checksum.
+    """
+    place = storage.locate(SEGMENTS + name)
     try:
-        arrays = _map_arrays(folder / "arrays.bin", manifest["arrays"])
+        manifest = read_manifest(storage, name, checksum)
+        contents = {
+            file: map_object(storage, name_of(name, file), manifest["files"][file], verify)
+            for file in _FILES
+        }
+    except OSError as error:
+        raise StoreError(f"{place} cannot be read: {error}") from None
+    try:
+        arrays = _split_arrays(contents["arrays.bin"], manifest["arrays"])
         require("positions" in arrays, "array 'positions' is missing")
         check_dtype("positions", arrays["positions"], "int32")
-        metadata = _read_metadata(folder / "rules.arrow", arrays["positions"], verify)
+        metadata = _read_metadata(contents["rules.arrow"], arrays["positions"], verify)
         if "at_least" in arrays:
             metadata = metadata._replace(at_least=_read_thresholds(arrays, len(metadata.ids)))
         if "score" in arrays:
@@ -168,25 +158,24 @@ def _read_files(
             _check_rules(manifest["rules"], metadata, parts)
             ids.validate()
     except StoreError as error:
-        raise damage_error(folder, error) from None
+        raise damage_error(place, error) from None
     return Segment(metadata, parts, ids)
 
 
-def _read_metadata(path: Path, positions: np.ndarray, verify: bool) -> RuleMetadata:
+def _read_metadata(data: memoryview, positions: np.ndarray, verify: bool) -> RuleMetadata:
     """Return the metadata of the rules at `positions`."""
     try:
-        with pa.memory_map(str(path)) as source:
-            table = pa.ipc.open_file(source).read_all()
+        table = pa.ipc.open_file(pa.py_buffer(data)).read_all()
         if verify:
             table.validate(full=True)
         names = table.column_names
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise StoreError(f"{path.name} cannot be read: {error}") from None
+        raise StoreError(f"rules.arrow cannot be read: {error}") from None
     require(
         names[:2] == ["id", "where"]
         and len(set(names)) == len(names)
         and all(name.startswith("payload.") for name in names[2:]),
-        f"{path.name} must have the columns id, where and payload.<name>, got {', '.join(names)}",
+        f"rules.arrow must have the columns id, where and payload.<name>, got {', '.join(names)}",
     )
     types = table.schema.types
     require(types[0] in (pa.int64(), pa.large_string()), f"ids cannot be of type {types[0]}")
@@ -303,14 +292,27 @@ def check_fits(
         require(merged.types == payload.types, f"the payload's columns must be {payload.names}")
 
 
-def read_manifest(folder: Path, checksum: str) -> dict[str, Any]:
-    """Return the manifest of a segment; raise if it is damaged or malformed."""
-    manifest = read_json(folder / "manifest.json", checksum)
+def read_manifest(storage: Storage, segment: str, checksum: str) -> dict[str, Any]:
+    """Return the manifest of a segment; raise if it is missing, damaged or malformed."""
+    name = name_of(segment, _MANIFEST)
+    place = storage.locate(name)
+    try:
+        data = storage.read(name)
+    except FileNotFoundError:
+        raise _missing_error(place) from None
+    if hashlib.sha256(data).hexdigest() != checksum:
+        raise _changed_error(place)
+    try:
+        manifest: dict[str, Any] = json.loads(data)
+        require(isinstance(manifest, dict), "it is not a JSON object")
+    except (ValueError, RecursionError, StoreError) as error:
+        raise damage_error(place, error) from None
+    check_format(place, manifest, FORMAT_WITH_SCORES)
     try:
         manifest = _upgrade_manifest(manifest)
         _check_manifest(manifest)
     except StoreError as error:
-        raise damage_error(folder / "manifest.json", error) from None
+        raise damage_error(place, error) from None
     return manifest
 
 
@@ -389,19 +391,12 @@ def is_count(value: Any) -> bool:
     return type(value) is int and 0 <= value < 2**63
 
 
-def damage_error(path: Path, trouble: object) -> StoreError:
-    """Return the error for a damaged file or folder."""
-    return StoreError(f"{path} is damaged, or Tocsin did not write it: {trouble}")
-
-
-def _map_arrays(path: Path, places: dict[str, Any]) -> dict[str, np.ndarray]:
-    whole = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.empty(0, np.uint8)
-    whole = whole.view(np.ndarray)
+def _split_arrays(whole: memoryview, places: dict[str, Any]) -> dict[str, np.ndarray]:
     arrays = {}
     for name, place in places.items():
         dtype, start = np.dtype(place["dtype"]), place["offset"]
         stop = start + place["shape"][0] * dtype.itemsize
-        arrays[name] = whole[start:stop].view(dtype)
+        arrays[name] = np.frombuffer(whole[start:stop], dtype)
     return arrays
 
 
@@ -413,97 +408,75 @@ def _to_array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-# ------------------------------------------------------------ files with checksums
+def table_to_buffer(table: pa.Table) -> pa.Buffer:
+    """Return a table as an Arrow IPC file."""
+    out = pa.BufferOutputStream()
+    with pa.ipc.new_file(out, table.schema) as writer:
+        writer.write_table(table)
+    return out.getvalue()
 
 
-def describe(path: Path) -> dict[str, Any]:
-    """Return the size and the checksum of a file."""
-    with open(path, "rb") as source:
-        return {
-            "bytes": path.stat().st_size,
-            "sha256": hashlib.file_digest(source, "sha256").hexdigest(),
-        }
+# ------------------------------------------------------------ objects with checksums
 
 
-def check_file(path: Path, expected: dict[str, Any], verify: bool) -> None:
-    """Raise if a file is missing or has another size or, if `verify`, another checksum."""
-    _check_is_file(path)
-    size = path.stat().st_size
+def describe(chunks: list[Any]) -> dict[str, Any]:
+    """Return the size and the checksum of an object."""
+    checksum, size = hashlib.sha256(), 0
+    for chunk in chunks:
+        checksum.update(chunk)
+        size += memoryview(chunk).nbytes
+    return {"bytes": size, "sha256": checksum.hexdigest()}
+
+
+def check_object(storage: Storage, name: str, expected: Mapping[str, Any]) -> None:
+    """Raise if an object is missing, or has another size."""
+    entry = storage.stat(name)
+    if entry is None:
+        raise _missing_error(storage.locate(name))
+    _check_size(storage.locate(name), entry.size, expected)
+
+
+def map_object(
+    storage: Storage, name: str, expected: Mapping[str, Any], verify: bool
+) -> memoryview:
+    """Return an object; raise if it has another size or, if `verify`, another checksum."""
+    place = storage.locate(name)
+    try:
+        data = storage.map(name)
+    except FileNotFoundError:
+        raise _missing_error(place) from None
+    _check_size(place, data.nbytes, expected)
+    if verify and hashlib.sha256(data).hexdigest() != expected["sha256"]:
+        raise _changed_error(place)
+    return data
+
+
+def _check_size(place: str, size: int, expected: Mapping[str, Any]) -> None:
     if size != expected["bytes"]:
         raise StoreError(
-            f"{path} has {size:,} bytes instead of {expected['bytes']:,}: it was cut off or "
+            f"{place} has {size:,} bytes instead of {expected['bytes']:,}: it was cut off or "
             "written over, and the store is damaged"
         )
-    if verify and describe(path) != expected:
-        raise StoreError(f"{path} is not what was written (its checksum differs): it is damaged")
 
 
-def _check_is_file(path: Path) -> None:
-    """Raise unless a path is a regular file: reading a pipe could block for ever."""
-    if not path.is_file():
-        raise StoreError(f"{path} is missing, or is no file: the store is damaged")
-
-
-def write_json(path: Path, content: dict[str, Any]) -> str:
-    """Write JSON and sync it to disk; return its checksum."""
-    data = json.dumps(content, indent=1, sort_keys=True).encode()
-    with open(path, "wb") as out:
-        out.write(data)
-        _sync(out)
-    return hashlib.sha256(data).hexdigest()
-
-
-def read_json(path: Path, checksum: str) -> dict[str, Any]:
-    """Return a manifest with a known checksum; raise if it is damaged or of another format."""
-    _check_is_file(path)
-    data = path.read_bytes()
-    if hashlib.sha256(data).hexdigest() != checksum:
-        raise StoreError(f"{path} is not what was written (its checksum differs): it is damaged")
-    try:
-        content: dict[str, Any] = json.loads(data)
-        require(isinstance(content, dict), "it is not a JSON object")
-    except (ValueError, RecursionError, StoreError) as error:
-        raise damage_error(path, error) from None
-    check_format(path, content, FORMAT_WITH_SCORES)
-    return content
-
-
-def check_format(path: Path, content: dict[str, Any], newest: int = FORMAT) -> None:
+def check_format(place: str, content: dict[str, Any], newest: int = FORMAT) -> None:
     """Raise if a file has a format that this Tocsin cannot read."""
     file_format = content.get("format")
     if type(file_format) is not int or not 1 <= file_format <= newest:
         raise StoreError(
-            f"{path} is of format {file_format!r}, and this Tocsin reads formats 1 to {newest}; "
+            f"{place} is of format {file_format!r}, and this Tocsin reads formats 1 to {newest}; "
             "a newer one wrote it: upgrade"
         )
 
 
-def put_if_absent(path: Path, data: bytes) -> bool:
-    """Write and sync a file atomically unless it exists; return whether it was written."""
-    temporary = path.parent / f".{uuid.uuid4().hex}"
-    try:
-        with open(temporary, "wb") as out:
-            out.write(data)
-            _sync(out)
-        # Creating a hard link is atomic, and never replaces a file.
-        os.link(temporary, path)
-    except FileExistsError:
-        return False
-    finally:
-        temporary.unlink(missing_ok=True)
-    sync_folder(path.parent)
-    return True
+def damage_error(place: str, trouble: object) -> StoreError:
+    """Return the error for a damaged file or segment."""
+    return StoreError(f"{place} is damaged, or Tocsin did not write it: {trouble}")
 
 
-def _sync(out: Any) -> None:
-    out.flush()
-    os.fsync(out.fileno())
+def _changed_error(place: str) -> StoreError:
+    return StoreError(f"{place} is not what was written (its checksum differs): it is damaged")
 
 
-def sync_folder(folder: Path) -> None:
-    """Sync the entries of a folder to disk, after files were created or renamed there."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _missing_error(place: str) -> StoreError:
+    return StoreError(f"{place} is missing, or is no file: the store is damaged")

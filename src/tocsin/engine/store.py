@@ -50,7 +50,7 @@ class RuleStore:
         options: Mapping[str, Any] | None = None,
     ) -> RuleStore:
         """Create a store without rules; raise if there is one already."""
-        if StoreFolder(path).versions.numbers():
+        if StoreFolder(path).versions.find_latest() is not None:
             raise StoreError(f"a rule store already exists at {path}")
         Rules(schema, index, options).save(path)
         return cls(path)
@@ -71,13 +71,13 @@ class RuleStore:
 
     def rules(self, version: int | None = None) -> Rules:
         """Return the rules of a version, by default the current one; changes are private."""
-        return Rules.open(self.path, version)
+        return Rules.open(self._folder.storage, version)
 
     def diff(self, old: int, new: int | None = None) -> Difference:
         """Return what changed from one version to another, by default the current one."""
         (before, _), (after, origin) = self._folder.open(old), self._folder.open(new)
         first, last = sorted((old, origin.version))
-        between = [number for number in self._folder.versions.numbers() if first < number <= last]
+        between = [number for number in self._folder.versions.numbers(first + 1) if number <= last]
         return compare(before, after, self._folder.describe(between))
 
     def prune(self, keep: int = 10) -> list[int]:
@@ -115,7 +115,7 @@ class RuleStore:
         """
         rules = self._current()
         yield rules
-        rules.save(self.path, author, message)
+        rules.save(self._folder.storage, author, message)
 
     def add(
         self,
@@ -181,7 +181,7 @@ class RuleStore:
             rules = self._current()
             change(rules)
             try:
-                number = rules.save(self.path, author, message)
+                number = rules.save(self._folder.storage, author, message)
             except StoreConflictError:
                 continue
             self._rules = rules

@@ -1,16 +1,17 @@
-"""The files of a rule store: a folder of numbered, immutable versions.
+"""The objects of a rule store: numbered, immutable versions and what they are made of.
 
 ::
 
     segments/<name>/         conjunctions, indexes and metadata of rules, see `segment_files`
     parts/<name>             category values and removed positions, as versions add them
     versions/<number>.json   the files that make up a version, with checksums
+    latest/<number>          a version that was the latest once, see `version_folder`
     log/                     the version of each micro-batch of a stream, see `stream_log`
 
-Publishing writes only what is new: after one change, a segment of the recent rules (at most 1,024
-of them), a list of removed positions, and a version file, which is written last. So a crash leaves
-the old version intact, and the second of two writers gets an error, see `version_folder`. Versions
-are kept until they are pruned.
+They lie in a `Storage`, most often a folder. Publishing writes only what is new: after one change,
+a segment of the recent rules (at most 1,024 of them), a list of removed positions, and a version
+file, which is written last. So a crash leaves the old version intact, and the second of two writers
+gets an error, see `version_folder`. Versions are kept until they are pruned.
 
 Prune deletes a version first, and then its files. No later version needs them: a version has new
 files, and files of its parent, which was the highest. Files that no version lists are left over
@@ -34,10 +35,10 @@ import contextlib
 import datetime
 import os
 import re
-import shutil
+import time
 import uuid
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -46,15 +47,18 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.engine.draft import ROLES
-from tocsin.engine.part_files import PartFolder
+from tocsin.engine.part_files import PARTS, has_part, pack_part, read_part
 from tocsin.engine.segment import LiveSegment, Segment, none_removed, remove
 from tocsin.engine.segment_files import (
+    SEGMENTS,
     check_fits,
     damage_error,
     is_complete,
+    pack_segment,
     read_segment,
-    write_segment,
 )
+from tocsin.engine.storage import Entry, Storage
+from tocsin.engine.storage.folder import Folder
 from tocsin.engine.stream_log import StreamLog
 from tocsin.engine.version import Version
 from tocsin.engine.version_file import VersionFile
@@ -86,7 +90,7 @@ class Origin:
     """The version of a store that rules were opened from or last saved as."""
 
     store: str  # the store's identity
-    folder: Path  # where it was
+    place: str  # the identity of the storage where it was
     version: int
     checksum: str  # of the version file
     # Stored segments that are still referenced: name and the manifest's checksum.
@@ -101,7 +105,7 @@ class Origin:
         cls,
         version: Version,
         store: str,
-        folder: Path,
+        place: str,
         number: int,
         checksum: str,
         stored: Mapping[str, tuple[str, str]],
@@ -114,7 +118,7 @@ class Origin:
         }
         return cls(
             store,
-            folder,
+            place,
             number,
             checksum,
             weakref.WeakKeyDictionary(segments),
@@ -130,7 +134,7 @@ class Origin:
         is_removed_file = np.array_equal(self.removed, _removed_positions(version))
         return (
             self.store,
-            self.folder,
+            self.place,
             self.version,
             self.checksum,
             {role: names for role, names in stored.items() if names},
@@ -140,30 +144,19 @@ class Origin:
 
 
 class StoreFolder:
-    """The files of a store: reads and publishes versions."""
+    """The objects of a store: reads and publishes versions."""
 
-    def __init__(self, path: str | os.PathLike[str]):
-        if not isinstance(path, str | os.PathLike):
-            raise StoreError(
-                f"a rule store is named by its path, got {type(path).__name__} {path!r}"
-            )
-        text = os.fspath(path)
-        if isinstance(text, bytes) or not text or "\0" in text:
-            raise StoreError(f"a rule store is named by its path, got {path!r}")
-        if _SCHEME.match(text):
-            raise StoreError(
-                f"{text!r} is a URL, but a rule store must be a folder on a local or mounted file "
-                "system that this machine and Spark's workers can reach"
-                + ("; leave out 'file:'" if text.startswith("file:") else "")
-            )
-        # As it is now: whoever changes the working directory later still means this folder.
-        self.path = Path(os.path.abspath(text))
-        self.log = StreamLog(self.path / "log")
-        self._segments = self.path / "segments"
-        self._parts = PartFolder(self.path / "parts")
-        self.versions = VersionFolder(self.path)
+    def __init__(self, path: str | os.PathLike[str] | Storage):
+        self.storage = _open_storage(path)
+        self.log = StreamLog(self.storage)
+        self.versions = VersionFolder(self.storage)
 
-    def describe(self, numbers: list[int]) -> list[VersionInfo]:
+    @property
+    def path(self) -> Path:
+        """The store's folder."""
+        return Path(self.storage.locate())
+
+    def describe(self, numbers: Sequence[int]) -> list[VersionInfo]:
         """Return the summaries of listed versions, without those that were pruned since."""
         files = map(self.versions.find, numbers)
         return [
@@ -197,21 +190,24 @@ class StoreFolder:
 
     def _open(self, file: VersionFile, verify: bool) -> tuple[Version, Origin]:
         segments: dict[str, Segment] = {}
+        floats = file.attributes.floats()
         for entry in file.segments:
-            folder = self._segments / entry["name"]
-            segment = read_segment(folder, entry["manifest"], file.attributes.floats(), verify)
-            segments[entry["role"]] = segment
+            segments[entry["role"]] = read_segment(
+                self.storage, entry["name"], entry["manifest"], floats, verify
+            )
         texts: list[str] = []
         for entry in file.codes:
-            texts += self._parts.read(entry, "text", pa.large_string(), verify).to_pylist()
+            column = read_part(self.storage, entry, "text", pa.large_string(), verify)
+            texts += column.to_pylist()
         categories = Categories(texts)
         try:
             _check_parts(file, [segments[r] for r in ROLES if r in segments], categories, verify)
         except StoreError as error:
-            raise damage_error(self.versions.path_of(file.number), error) from None
+            raise damage_error(self.versions.place_of(file.number), error) from None
         removed = np.empty(0, np.int32)
         if file.removed:
-            removed = self._parts.read(file.removed, "position", pa.int32(), verify).to_numpy()
+            column = read_part(self.storage, file.removed, "position", pa.int32(), verify)
+            removed = column.to_numpy()
         version = Version(
             file.attributes,
             len(file.attributes),
@@ -232,7 +228,7 @@ class StoreFolder:
         return Origin.of(
             version,
             file.store,
-            Path(os.path.realpath(self.path)),
+            self.storage.identity,
             file.number,
             file.checksum,
             {entry["role"]: (entry["name"], entry["manifest"]) for entry in file.segments},
@@ -260,11 +256,10 @@ class StoreFolder:
                 raise StoreError(f"{what} must be a text, got {text!r}")
         version = version.settled()
         with self._translate_write_errors():
-            for folder in (self._segments, self._parts.path, self.versions.path):
-                folder.mkdir(parents=True, exist_ok=True)
             parent = self.versions.read_latest()
             if parent is None or not self._is_on_top_of(origin, parent):
                 origin = None  # no files of these rules are here yet
+            new: dict[str, list[Any]] = {}  # objects to put
             file = VersionFile(
                 parent.store if parent and parent.store else uuid.uuid4().hex,
                 parent.number + 1 if parent else 1,
@@ -277,27 +272,28 @@ class StoreFolder:
                 version.next_position,
                 version.id_type,
                 version.payload_schema,
-                [self._write_segment(live, origin) for live in version.segments],
-                self._write_categories(version, origin),
-                self._write_removed(version, origin),
+                [self._pack_segment(live, origin, new) for live in version.segments],
+                self._pack_categories(version, origin, new),
+                self._pack_removed(version, origin, new),
                 author,
                 message,
             )
             if origin is not None and parent is not None and file.has_same_rules(parent):
                 return origin
+            self.storage.put(new)
             file = self.versions.put(file, parent)
         return self._origin(file, version)
 
     @contextlib.contextmanager
     def _translate_write_errors(self) -> Iterator[None]:
         """Translate system errors while writing into a StoreError."""
-        existed = self.path.is_dir()
         try:
             yield
         except OSError as error:
-            what = "cannot be written" if existed else "cannot be created"
+            exists = self.versions.find_latest() is not None
+            what = "cannot be written" if exists else "cannot be created"
             raise StoreError(
-                f"the rule store at {self.path} {what}: {error.strerror or error}"
+                f"the rule store at {self.storage.locate()} {what}: {error.strerror or error}"
                 + (f" ({error.filename})" if error.filename else "")
             ) from None
 
@@ -308,7 +304,7 @@ class StoreFolder:
         """
         if origin is None:
             return False
-        here = origin.folder == Path(os.path.realpath(self.path))
+        here = origin.place == self.storage.identity
         if not here and (not origin.store or origin.store != parent.store):
             return False
         if (origin.version, origin.checksum) == (parent.number, parent.checksum):
@@ -316,36 +312,42 @@ class StoreFolder:
         if origin.version != parent.number and origin.store in ("", parent.store):
             raise self.versions.conflict(origin.version, parent.number)
         raise StoreConflictError(
-            f"version {parent.number} of {self.path} does not follow the version that these rules "
-            "were opened at: the store was re-created, or is a copy that has changed since; open "
-            "the store again and repeat the change"
+            f"version {parent.number} of {self.storage.locate()} does not follow the version that "
+            "these rules were opened at: the store was re-created, or is a copy that has changed "
+            "since; open the store again and repeat the change"
         )
 
-    def _write_segment(self, live: LiveSegment, origin: Origin | None) -> dict[str, Any]:
-        """Write a segment, unless it is stored already; return its entry in a version file."""
+    def _pack_segment(
+        self, live: LiveSegment, origin: Origin | None, new: dict[str, list[Any]]
+    ) -> dict[str, Any]:
+        """Return a segment's entry in a version file; unless it is stored, add it to `new`."""
         name, checksum = (origin and origin.segments.get(live.segment)) or ("", "")
-        if not name or not is_complete(self._segments / name, checksum):
-            name, checksum = write_segment(self._segments, live.segment)
+        if not name or not is_complete(self.storage, name, checksum):
+            name, checksum = pack_segment(live.segment, new)
         return {"role": live.role, "name": name, "manifest": checksum}
 
-    def _write_removed(self, version: Version, origin: Origin | None) -> dict[str, Any] | None:
-        """Write the positions of removed rules, unless they are stored already."""
+    def _pack_removed(
+        self, version: Version, origin: Origin | None, new: dict[str, list[Any]]
+    ) -> dict[str, Any] | None:
+        """Return the entry of the positions of removed rules; unless stored, add them to `new`."""
         removed = _removed_positions(version)
         if not len(removed):
             return None
         stored = origin.removed_file if origin and np.array_equal(removed, origin.removed) else None
-        if stored and self._parts.has(stored):
+        if stored and has_part(self.storage, stored):
             return stored
-        return self._parts.write(pa.table({"position": removed}))
+        return pack_part(pa.table({"position": removed}), new)
 
-    def _write_categories(self, version: Version, origin: Origin | None) -> list[dict[str, Any]]:
-        """Write new category values; return the entries of all files of category values."""
+    def _pack_categories(
+        self, version: Version, origin: Origin | None, new: dict[str, list[Any]]
+    ) -> list[dict[str, Any]]:
+        """Return the entries of all files of category values; add new values to `new`."""
         files = origin.category_files if origin and origin.categories is version.categories else []
-        if len(files) >= _MOST_PARTS or not all(map(self._parts.has, files)):
+        if len(files) >= _MOST_PARTS or not all(has_part(self.storage, file) for file in files):
             files = []
         written = sum(entry["count"] for entry in files)
         texts = version.categories.to_arrow(written, version.category_count)
-        return [*files, self._parts.write(pa.table({"text": texts}))] if len(texts) else files
+        return [*files, pack_part(pa.table({"text": texts}), new)] if len(texts) else files
 
     # ------------------------------------------------------------ live
 
@@ -363,41 +365,43 @@ class StoreFolder:
         """
         with self._translate_write_errors():
             files = self._files_by_version()
-            abandoned = self._abandoned(set().union(*files.values()))
+            listed = set().union(*files.values())
+            abandoned = {
+                entry.name
+                for entry in self._stored()
+                if _is_old(entry) and _file_of(entry) not in listed
+            }
             if abandoned:
                 self._republish()
                 files = self._files_by_version()
             kept = {*list(files)[-keep:], *self.log.pinned()}
             used = set().union(*(files[number] for number in files if number in kept))
             deleted = [number for number in files if number not in kept]
-            for number in deleted:
-                self.versions.path_of(number).unlink(missing_ok=True)
-            for path in abandoned.union(*(files[number] for number in deleted)) - used:
-                with contextlib.suppress(FileNotFoundError):
-                    shutil.rmtree(path) if path.is_dir() else path.unlink()
-            for folder in (self.versions.path, *self.log.folders()):
-                for path in filter(_is_old, folder.glob(".*")):
-                    path.unlink(missing_ok=True)
+            if deleted:
+                self.versions.delete(deleted, max(files))
+            freed = set().union(*(files[number] for number in deleted))
+            self.storage.delete(
+                entry.name
+                for entry in self._stored()
+                if (entry.name in abandoned or _file_of(entry) in freed)
+                and _file_of(entry) not in used
+            )
+            for prefix in (SEGMENTS, PARTS, "versions/", "latest/", "log/"):
+                self.storage.sweep(prefix, _UNFINISHED)
         return deleted
 
-    def _files_by_version(self) -> dict[int, set[Path]]:
+    def _files_by_version(self) -> dict[int, set[str]]:
         """Return the segments and parts of all versions, by ascending number."""
         while numbers := self.versions.numbers():
             found = {number: self.versions.find(number) for number in numbers}
             # If others have pruned the highest, later versions may use files that only it showed.
             if found[numbers[-1]] is not None:
-                return {number: self._files_of(file) for number, file in found.items() if file}
+                return {number: _files_of(file) for number, file in found.items() if file}
         return {}
 
-    def _files_of(self, file: VersionFile) -> set[Path]:
-        segments = {self._segments / entry["name"] for entry in file.segments}
-        parts = [*file.codes, *([file.removed] if file.removed else [])]
-        return segments | {self._parts.path / entry["name"] for entry in parts}
-
-    def _abandoned(self, listed: set[Path]) -> set[Path]:
-        """Return old segments and parts that no version lists, finished or not."""
-        present = {*self._segments.iterdir(), *self._parts.path.iterdir()}
-        return set(filter(_is_old, present - listed))
+    def _stored(self) -> list[Entry]:
+        """Return the objects of all segments and parts, whether a version lists them or not."""
+        return [*self.storage.list(SEGMENTS), *self.storage.list(PARTS)]
 
     def _republish(self) -> None:
         """Publish the current version under the next number, ahead of writers that are slow."""
@@ -415,7 +419,8 @@ class StoreFolder:
             with contextlib.suppress(StoreConflictError):
                 self.versions.put(again, parent)
                 return
-        raise StoreConflictError(f"{self.path}: other writers were faster {TRIES} times; try again")
+        place = self.storage.locate()
+        raise StoreConflictError(f"{place}: other writers were faster {TRIES} times; try again")
 
 
 def _live_segment(role: str, segment: Segment, removed_positions: np.ndarray) -> LiveSegment:
@@ -458,8 +463,38 @@ def _check_parts(
     require(last < version.next_position, "a rule has the next position already")
 
 
-def _is_old(path: Path) -> bool:
-    """Return whether a file that no version lists is so old that its writer has probably failed."""
-    with contextlib.suppress(FileNotFoundError):
-        return datetime.datetime.now().timestamp() - path.stat().st_mtime >= _UNFINISHED
-    return False
+def _files_of(version: VersionFile) -> set[str]:
+    """Return the names of a version's segments and parts."""
+    parts = [*version.codes, *([version.removed] if version.removed else [])]
+    return {
+        *(SEGMENTS + entry["name"] for entry in version.segments),
+        *(PARTS + entry["name"] for entry in parts),
+    }
+
+
+def _file_of(entry: Entry) -> str:
+    """Return the name of the segment or part that an object belongs to."""
+    return "/".join(entry.name.split("/")[:2])
+
+
+def _is_old(entry: Entry) -> bool:
+    """Return whether an object that no version lists is so old that its writer probably failed."""
+    return time.time() - entry.modified >= _UNFINISHED
+
+
+def _open_storage(path: Any) -> Storage:
+    """Return the storage at a path that a user has given; raise if it cannot be one."""
+    if isinstance(path, Storage):
+        return path
+    if not isinstance(path, str | os.PathLike):
+        raise StoreError(f"a rule store is named by its path, got {type(path).__name__} {path!r}")
+    text = os.fspath(path)
+    if isinstance(text, bytes) or not text or "\0" in text:
+        raise StoreError(f"a rule store is named by its path, got {path!r}")
+    if _SCHEME.match(text):
+        raise StoreError(
+            f"{text!r} is a URL, but a rule store must be a folder on a local or mounted file "
+            "system that this machine and Spark's workers can reach"
+            + ("; leave out 'file:'" if text.startswith("file:") else "")
+        )
+    return Folder(text)

@@ -19,15 +19,12 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import os
 import re
-import shutil
 import urllib.parse
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
-from tocsin.engine.segment_files import put_if_absent
+from tocsin.engine.storage import Entry, Storage
 from tocsin.errors import StoreError
 
 PINS_KEPT = 100  # of each stream: as many batches as Spark's checkpoint keeps by default
@@ -50,10 +47,10 @@ class StreamInfo:
 
 
 class StreamLog:
-    """The log of a store: one folder per stream."""
+    """The log of a store: pins and names of its streams."""
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+    def __init__(self, storage: Storage):
+        self._storage = storage
 
     # ------------------------------------------------------------ for workers
 
@@ -62,51 +59,78 @@ class StreamLog:
 
         Later calls return the same version, also when the batch is repeated.
         """
-        entry = self._stream(query) / _check_name(_BATCH, batch)
+        stream = _stream(query)
+        entry = stream + _check_name(_BATCH, batch)
         try:
             with contextlib.suppress(FileNotFoundError):
-                return _read_version(entry)
-            entry.parent.mkdir(parents=True, exist_ok=True)
-            if put_if_absent(entry, b"%d\n" % latest()):
-                self._forget_before(entry.parent, int(batch) - PINS_KEPT)
-            return _read_version(entry)
+                return self._read_version(entry)
+            if self._storage.put_if_absent(entry, b"%d\n" % latest()):
+                self._forget_before(stream, int(batch) - PINS_KEPT)
+            return self._read_version(entry)
         except OSError as error:
             raise StoreError(
-                f"cannot record in {self.folder} which version this micro-batch uses: {error}; "
-                "workers need read and write access to it"
+                f"cannot record in {self._storage.locate('log')} which version this micro-batch "
+                f"uses: {error}; workers need read and write access to it"
             ) from None
 
     def report_missing(self, query: str, names: list[str]) -> list[str]:
         """Record attributes that a stream has no column for; return those not recorded before."""
-        return _record_names(self._stream(query) / "missing", names)
+        return self._record_names(f"{_stream(query)}missing/", names)
 
     def report_name(self, query: str, name: str) -> None:
         """Record the name of a stream."""
-        _record_names(self._stream(query) / "names", [name])
+        self._record_names(f"{_stream(query)}names/", [name])
 
-    @staticmethod
-    def _forget_before(stream: Path, batch: int) -> None:
+    def _forget_before(self, stream: str, batch: int) -> None:
         if batch > 0:
-            for entry in _entries(stream):
-                if int(entry.name) <= batch:
-                    entry.unlink(missing_ok=True)
+            pins = _select_pins(stream, self._storage.list(stream))
+            self._storage.delete(pins[number].name for number in pins if number <= batch)
+
+    def _record_names(self, prefix: str, names: list[str]) -> list[str]:
+        """Put an empty object for each name; return the names that had none."""
+        try:
+            return [n for n in names if self._storage.put_if_absent(prefix + _quote_name(n), b"")]
+        except OSError:  # informative only: it must not stop a stream
+            return []
+
+    def _read_version(self, entry: str) -> int:
+        text = self._storage.read(entry)
+        try:
+            return int(text)
+        except ValueError:
+            raise StoreError(
+                f"{self._storage.locate(entry)} is damaged: it should hold the number of a "
+                f"version, and holds {text[:40]!r}; delete the file, and the batch takes the "
+                "current version"
+            ) from None
 
     # ------------------------------------------------------------ for users
 
     def streams(self) -> list[StreamInfo]:
         """Return the streams that have used the store, the latest first."""
-        infos = []
-        for stream in self.folders():
-            entries = sorted(_entries(stream), key=lambda entry: int(entry.name))
-            if entries:
-                infos.append(_describe_stream(stream, entries))
-        return sorted(infos, key=lambda stream: stream.used, reverse=True)
+        by_stream: dict[str, list[Entry]] = {}
+        for entry in self._storage.list("log/"):
+            by_stream.setdefault(entry.name.split("/")[1], []).append(entry)
+        infos = [self._describe(query, entries) for query, entries in by_stream.items()]
+        return sorted(filter(None, infos), key=lambda stream: stream.used, reverse=True)
 
-    def folders(self) -> list[Path]:
-        """Return the folders of all streams."""
-        with contextlib.suppress(FileNotFoundError):
-            return [entry for entry in self.folder.iterdir() if entry.is_dir()]
-        return []
+    def _describe(self, query: str, entries: list[Entry]) -> StreamInfo | None:
+        """Return a stream by the objects of its log; None if it has no pins."""
+        pins = _select_pins(f"log/{query}/", entries)
+        if not pins:
+            return None
+        versions = {number: self._read_version(pins[number].name) for number in pins}
+        names = _select_names(f"log/{query}/names/", entries)
+        last = max(pins)
+        return StreamInfo(
+            query,
+            last,
+            versions[last],
+            datetime.datetime.fromtimestamp(pins[last].modified, datetime.UTC),
+            tuple(sorted(set(versions.values()))),
+            tuple(sorted(_select_names(f"log/{query}/missing/", entries))),
+            names[-1] if names else "",
+        )
 
     def pinned(self) -> set[int]:
         """Return the versions that batches are pinned to."""
@@ -114,76 +138,40 @@ class StreamLog:
 
     def unpin(self, query: str, batch: int | None = None) -> None:
         """Unpin one batch of a stream, or all; a repeated batch then uses the current version."""
-        stream = self._stream(query)
-        known = [each.query for each in self.streams()]
-        if query not in known:
+        stream = _stream(query)
+        entries = self._storage.list(stream)
+        pins = _select_pins(stream, entries)
+        if not pins:
+            known = [each.query for each in self.streams()]
             raise StoreError(
                 f"stream {query!r} has no pinned batches; "
                 + (f"streams with pinned batches: {', '.join(known[:5])}" if known else "none has")
             )
-        if batch is None:
-            shutil.rmtree(stream)
-            return
-        try:
-            (stream / str(batch)).unlink()
-        except FileNotFoundError:
-            batches = sorted(int(entry.name) for entry in _entries(stream))
+        if batch is not None and batch not in pins:
             raise StoreError(
                 f"batch {batch} of stream {query} is not pinned; its pinned batches are "
-                f"{batches[0]} to {batches[-1]}"
-            ) from None
-
-    def _stream(self, query: str) -> Path:
-        return self.folder / _check_name(_PLAIN, query)
-
-
-def _record_names(folder: Path, names: list[str]) -> list[str]:
-    """Create an empty file for each name; return the names that had none."""
-    fresh = []
-    with contextlib.suppress(OSError):  # informative only: it must not stop a stream
-        folder.mkdir(parents=True, exist_ok=True)
-        for name in names:
-            with contextlib.suppress(FileExistsError):
-                os.close(os.open(folder / _quote_name(name), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-                fresh.append(name)
-    return fresh
+                f"{min(pins)} to {max(pins)}"
+            )
+        unpinned = entries if batch is None else [pins[batch]]
+        self._storage.delete(entry.name for entry in unpinned)
 
 
-def _recorded_names(folder: Path) -> list[str]:
+def _stream(query: str) -> str:
+    """Return the prefix of the log of a stream."""
+    return f"log/{_check_name(_PLAIN, query)}/"
+
+
+def _select_pins(stream: str, entries: Iterable[Entry]) -> dict[int, Entry]:
+    """Return the pins among the objects of a stream's log, by the number of the batch."""
+    named = {entry.name.removeprefix(stream): entry for entry in entries}
+    return {int(name): entry for name, entry in named.items() if _BATCH.fullmatch(name)}
+
+
+def _select_names(prefix: str, entries: Iterable[Entry]) -> list[str]:
     """Return the recorded names, the oldest first."""
-    with contextlib.suppress(FileNotFoundError):
-        files = sorted(folder.iterdir(), key=lambda file: file.stat().st_mtime_ns)
-        return [urllib.parse.unquote(file.name) for file in files]
-    return []
-
-
-def _describe_stream(stream: Path, entries: list[Path]) -> StreamInfo:
-    last = entries[-1]
-    names = _recorded_names(stream / "names")
-    return StreamInfo(
-        stream.name,
-        int(last.name),
-        _read_version(last),
-        datetime.datetime.fromtimestamp(last.stat().st_mtime, datetime.UTC),
-        tuple(sorted({_read_version(entry) for entry in entries})),
-        tuple(sorted(_recorded_names(stream / "missing"))),
-        names[-1] if names else "",
-    )
-
-
-def _entries(stream: Path) -> list[Path]:
-    return [entry for entry in stream.iterdir() if _BATCH.fullmatch(entry.name)]
-
-
-def _read_version(entry: Path) -> int:
-    text = entry.read_bytes()
-    try:
-        return int(text)
-    except ValueError:
-        raise StoreError(
-            f"{entry} is damaged: it should hold the number of a version, and holds {text[:40]!r}; "
-            "delete the file, and the batch takes the current version"
-        ) from None
+    found = [entry for entry in entries if entry.name.startswith(prefix)]
+    found.sort(key=lambda entry: entry.modified)
+    return [urllib.parse.unquote(entry.name.removeprefix(prefix)) for entry in found]
 
 
 def _check_name(pattern: re.Pattern[str], name: object) -> str:

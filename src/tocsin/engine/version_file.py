@@ -13,7 +13,6 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -129,25 +128,25 @@ def checksum_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def parse(path: Path, data: bytes) -> VersionFile:
+def parse(place: str, data: bytes) -> VersionFile:
     """Parse a version file; raise if it is damaged, or of another format."""
     body = data[:-_SEAL]
     if data[-_SEAL:] != _seal(body):
-        raise StoreError(f"{path} is not what was written (its checksum differs): it is damaged")
+        raise StoreError(f"{place} is not what was written (its checksum differs): it is damaged")
     try:
         content = json.loads(body)
         require(isinstance(content, dict), "it is not a JSON object")
     except (ValueError, RecursionError, StoreError) as error:
-        raise damage_error(path, error) from None
-    check_format(path, content)
+        raise damage_error(place, error) from None
+    check_format(place, content)
     try:
         return replace(_read(content), checksum=checksum_of(data))
     except KeyError as error:
-        raise damage_error(path, f"it has no {error}") from None
+        raise damage_error(place, f"it has no {error}") from None
     except (TypeError, ValueError, AttributeError, RecursionError, TocsinError) as error:
-        raise damage_error(path, error) from None
+        raise damage_error(place, error) from None
     except (OSError, pa.ArrowException) as error:  # of the payload's schema, as Arrow reads it
-        raise damage_error(path, error) from None
+        raise damage_error(place, error) from None
 
 
 def _read_attributes(content: dict[str, Any]) -> Attributes:

@@ -74,7 +74,7 @@ def open_rules(source: RuleSource) -> Version:
 
 
 @functools.lru_cache(maxsize=4)
-def _map_rules(source: RuleSource, stamp: tuple[int, int] | None) -> Version:
+def _map_rules(source: RuleSource, stamp: str | None) -> Version:
     if source.archive:
         return _map_archive(source)
     try:
