@@ -29,7 +29,7 @@ class Function(NamedTuple):
     most: int
     resolve: Callable[[TermBuilder, Sequence[Term], Any], Resolved]
     compute: Callable[..., Any]
-    is_strict: bool = True  # null if any argument is null
+    is_strict: bool = True  # NULL if an argument is written as NULL; in arrays, `compute` decides
     aliases: tuple[str, ...] = ()
 
 
