@@ -13,6 +13,7 @@ from tocsin.errors import (
     ConditionWarning,
     CoverError,
     EventError,
+    MonitorError,
     RoutingError,
     RuleError,
     SchemaError,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from tocsin.engine.version import Rule, Version
     from tocsin.model.matches import Counters, Matches
     from tocsin.model.schema import Schema
+    from tocsin.moving.monitor import Monitor
 
 __version__ = "0.1.0"
 
@@ -44,6 +46,8 @@ __all__ = [
     "EventError",
     "Explanation",
     "Matches",
+    "Monitor",
+    "MonitorError",
     "Plan",
     "RoutingError",
     "Rule",
@@ -63,12 +67,13 @@ __all__ = [
     "open",
 ]
 
-_PACKAGES = ("covering", "routing", "similarity", "uncertain")
+_PACKAGES = ("covering", "moving", "routing", "similarity", "uncertain")
 
 _HOMES = {
     "Counters": "tocsin.model.matches",
     "Explanation": "tocsin.engine.explain",
     "Matches": "tocsin.model.matches",
+    "Monitor": "tocsin.moving.monitor",
     "Plan": "tocsin.engine.report",
     "Rule": "tocsin.engine.version",
     "RuleStore": "tocsin.engine.store",

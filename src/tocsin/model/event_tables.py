@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,19 @@ def is_pandas(source: Any) -> bool:
 def slice_column(column: pa.ChunkedArray, start: int, stop: int) -> pa.Array:
     """Return rows of a column as one array, with a copy only if they span several chunks."""
     return combine_chunks(column.slice(start, stop - start))
+
+
+def add_missing(table: Any, names: Iterable[str]) -> Any:
+    """Return a table or batch with a column of nulls for each of the names that it lacks.
+
+    If there are maps of sparse attributes, the attributes may be in these.
+    """
+    known = {name.lower() for name in table.column_names}
+    missing = [name for name in names if name.lower() not in known]
+    if not missing or any(is_sparse(field.type) for field in table.schema):
+        return table
+    columns = [*table.columns, *(pa.nulls(table.num_rows) for _ in missing)]
+    return type(table).from_arrays(columns, [*table.column_names, *missing])
 
 
 # ------------------------------------------------------------ maps

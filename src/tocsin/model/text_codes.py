@@ -41,7 +41,7 @@ _MIN_SLOTS = 64
 _FEW = 4096  # values of a table that stays in a core's cache, chosen
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 by the golden ratio
 _MIXER = np.uint64(0xD6E8FEB86659FD93)
-_HASHED = np.uint64(1 << 63)
+HASHED = np.uint64(1 << 63)
 _HALF = np.uint64(32)
 _EMPTY = np.uint64(0)
 
@@ -88,7 +88,7 @@ def write_words(begin: Int64s, end: Int64s, data: UInt8s, out: UInt64Out) -> Non
                 state ^= state >> _HALF
                 first += 8
             state = mix(state ^ load_word(data, last))
-            out[i] = (state ^ (state >> _HALF)) | _HASHED
+            out[i] = (state ^ (state >> _HALF)) | HASHED
 
 
 @kernel
@@ -105,7 +105,7 @@ def write_codes(
             # One branch and not two: whether rules mention a text is hard to predict.
             while (word[slot] != sought) & (word[slot] != _EMPTY):
                 slot = (slot + 1) & mask
-            if (sought < _HASHED) | (word[slot] == _EMPTY):
+            if (sought < HASHED) | (word[slot] == _EMPTY):
                 break
             c = code[slot]  # 0 as long as another thread inserts it
             if c > 0 and start[c] - start[c - 1] == end[i] - begin[i]:
@@ -170,7 +170,7 @@ class TextCodes:
         """Return a table with further values: new and distinct, as large_string without nulls."""
         word, code, start, text = self._arrays
         size = self.size + len(texts)
-        begin, end, data = _text_spans(texts)
+        begin, end, data = text_spans(texts)
         lengths = end - begin
         used = int(start[self.size]) + int(lengths[lengths > _SHORT].sum())
         if size >= len(start):
@@ -203,7 +203,7 @@ class TextCodes:
                 self._write_views(array, out)
                 return
             array = array.cast(pa.large_string())
-        begin, end, data = _text_spans(array)
+        begin, end, data = text_spans(array)
         _check_encoding(array, data[begin[0] : end[-1]])
         self._write(begin, end, data, out)
 
@@ -248,7 +248,7 @@ class TextCodes:
         write_codes(self._slots, words, begin, end, data, out)
 
 
-def _text_spans(array: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def text_spans(array: pa.Array) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return where texts begin and end, and the bytes, of a string or large_string array."""
     if not len(array):
         return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.uint8)

@@ -1,0 +1,1 @@
+"""Moving objects: who is inside which fence, and what changed."""

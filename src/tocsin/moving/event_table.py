@@ -1,0 +1,189 @@
+"""The events of an update as an Arrow table, in the order in which they are reported."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as t
+
+from tocsin.engine.result import id_type
+from tocsin.engine.version import Version
+from tocsin.jit import Int64s, kernel
+from tocsin.moving.objects import Objects
+from tocsin.moving.positions import to_times
+from tocsin.moving.reports import Reports
+from tocsin.moving.rule_changes import Changes
+from tocsin.moving.transitions import (
+    EVENT,
+    LOST,
+    RULE_REMOVED,
+    SLOT,
+    SOURCE,
+    TIME,
+    WHAT,
+    WHEN_SINCE,
+    WHICH,
+    WHO,
+)
+
+EVENT_NAMES = pa.array(["enter", "leave", "dwell", "lost"])
+REASONS = pa.array(
+    [None, "lost", "rule added", "rule changed", "rule removed", "object removed"], pa.string()
+)
+
+
+class Outcome(NamedTuple):
+    """What became of an update, and what its events refer to."""
+
+    events: np.ndarray  # [n, 8] see `transitions`
+    objects: Objects
+    version: Version
+    changes: Changes | None
+    batch: pa.Table | None  # the rows that events refer to
+    reports: Reports
+
+
+def schema_of(
+    version: Version,
+    key_type: pa.DataType,
+    time_type: pa.DataType,
+    kept: pa.Schema,
+    payload: pa.Schema,
+) -> pa.Schema:
+    """Return the columns of events; `kept` and `payload` are those of the user."""
+    return pa.schema(
+        [
+            ("object", key_type),
+            ("rule", id_type(version)),
+            ("event", pa.string()),
+            ("time", time_type),
+            ("since", time_type),
+            ("reason", pa.string()),
+            ("rules_version", pa.int64()),
+            *kept,
+            *payload,
+        ]
+    )
+
+
+def build_table(outcome: Outcome, schema: pa.Schema, kept: int, number: int | None) -> pa.Table:
+    """Return the events in the columns of a schema; `kept` of them come before the payload."""
+    events = outcome.events[sort_events(outcome.events)]
+    n = len(events)
+    what = events[:, WHAT]
+    columns: list[pa.Array] = [
+        outcome.objects.keys(events[:, SLOT]),
+        _rules(events, outcome),
+        EVENT_NAMES.take(pa.array(what & 15)),
+        to_times(events[:, TIME], schema.field("time").type),
+        to_times(events[:, WHEN_SINCE], schema.field("since").type),
+        REASONS.take(pa.array(what >> 4)),
+        pa.nulls(n, pa.int64()) if number is None else pa.array(np.full(n, number)),
+    ]
+    own = len(columns)
+    columns += _kept_columns(events[:, SOURCE], outcome, list(schema)[own : own + kept])
+    payload = pa.schema(list(schema)[own + kept :])
+    if len(payload):
+        has_rule = (what & 15 != LOST) & (what >> 4 != RULE_REMOVED >> 4)
+        table = outcome.version.directory.payload_at(events[has_rule, WHICH], payload)
+        rows = pa.array(np.cumsum(has_rule) - 1, mask=~has_rule)
+        columns += table.combine_chunks().take(rows).columns
+    return pa.table(
+        [
+            column if column.type == field.type else column.cast(field.type)
+            for column, field in zip(columns, schema, strict=True)
+        ],
+        schema=schema,
+    )
+
+
+def sort_events(events: np.ndarray) -> np.ndarray:
+    """Return the order by time, object and rule; events of one rule and time stay as they are."""
+    disorder = find_disorder(np.ascontiguousarray(events).reshape(-1))
+    if disorder == _NONE:
+        return np.arange(len(events))
+    if disorder == _TIMES:
+        return np.argsort(events[:, TIME], kind="stable")
+    return np.lexsort((events[:, WHICH], events[:, WHO], events[:, TIME]))
+
+
+_NONE, _TIMES, _ALL = range(3)
+
+
+@kernel
+def find_disorder(events: Int64s) -> int:
+    """Return whether events are in order, need to be sorted by time alone, or by all."""
+    is_sorted = True
+    for base in range(EVENT, events.shape[0], EVENT):
+        before = base - EVENT
+        time, last_time = events[base + TIME], events[before + TIME]
+        who, last_who = events[base + WHO], events[before + WHO]
+        if who < last_who:
+            return 2
+        if who == last_who and (
+            time < last_time
+            or (time == last_time and events[base + WHICH] < events[before + WHICH])
+        ):
+            return 2
+        is_sorted &= time >= last_time
+    return 0 if is_sorted else 1
+
+
+def _rules(events: np.ndarray, outcome: Outcome) -> pa.Array:
+    """Return the ids of the rules of events; null for objects that are lost."""
+    what, positions = events[:, WHAT], events[:, WHICH]
+    is_removed = what >> 4 == RULE_REMOVED >> 4
+    has_rule = what & 15 != LOST
+    is_here = has_rule & ~is_removed
+    ids = outcome.version.directory.ids_at(positions[is_here])
+    parts = [ids if len(outcome.version) else ids.slice(0, 0)]
+    place = np.cumsum(is_here) - 1
+    if outcome.changes is not None and is_removed.any():
+        removed = outcome.changes.removed
+        rows = np.searchsorted(removed.positions, positions[is_removed])
+        gone = removed.ids.take(pa.array(rows))
+        place[is_removed] = len(ids) + np.arange(len(gone))
+        parts.append(gone)
+    if len(parts) > 1:
+        type_ = pa.int64() if all(t.is_integer(part.type) for part in parts) else pa.large_string()
+        parts = [part.cast(type_) for part in parts]
+    return pa.concat_arrays(parts).take(pa.array(place, mask=~has_rule))
+
+
+def _kept_columns(sources: np.ndarray, outcome: Outcome, fields: list[pa.Field]) -> list[pa.Array]:
+    """Return the user's columns of the rows that events come from."""
+    if not fields:
+        return []
+    names = [field.name for field in fields]
+    parts: list[pa.Table] = []
+    places: list[np.ndarray] = []
+    in_batch = np.flatnonzero(sources >= 0)
+    if len(in_batch):
+        assert outcome.batch is not None
+        parts.append(_select(outcome.batch, names).take(pa.array(sources[in_batch])))
+        places.append(in_batch)
+    earlier = np.flatnonzero(sources < -1)
+    for table, own in outcome.reports.take(-2 - sources[earlier]):
+        parts.append(_select(table, names))
+        places.append(earlier[own])
+    if not parts:
+        return [pa.nulls(0, field.type) for field in fields]
+    schema = pa.schema(fields)
+    table = pa.concat_tables([part.cast(schema) for part in parts]).combine_chunks()
+    back = np.empty(len(sources), np.int64)
+    back[np.concatenate(places)] = np.arange(len(sources))
+    return [column.combine_chunks() for column in table.take(pa.array(back)).columns]
+
+
+def _select(table: pa.Table, names: list[str]) -> pa.Table:
+    by_name = {name.lower(): name for name in table.column_names}
+    return pa.table(
+        {
+            name: table.column(by_name[name.lower()])
+            if name.lower() in by_name
+            else pa.nulls(table.num_rows)
+            for name in names
+        }
+    )

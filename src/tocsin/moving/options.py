@@ -1,0 +1,188 @@
+"""The options of a monitor, and durations as users write them."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as t
+
+from tocsin.errors import MonitorError
+
+# Nanoseconds of units, by their names in texts such as "90 s".
+_UNITS = {
+    unit: size
+    for names, size in (
+        ("ns nanosecond nanoseconds", 1),
+        ("us microsecond microseconds", 10**3),
+        ("ms millisecond milliseconds", 10**6),
+        ("s sec second seconds", 10**9),
+        ("m min minute minutes", 60 * 10**9),
+        ("h hour hours", 3600 * 10**9),
+        ("d day days", 86400 * 10**9),
+    )
+    for unit in names.split()
+}
+_DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*")
+_TICK = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}  # nanoseconds of units of timestamps
+
+
+@dataclass(frozen=True)
+class MonitorOptions:
+    """What a monitor watches, and what it waits for; see `Monitor`.
+
+    Durations are as given; the type of times says what they may be.
+    """
+
+    key: str = "object"
+    time: str = "t"
+    position: tuple[str, ...] = ("x", "y")
+    dwell: Any = None
+    margin: float | str = 0.0
+    min_stay: Any = None
+    min_away: Any = None
+    lost_after: Any = None
+    delay: Any = None
+    removed: str | None = None
+    keep: tuple[str, ...] = ()
+    payload: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("key", "time"):
+            _check_name(name, getattr(self, name))
+        for name in ("position", "keep", "payload"):
+            names = getattr(self, name)
+            if isinstance(names, str) or not isinstance(names, Sequence):
+                raise MonitorError(f"{name} takes names of columns in a list, got {names!r}")
+            for each in names:
+                _check_name(name, each)
+            object.__setattr__(self, name, tuple(names))
+        if self.removed is not None:
+            _check_name("removed", self.removed)
+        if not isinstance(self.margin, str):
+            is_number = isinstance(self.margin, int | float | np.number)
+            if not is_number or isinstance(self.margin, bool) or not self.margin >= 0:
+                raise MonitorError(
+                    "margin must be a number, 0 or more, or the name of a payload column; got "
+                    f"{self.margin!r}"
+                )
+            if math.isinf(self.margin):
+                raise MonitorError("margin must be finite; with an infinite one no object leaves")
+            object.__setattr__(self, "margin", float(self.margin))
+        for name in ("dwell", "min_stay", "min_away", "lost_after", "delay"):
+            value = getattr(self, name)
+            if value is not None and not (name == "dwell" and self.dwell_column):
+                check_duration(name, value)
+
+    @property
+    def dwell_column(self) -> str | None:
+        """The payload column that says how long each rule waits, if `dwell` names one."""
+        is_name = isinstance(self.dwell, str) and not _DURATION.fullmatch(self.dwell)
+        return self.dwell if is_name else None
+
+    @property
+    def margin_column(self) -> str | None:
+        """The payload column with each rule's margin, if `margin` names one."""
+        return self.margin if isinstance(self.margin, str) else None
+
+    @property
+    def has_margin(self) -> bool:
+        """Whether some rule may have a margin."""
+        return self.margin != 0
+
+    def describe(self) -> dict[str, str]:
+        """Return the options that decide what a state means, as texts that can be compared."""
+        return {
+            f.name: repr(_plain(getattr(self, f.name)))
+            for f in fields(self)
+            if f.name not in ("keep", "payload")
+        }
+
+
+def _plain(value: Any) -> Any:
+    """Return a duration such that equal ones are described alike."""
+    if isinstance(value, datetime.timedelta):
+        return f"{_nanoseconds(value)} ns"
+    if isinstance(value, str) and _DURATION.fullmatch(value):
+        return f"{_nanoseconds(value)} ns"
+    return value
+
+
+def _check_name(parameter: str, name: Any) -> None:
+    if not isinstance(name, str) or not name:
+        raise MonitorError(f"{parameter} takes the name of a column, got {name!r}")
+
+
+# ------------------------------------------------------------ durations
+
+
+def check_duration(name: str, value: Any) -> None:
+    """Raise unless a value is a duration, of 0 or more."""
+    is_negative = False
+    if isinstance(value, str):
+        _nanoseconds(value, name)
+    elif isinstance(value, datetime.timedelta | np.timedelta64):
+        is_negative = _nanoseconds(value) < 0
+    elif isinstance(value, int | float | np.number) and not isinstance(value, bool):
+        is_negative = not value >= 0 or math.isinf(value)
+    else:
+        raise MonitorError(
+            f"{name} must be a timedelta, a text such as '90 s', or for times that are numbers a "
+            f"number; got {value!r}"
+        )
+    if is_negative:
+        raise MonitorError(f"{name} must be 0 or more, and finite; got {value!r}")
+
+
+def _nanoseconds(value: Any, name: str = "a duration") -> int:
+    if isinstance(value, str):
+        found = _DURATION.fullmatch(value)
+        size = _UNITS.get(found[2] if found and found[2] in _UNITS else "")
+        if found is None or size is None:
+            raise MonitorError(
+                f"{name} must be a duration such as '90 s', '15 min', '2 h' or '1 d'; got {value!r}"
+            )
+        whole, _, part = found[1].partition(".")
+        return int(whole) * size + int(part or 0) * size // 10 ** len(part)
+    if isinstance(value, np.timedelta64):
+        return int(value.astype("timedelta64[ns]").astype(np.int64))
+    return (value // datetime.timedelta(microseconds=1)) * 1000
+
+
+def to_ticks(name: str, value: Any, time_type: pa.DataType) -> int:
+    """Return a duration as a word: units of timestamps, a whole number, or the bits of a float."""
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, np.timedelta64)
+    if t.is_timestamp(time_type):
+        if is_number:
+            raise MonitorError(
+                f"{name} is {value!r}, but times are of type {time_type}; give a unit, as in "
+                f"'{value} s'"
+            )
+        ticks, rest = divmod(_nanoseconds(value, name), _TICK[time_type.unit])
+        if rest:
+            raise MonitorError(
+                f"{name} is {value!r}, which is no whole number of the units of times, which are "
+                f"of type {time_type}; cast them to timestamp[us]"
+            )
+        return _fit(ticks)
+    if not is_number:
+        raise MonitorError(
+            f"{name} is {value!r}, but times are of type {time_type}; give a number, too"
+        )
+    if t.is_floating(time_type):
+        return int(np.float64(value).view(np.int64))
+    if value != int(value):
+        raise MonitorError(
+            f"{name} is {value!r}, but times are whole numbers of type {time_type}; round it"
+        )
+    return _fit(int(value))
+
+
+def _fit(ticks: int) -> int:
+    return min(ticks, 2**63 - 1)

@@ -1,0 +1,269 @@
+"""Which rules changed between two versions, by id and by what their conditions mean.
+
+A condition is known by its *fingerprint*: a hash of its conjunctions and of the probability that it
+requires. It has names of attributes and texts of categories in place of their numbers, which merges
+and other stores give anew. So a rule that is written differently but means the same has not
+changed, and payload and weights do not count. A fingerprint is the same in all processes.
+
+Two versions mostly share their large segments, so only removals are compared there. The other
+rules are compared one by one.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tocsin.engine.ids import hash_texts
+from tocsin.engine.segment import LiveSegment, Segment
+from tocsin.engine.version import Version, can_be_id
+from tocsin.jit import Int64s, UInt8s, UInt64Out, UInt64s, kernel, step
+from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.predicates import INTERVAL
+from tocsin.model.text_codes import mix
+from tocsin.moving.transitions import CHANGED, MOVED, REMOVED
+
+
+class RuleList(NamedTuple):
+    """Rules by position."""
+
+    positions: np.ndarray  # int32, ascending
+    ids: pa.Array  # int64 or large text
+    fingerprints: np.ndarray  # uint64
+
+    def select(self, keep: np.ndarray) -> RuleList:
+        """Return the rules where `keep` is true."""
+        return RuleList(
+            self.positions[keep], self.ids.filter(pa.array(keep)), self.fingerprints[keep]
+        )
+
+
+class Changes(NamedTuple):
+    """What became of rules."""
+
+    verdicts: np.ndarray  # uint8 by old position: UNCHANGED, REMOVED, MOVED or CHANGED
+    new_position: np.ndarray  # int32 by old position, if it moved or changed
+    removed: RuleList  # by old position
+    added: np.ndarray  # int32, new positions, ascending
+    changed: np.ndarray  # int32, new positions, ascending
+
+
+class JudgedRules:
+    """The rules that the state of a monitor was judged by."""
+
+    def __init__(self, version: Version | None, listed: RuleList | None = None, positions: int = 0):
+        self._segments: Sequence[LiveSegment] = version.segments if version else ()
+        self._listed = listed  # in place of a version
+        self.positions = version.next_position if version else positions
+        self._version = version
+
+    def to_list(self) -> RuleList:
+        """Return all rules."""
+        if self._version is None:
+            assert self._listed is not None
+            return self._listed
+        version = self._version
+        return _concatenate([_list_rules(live, version) for live in version.segments])
+
+    def position_of(self, id_: Any) -> int:
+        """Return the position of a rule, or -1."""
+        if self._version is not None:
+            location = self._version.find(id_)
+            if location is None:
+                return -1
+            return int(self._segments[location[0]].segment.positions[location[1]])
+        rules = self.to_list()
+        if not can_be_id(id_, rules.ids.type):
+            return -1
+        place = pc.index(rules.ids, pa.scalar(id_, rules.ids.type)).as_py()
+        return int(rules.positions[place]) if place >= 0 else -1
+
+    def ids_at(self, positions: np.ndarray) -> pa.Array:
+        """Return the ids of the rules at these positions."""
+        if self._version is not None:
+            return self._version.directory.ids_at(positions)
+        rules = self.to_list()
+        return rules.ids.take(pa.array(np.searchsorted(rules.positions, positions)))
+
+    def find_changes(self, version: Version) -> Changes | None:
+        """Return how the rules of a version differ from these; None if they are the same."""
+        if version is self._version:
+            return None
+        old = [] if self._listed is None else [self._listed]
+        new = []
+        known = {live.segment: live for live in self._segments}
+        for live in version.segments:
+            before = known.pop(live.segment, None)
+            if before is None:
+                new.append(_list_rules(live, version))
+            elif before.removed.size != live.removed.size:
+                gone = before.alive() & ~live.alive()
+                assert self._version is not None
+                old.append(_list_rules(before, self._version, gone))
+        for live in known.values():
+            assert self._version is not None
+            old.append(_list_rules(live, self._version))
+        return _compare(_concatenate(old), _concatenate(new), self.positions)
+
+
+_NO_RULES = RuleList(np.empty(0, np.int32), pa.array([], pa.large_string()), np.empty(0, np.uint64))
+
+
+def _concatenate(lists: Sequence[RuleList]) -> RuleList:
+    lists = [each for each in lists if len(each.positions)]
+    if not lists:
+        return _NO_RULES
+    rules = RuleList(
+        np.concatenate([each.positions for each in lists]),
+        pa.concat_arrays([each.ids for each in lists]),
+        np.concatenate([each.fingerprints for each in lists]),
+    )
+    if (rules.positions[1:] > rules.positions[:-1]).all():
+        return rules
+    order = np.argsort(rules.positions, kind="stable")
+    return RuleList(
+        rules.positions[order], rules.ids.take(pa.array(order)), rules.fingerprints[order]
+    )
+
+
+def _compare(old: RuleList, new: RuleList, positions: int) -> Changes | None:
+    """Return what became of the old rules, and which rules are new."""
+    both, in_old, in_new = np.intersect1d(
+        old.positions, new.positions, assume_unique=True, return_indices=True
+    )
+    if len(both) and old.ids.type == new.ids.type:
+        same = np.asarray(pc.equal(old.ids.take(pa.array(in_old)), new.ids.take(pa.array(in_new))))
+        same &= old.fingerprints[in_old] == new.fingerprints[in_new]
+        keep_old, keep_new = np.ones(len(old.ids), bool), np.ones(len(new.ids), bool)
+        keep_old[in_old[same]] = keep_new[in_new[same]] = False
+        old, new = old.select(keep_old), new.select(keep_new)
+    if not len(old.positions) and not len(new.positions):
+        return None
+    place = np.full(len(old.positions), -1)
+    if len(old.ids) and len(new.ids) and old.ids.type == new.ids.type:
+        place = np.asarray(pc.index_in(old.ids, new.ids).fill_null(-1))
+    verdicts, new_position = np.zeros(positions + 1, np.uint8), np.zeros(positions + 1, np.int32)
+    stays = place >= 0
+    is_same = old.fingerprints[stays] == new.fingerprints[place[stays]]
+    verdicts[old.positions] = REMOVED
+    verdicts[old.positions[stays]] = np.where(is_same, MOVED, CHANGED)
+    new_position[old.positions[stays]] = new.positions[place[stays]]
+    is_added = np.ones(len(new.positions), bool)
+    is_added[place[stays]] = False
+    return Changes(
+        verdicts,
+        new_position,
+        old.select(~stays),
+        new.positions[is_added],
+        np.sort(new.positions[place[stays]][~is_same]),
+    )
+
+
+# ------------------------------------------------------------ fingerprints
+
+_fingerprints: weakref.WeakKeyDictionary[Segment, np.ndarray] = weakref.WeakKeyDictionary()
+
+
+def _list_rules(live: LiveSegment, version: Version, which: np.ndarray | None = None) -> RuleList:
+    """Return the live rules of a segment, or those where `which` is true."""
+    segment = live.segment
+    fingerprints = _fingerprints.get(segment)
+    if fingerprints is None:
+        fingerprints = _fingerprints[segment] = _compute_fingerprints(segment, version)
+    rules = RuleList(segment.positions, segment.metadata.ids, fingerprints)
+    if which is None:
+        which = live.alive()
+    return rules if which.all() else rules.select(which)
+
+
+def _compute_fingerprints(segment: Segment, version: Version) -> np.ndarray:
+    """Return the fingerprints of all rules of a segment."""
+    attributes = version.attributes
+    out = np.zeros(len(segment), np.uint64)
+    names = [attributes.sql(a).lower() for a in range(version.attribute_count)]
+    kinds = [attributes.kind(a) for a in range(version.attribute_count)]
+    name_hash = _hash(names)
+    is_category = np.array([kind == "category" for kind in kinds], np.uint8)
+    for part in segment.parts:
+        c = part.conjunctions
+        rows = is_category[c.attribute] != 0
+        sets = rows & (c.kind != INTERVAL)
+        points = [c.points[a:b] for a, b in zip(c.low[sets], c.high[sets], strict=True)]
+        ends = c.low[rows & (c.kind == INTERVAL)]
+        codes = np.unique(np.concatenate([ends, *points])) if rows.any() else np.empty(0, np.int64)
+        texts = [version.categories.text(int(code)) for code in codes]
+        coded = np.array([text is not None for text in texts], bool)
+        codes, hashes = codes[coded], _hash([text for text in texts if text is not None])
+        places = np.searchsorted(segment.positions, c.rule)
+        write_fingerprints(c, places, name_hash, is_category, codes, hashes, out)
+    at_least = segment.metadata.at_least
+    if len(at_least):
+        out += at_least.view(np.uint64) * np.uint64(3)
+    return out
+
+
+def _hash(texts: Sequence[str]) -> np.ndarray:
+    array = pa.array(texts, pa.large_string())
+    out = np.empty(len(array), np.int64)
+    if len(array):
+        _, offsets, data = array.buffers()
+        letters = np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
+        hash_texts(np.frombuffer(offsets, np.int64), letters, out)
+    return out.view(np.uint64)
+
+
+@step
+def hash_code(code, codes, code_hash):
+    """Return the hash of a category's text, or the code itself if there is none."""
+    at, stop = 0, codes.shape[0]
+    while at < stop:
+        middle = (at + stop) >> 1
+        if codes[middle] < code:
+            at = middle + 1
+        else:
+            stop = middle
+    if at < codes.shape[0] and codes[at] == code:
+        return code_hash[at]
+    return np.uint64(code)
+
+
+@kernel
+def write_fingerprints(
+    c: Conjunctions,
+    places: Int64s,
+    name_hash: UInt64s,
+    is_category: UInt8s,
+    codes: Int64s,
+    code_hash: UInt64s,
+    out: UInt64Out,
+) -> None:
+    """Add the hash of each conjunction to the fingerprint of its rule, which is at `places`.
+
+    `codes` are the categories with texts, ascending, and `code_hash` the hashes of these.
+    """
+    offsets, attribute, kind, low, high = c.offsets, c.attribute, c.kind, c.low, c.high
+    points = c.points
+    for i in range(places.shape[0]):
+        whole = np.uint64(1)
+        for row in range(offsets[i], offsets[i + 1]):
+            a = attribute[row]
+            values = np.uint64(0)
+            if kind[row] == INTERVAL:
+                if is_category[a] == 0 or low[row] != high[row]:
+                    values = mix(mix(np.uint64(low[row])) ^ np.uint64(high[row]))
+                else:
+                    values = mix(hash_code(low[row], codes, code_hash))
+            else:
+                for at in range(low[row], high[row]):
+                    point = np.uint64(points[at])
+                    if is_category[a] != 0:
+                        point = hash_code(points[at], codes, code_hash)
+                    values += mix(mix(point))  # in any order: codes are numbered anew
+            # A sum: the order of rows is that of the attributes' numbers.
+            whole += mix(mix(name_hash[a] ^ np.uint64(kind[row] + 1)) ^ values)
+        out[places[i]] += mix(whole)

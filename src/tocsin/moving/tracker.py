@@ -1,0 +1,509 @@
+"""The state of a monitor, and how an update changes it.
+
+An update is: read the positions, find the rules that changed and what they hold for, match the
+positions, all of which leaves the state as it is; then changed rules, rows and timers happen to the
+objects, in this order, in three kernels (`transitions.py`). So an update that fails changes
+nothing. What is costly is the match; the rest touches each row's object once.
+
+A `Tracker` knows nothing of stores and threads: it is given a version of the rules. `Monitor` adds
+these in one process, and Spark's workers have one for each bucket of objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as t
+
+from tocsin.engine.version import Version, can_be_id, plain_id
+from tocsin.errors import MonitorError, suggest
+from tocsin.jit import freeze
+from tocsin.model.arrow import translate_errors
+from tocsin.model.encoding import number_key, number_value
+from tocsin.model.event_tables import add_missing
+from tocsin.model.events import Events
+from tocsin.model.keys import Keys, dense_keys
+from tocsin.model.matches import Matches
+from tocsin.moving.event_table import Outcome, build_table, schema_of
+from tocsin.moving.judging import Holding, find_holding
+from tocsin.moving.objects import (
+    CONFIRMED,
+    COUNT,
+    POSITION,
+    RANK,
+    ROW,
+    RULE,
+    START,
+    STAY,
+    WORDS,
+    Objects,
+    count_stays,
+    find_due,
+    find_stays,
+    sort_slots,
+)
+from tocsin.moving.options import MonitorOptions, check_duration, to_ticks
+from tocsin.moving.positions import Positions, read_positions, read_time, sort_doubled
+from tocsin.moving.reports import Reports
+from tocsin.moving.rule_changes import Changes, JudgedRules
+from tocsin.moving.transitions import (
+    DOUBLED,
+    EVENT,
+    EVENTS,
+    FORGOTTEN,
+    LATE,
+    OUTDATED,
+    POOL_END,
+    RANKS,
+    REPORTS,
+    Options,
+    Progress,
+    Rows,
+    find_affected,
+    remove_object,
+    run_changes,
+    run_rows,
+    run_timers,
+)
+from tocsin.moving.widening import FLOAT, INTEGER, Widened, nothing_widened, widen
+
+_LONG = 32  # rules of a row above which all are sorted at once, and not one after the other
+_NO_KEYS = dense_keys(np.empty((0, 0), np.int64), np.empty(0, np.int32))
+_NOTHING_WIDENED = nothing_widened()
+
+
+class Tracker:
+    """Who is inside what, as of the last update."""
+
+    def __init__(self, options: MonitorOptions):
+        self.options = options
+        self.objects: Objects | None = None  # None until the type of keys is known
+        self.reports = Reports()
+        self.judged = JudgedRules(None)
+        self.key_type: pa.DataType | None = None
+        self.time_type: pa.DataType | None = None
+        self.kept = pa.schema([])  # the user's columns, in the types that came first
+        self.clock: int | None = None
+        self.rejected: pa.Table | None = None
+        self.late, self.doubled = np.zeros(0, np.int32), np.zeros(0, np.int32)  # by slot
+        self.counts = dict.fromkeys(("rows", "late", "doubled", "rejected", "events"), 0)
+        self._settings: tuple[Version, pa.DataType | None, Options, Widened | None] | None = None
+        self._is_broken = False
+
+    # ------------------------------------------------------------ change
+
+    def update(self, source: Any, version: Version, number: int | None) -> pa.Table:
+        """Let a batch of positions happen; return the events."""
+        has_texts = None if self.objects is None else self.objects.has_texts
+        positions = read_positions(source, self.options, version.schema, has_texts, self.time_type)
+        return self._run(version, number, positions, None)
+
+    def advance(self, now: Any, version: Version, number: int | None) -> pa.Table:
+        """Move the clock; return the events that are due."""
+        word, time_type = read_time(now, self.time_type, "now")
+        if self.time_type is None:
+            self.time_type = time_type
+        return self._run(version, number, None, word)
+
+    def remove(self, key: Any, version: Version, number: int | None) -> pa.Table:
+        """Forget an object; return its leaves."""
+        return self._run(version, number, None, None, key)
+
+    def _run(
+        self,
+        version: Version,
+        number: int | None,
+        positions: Positions | None,
+        now: int | None,
+        removed: Any = None,
+    ) -> pa.Table:
+        if self._is_broken:
+            raise MonitorError(
+                "an earlier update was interrupted after it had begun to change the state; open "
+                "what was saved before"
+            )
+        time_type = self.time_type if positions is None else positions.time_type
+        key_type = self.key_type or (positions.key_type if positions is not None else pa.string())
+        kept, payload = self._user_columns(version, positions)
+        schema = schema_of(version, key_type, time_type or pa.timestamp("us"), kept, payload)
+        settings, widened = self._settings_of(version, time_type)
+        matches, keys = None, _NO_KEYS
+        if positions is not None:
+            batch = add_missing(positions.reports, version.tested())
+            matches = version.match(batch)
+            if np.diff(matches.offsets).max(initial=0) > _LONG:
+                matches = matches.sorted()
+            if widened is not None:
+                attributes = {a: i for i, a in enumerate(version.tested_attributes())}
+                events = Events.read(batch, version.attributes, attributes, version.categories)
+                keys = events.keys(0, len(events))
+        changes = self.judged.find_changes(version)
+        holding = None
+        if changes is not None and self.objects is not None:
+            holding = find_holding(changes, version, self.objects, self.reports, widened)
+        # What follows changes the state. Nothing in it fails, but for memory and interrupts.
+        self._is_broken = True
+        self._move_clock(positions, now)
+        if positions is not None:
+            self.counts["rows"] += len(positions.times)
+            self.counts["rejected"] += positions.rejected.num_rows
+            self.rejected = positions.rejected
+            if self.objects is None and positions.is_valid.any():
+                self.objects = Objects(not t.is_integer(positions.keys.type))
+                self.key_type, self.time_type = key_type, time_type
+                self.kept = kept
+        table = schema.empty_table()
+        if self.objects is not None:
+            step = Step(self, self.objects, settings)
+            if changes is not None and holding is not None:
+                step.change_rules(changes, holding)
+            if positions is not None and matches is not None:
+                step.move(positions, matches, widened or _NOTHING_WIDENED, keys)
+            if self.clock is not None:
+                step.fire(self.clock)
+            if removed is not None:
+                step.remove(removed)
+            batch = None if positions is None else positions.reports
+            outcome = Outcome(step.events(), self.objects, version, changes, batch, self.reports)
+            table = build_table(outcome, schema, len(kept), number)
+            step.finish(batch)
+        self.judged = JudgedRules(version)
+        self.counts["events"] += len(table)
+        self._is_broken = False
+        return table
+
+    def _move_clock(self, positions: Positions | None, now: int | None) -> None:
+        words = [self.clock, now]
+        if positions is not None and positions.is_valid.any():
+            latest = int(positions.times[positions.is_valid != 0].max())
+            if self.options.delay is not None:
+                ticks = to_ticks("delay", self.options.delay, positions.time_type)
+                latest = subtract(latest, ticks, positions.time_type)
+            words.append(latest)
+        self.clock = max((word for word in words if word is not None), default=None)
+
+    # ------------------------------------------------------------ settings
+
+    def _user_columns(
+        self, version: Version, positions: Positions | None
+    ) -> tuple[pa.Schema, pa.Schema]:
+        """Return the columns that the user adds: those to keep, and payload."""
+        kept = self.kept
+        if not len(kept) and self.options.keep:
+            kept = pa.schema([(name, pa.null()) for name in self.options.keep])
+            if positions is not None:
+                by_name = {name.lower(): name for name in positions.reports.column_names}
+                fields = [
+                    positions.reports.schema.field(by_name[name.lower()])
+                    for name in self.options.keep
+                ]
+                kept = pa.schema(fields)
+        elif positions is not None:
+            by_name = {name.lower(): name for name in positions.reports.column_names}
+            for field in kept:
+                column = positions.reports.column(by_name[field.name.lower()])
+                with translate_errors(MonitorError, f"column {field.name!r} was {field.type}"):
+                    column.cast(field.type)
+        known = version.payload_schema
+        for name in self.options.payload:
+            if name not in known.names and len(version):
+                raise MonitorError(
+                    f"the rules have no payload column {name!r}{suggest(name, known.names)}"
+                )
+        return kept, pa.schema(
+            [
+                known.field(name) if name in known.names else pa.field(name, pa.null())
+                for name in self.options.payload
+            ]
+        )
+
+    def _settings_of(
+        self, version: Version, time_type: pa.DataType | None
+    ) -> tuple[Options, Widened | None]:
+        """Return the options as kernels take them, and widened rules if there is a margin."""
+        if self._settings is not None and self._settings[:2] == (version, time_type):
+            return self._settings[2:]
+        options = self.options
+
+        def ticks(name: str, default: int) -> int:
+            value = getattr(options, name)
+            if value is None or time_type is None:
+                return default
+            return to_ticks(name, value, time_type)
+
+        is_float = time_type is not None and t.is_floating(time_type)
+        wait = [ticks("min_stay", 0), ticks("min_away", 0), ticks("lost_after", -1), int(is_float)]
+        if options.dwell_column is None:
+            dwell = np.array([ticks("dwell", -1)])
+        else:
+            dwell = np.full(version.next_position + 2, -1)
+            for position, value in _payload_of(version, "dwell", options.dwell_column):
+                check_duration("dwell", value)
+                if time_type is not None:
+                    dwell[position] = to_ticks("dwell", value, time_type)
+        settings = Options(freeze(np.array(wait), np.int64), freeze(dwell, np.int64))
+        widened = None
+        if options.has_margin:
+            widened = widen(version, self._position_kinds(version), self._margins(version))
+        self._settings = version, time_type, settings, widened
+        return settings, widened
+
+    def _position_kinds(self, version: Version) -> dict[str, int]:
+        kinds = {}
+        for name in self.options.position:
+            number = version.schema.find(name)
+            kind = None if number is None else version.schema.kind(number)
+            if kind not in ("number", "integer"):
+                raise MonitorError(
+                    f"margin is a distance, and position column {name!r} "
+                    + (f"is of kind {kind}" if kind else "is no attribute of the rules")
+                    + "; position takes attributes that are numbers or integers"
+                )
+            kinds[name.lower()] = FLOAT if kind == "number" else INTEGER
+        return kinds
+
+    def _margins(self, version: Version) -> np.ndarray:
+        column = self.options.margin_column
+        if column is None:
+            return np.array([self.options.margin])
+        margins = np.zeros(version.next_position + 2)
+        for position, value in _payload_of(version, "margin", column):
+            if not isinstance(value, int | float) or not 0 <= value < np.inf:
+                raise MonitorError(
+                    f"margin: payload column {column!r} has {value!r} for a rule; it takes "
+                    "finite numbers, 0 or more"
+                )
+            margins[position] = value
+        return margins
+
+    # ------------------------------------------------------------ look
+
+    def inside(self, rule: Any) -> list[Any]:
+        """Return the objects in a rule, in order of first appearance."""
+        position = self.judged.position_of(plain_id(rule))
+        if position < 0 or self.objects is None:
+            return []
+        objects = self.objects
+        slots = np.empty(objects.slots, np.int32)
+        slots = slots[: find_stays(objects.records, objects.pool, objects.slots, position, slots)]
+        ranks = objects.records.reshape(-1, WORDS)[slots, RANK]
+        keys: list[Any] = objects.keys(slots[np.argsort(ranks)]).to_pylist()
+        return keys
+
+    def where(self, key: Any) -> list[Any]:
+        """Return the rules that an object is in, in order of addition."""
+        slot = self.find(key)
+        if slot < 0:
+            return []
+        assert self.objects is not None
+        record = self.objects.records[slot * WORDS : (slot + 1) * WORDS]
+        first, count = int(record[START]), int(record[COUNT])
+        stays = self.objects.pool[first : first + count * STAY].reshape(-1, STAY)[:, RULE]
+        inside = stays[(stays & CONFIRMED) != 0] & POSITION
+        ids: list[Any] = self.judged.ids_at(inside).to_pylist()
+        return ids
+
+    def find(self, key: Any) -> int:
+        """Return the slot of an object, or -1."""
+        key = plain_id(key)
+        objects = self.objects
+        if objects is None or not can_be_id(key, objects.word_type):
+            return -1
+        return int(objects.find(pa.array([key], objects.word_type))[0])
+
+    def counters(self) -> dict[str, Any]:
+        """Return numbers of rows and events, and of late and doubled rows by object."""
+        counters: dict[str, Any] = dict(self.counts)
+        counters["objects"] = 0 if self.objects is None else self.objects.size
+        for name, by_slot in (("late", self.late), ("doubled", self.doubled)):
+            slots = np.empty(0, np.int32)
+            if self.objects is not None:
+                slots = self.objects.live()
+                slots = slots[by_slot[slots] > 0]
+            keys = [] if self.objects is None else self.objects.keys(slots).to_pylist()
+            counters[f"{name}_by_object"] = dict(zip(keys, by_slot[slots].tolist(), strict=True))
+        return counters
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the state."""
+        own = 0 if self.objects is None else self.objects.nbytes
+        return own + self.reports.nbytes + self.late.nbytes + self.doubled.nbytes
+
+
+class Step:
+    """One update's changes of the state; it collects the events and what is outdated."""
+
+    def __init__(self, tracker: Tracker, objects: Objects, settings: Options):
+        self._tracker, self._objects, self._settings = tracker, objects, settings
+        self._numbers = np.zeros(8, np.int64)
+        self._numbers[RANKS] = objects.next_rank
+        self._events = np.empty(0, np.int64)
+        self._outdated: list[np.ndarray] = []
+        self._forgotten: list[np.ndarray] = []
+        self._last = self._last_slots = np.empty(0, np.int32)
+
+    def change_rules(self, changes: Changes, holding: Holding) -> None:
+        """Let rules change."""
+        objects = self._objects
+        affected = np.empty(objects.slots, np.int32)
+        if changes.verdicts.any():
+            n = find_affected(
+                objects.records, objects.pool, objects.slots, changes.verdicts, affected
+            )
+            affected = affected[:n]
+            slots = np.union1d(affected, holding.slots).astype(np.int32)
+        else:
+            slots = holding.slots
+        if not len(slots):
+            return
+        counts = np.zeros(len(slots), np.int64)
+        counts[np.searchsorted(slots, holding.slots)] = np.diff(holding.offsets)
+        offsets = np.concatenate([[0], np.cumsum(counts)])
+        progress = self._prepare(slots, len(holding.rules))
+        run_changes(
+            objects.records, objects.pool, objects.block_due, slots, offsets, holding.rules,
+            changes.verdicts, changes.new_position, self._settings, progress,
+        )  # fmt: skip
+        objects.pool_end = int(self._numbers[POOL_END])
+
+    def move(self, positions: Positions, matches: Matches, widened: Widened, keys: Keys) -> None:
+        """Let the rows of a batch happen."""
+        tracker, objects, times = self._tracker, self._objects, positions.times
+        slots = objects.assign(positions.keys, positions.is_valid)
+        rows = np.flatnonzero(positions.is_valid).astype(np.int32)
+        in_time = times[rows]
+        if (in_time[1:] < in_time[:-1]).any():
+            rows = rows[np.argsort(in_time, kind="stable")]
+        order = np.empty(len(rows), np.int32)
+        sort_slots(slots, rows, objects.slots, order, np.empty(len(rows), np.int32))
+        order = sort_doubled(positions.reports, positions.removed, slots, times, order)
+        tracker.late = _grow(tracker.late, objects.slots)
+        tracker.doubled = _grow(tracker.doubled, objects.slots)
+        progress = self._prepare(slots[order], len(matches), len(order))
+        batch = Rows(
+            freeze(order, np.int32),
+            freeze(slots, np.int32),
+            freeze(times, np.int64),
+            freeze(positions.removed, np.uint8),
+            freeze(matches.offsets, np.int64),
+            matches.rules if matches.rules.flags.writeable else matches.rules.copy(),
+        )
+        run_rows(
+            objects.records, objects.pool, objects.block_due, batch, self._settings, widened,
+            keys, tracker.reports.rows, progress,
+        )  # fmt: skip
+        numbers = self._numbers
+        objects.pool_end = int(numbers[POOL_END])
+        objects.next_rank += len(slots)
+        tracker.counts["late"] += int(numbers[LATE])
+        tracker.counts["doubled"] += int(numbers[DOUBLED])
+        self._last = progress.reports[: numbers[REPORTS]]
+        self._last_slots = slots[self._last]
+
+    def fire(self, clock: int) -> None:
+        """Let timers that are due happen."""
+        objects = self._objects
+        due = np.empty(objects.slots, np.int32)
+        due = due[: find_due(objects.records, objects.block_due, objects.slots, clock, due)]
+        if len(due):
+            progress = self._prepare(due, 0, len(due))
+            run_timers(
+                objects.records, objects.pool, objects.block_due, due, clock, self._settings,
+                progress,
+            )  # fmt: skip
+
+    def remove(self, key: Any) -> None:
+        """Let an object leave, and forget it."""
+        slot = self._tracker.find(key)
+        if slot >= 0:
+            progress = self._prepare(np.array([slot], np.int32), 0, 1)
+            remove_object(self._objects.records, self._objects.pool, slot, progress)
+
+    def _prepare(self, slots: np.ndarray, matches: int, rows: int = 0) -> Progress:
+        """Return room for what objects at slots, and new matches, can cause at most."""
+        objects, tracker, numbers = self._objects, self._tracker, self._numbers
+        self._collect()
+        stays, most = count_stays(objects.records, slots)
+        objects.reserve_stays(3 * (stays + matches) + len(slots))
+        numbers[POOL_END] = objects.pool_end
+        events = int(numbers[EVENTS]) + 3 * (stays + matches) + 2 * (len(slots) + rows)
+        if events * EVENT > len(self._events):
+            larger = np.empty(events * EVENT, np.int64)
+            larger[: numbers[EVENTS] * EVENT] = self._events[: numbers[EVENTS] * EVENT]
+            self._events = larger
+        self._progress = Progress(
+            self._events,
+            numbers,
+            np.empty(rows, np.int32),
+            np.empty(rows, np.int32),
+            np.empty(rows, np.int64),
+            np.empty((most + matches) * STAY, np.int64),
+            tracker.late,
+            tracker.doubled,
+        )
+        return self._progress
+
+    def _collect(self) -> None:
+        """Keep what a kernel has written before the next one begins."""
+        numbers = self._numbers
+        if numbers[OUTDATED]:
+            self._outdated.append(self._progress.outdated[: numbers[OUTDATED]])
+        if numbers[FORGOTTEN]:
+            self._forgotten.append(self._progress.forgotten[: numbers[FORGOTTEN]])
+        numbers[OUTDATED] = numbers[FORGOTTEN] = 0
+
+    def events(self) -> np.ndarray:
+        """Return the events so far, in the order in which they happened to each object."""
+        n = int(self._numbers[EVENTS])
+        return self._events[: n * EVENT].reshape(n, EVENT)
+
+    def finish(self, batch: pa.Table | None) -> None:
+        """Keep the last reports, forget what is outdated, and pack what has become sparse."""
+        reports, objects = self._tracker.reports, self._objects
+        self._collect()
+        if self._outdated:
+            reports.forget(np.concatenate(self._outdated))
+        if len(self._last):
+            assert batch is not None
+            reports.append(batch.take(pa.array(self._last)), self._last_slots)
+        if self._forgotten:
+            objects.forget(np.concatenate(self._forgotten))
+        packed = reports.pack()
+        if packed is not None:
+            slots, rows = packed
+            objects.records.reshape(-1, WORDS)[slots, ROW] = rows
+
+
+def subtract(word: int, ticks: int, time_type: pa.DataType) -> int:
+    """Return a time less a duration, both as words."""
+    if not t.is_floating(time_type):
+        return max(word - ticks, -(2**63) + 1)
+    bits = np.int64(ticks).view(np.float64)
+    return number_key(number_value(word) - float(bits))
+
+
+def _grow(array: np.ndarray, size: int) -> np.ndarray:
+    if size <= len(array):
+        return array
+    return np.concatenate([array, np.zeros(size + size // 2 - len(array), array.dtype)])
+
+
+def _payload_of(version: Version, option: str, column: str) -> Iterator[tuple[int, Any]]:
+    """Yield positions and values of a payload column, where it is not null."""
+    if column not in version.payload_schema.names:
+        if len(version):
+            known = version.payload_schema.names
+            raise MonitorError(
+                f"{option}: the rules have no payload column {column!r}{suggest(column, known)}"
+            )
+        return
+    positions = version.positions()
+    schema = pa.schema([version.payload_schema.field(column)])
+    values = version.directory.payload_at(positions, schema).column(0).to_pylist()
+    for position, value in zip(positions.tolist(), values, strict=True):
+        if value is not None:
+            yield position, value

@@ -1,0 +1,205 @@
+"""Margins: whether an object is close enough to a rule that it is in to stay in it.
+
+A rule is widened by widening what each conjunction allows for a position attribute: to all values
+that are at most `margin` away from an allowed one. An interval grows at both ends, a set becomes
+intervals, and so does its complement; null is away from everything. Other attributes, and terms
+over positions, are tested as they are.
+
+Distances are those of the values, not of rounded differences: for floats the error of the
+difference is known exactly (Knuth's two-sum), and integers are subtracted as such.
+
+Only rules that an object is in, and no longer matches, are tested, one conjunction after the other.
+A row with a range in place of a value is judged without margin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from tocsin.engine.version import Version
+from tocsin.index.accept import holds
+from tocsin.jit import (
+    Float64s,
+    Int32s,
+    Int64s,
+    UInt8Out,
+    UInt8s,
+    bare_step,
+    freeze,
+    freeze_fields,
+    kernel,
+    step,
+)
+from tocsin.model.conjunctions import Conjunctions, concatenate, take
+from tocsin.model.encoding import NULL, SEAM, number_key
+from tocsin.model.keys import Keys, blank, load, to_number, unload
+from tocsin.model.predicates import INTERVAL, NOT_SET
+
+_LEAST_NUMBER, _GREATEST_NUMBER = number_key(-np.inf), number_key(np.inf)
+AS_IS, INTEGER, FLOAT = range(3)  # how an attribute is widened
+
+
+class Widened(NamedTuple):
+    """The conjunctions of rules, and how far they are widened."""
+
+    near: UInt8s  # [attributes] AS_IS, INTEGER or FLOAT
+    margin: Float64s  # [1] of all rules, or [positions]
+    offsets: Int64s  # these, to `rule`, are those of `Conjunctions`; no rules without a margin
+    attribute: Int32s
+    kind: UInt8s
+    low: Int64s
+    high: Int64s
+    points: Int64s
+    rule: Int32s
+
+
+@bare_step
+def is_within(key, other, how, margin):
+    """Return whether the values of two keys are at most a margin apart."""
+    if key == other:
+        return True
+    if how == INTEGER:
+        if other == NULL:
+            return False
+        a, b = key - (key <= SEAM + 1), other - (other <= SEAM + 1)
+        distance = np.uint64(max(a, b)) - np.uint64(min(a, b))
+        return margin >= 2.0**64 or distance <= np.uint64(margin)
+    if other < _LEAST_NUMBER or other > _GREATEST_NUMBER:
+        return False
+    a, b = to_number(max(key, other), 1), to_number(min(key, other), 1)
+    distance = a - b
+    if distance != margin:
+        return distance < margin
+    rounded = distance - a
+    error = (a - (distance - rounded)) - (b + rounded)  # of the rounded difference
+    return error <= 0.0
+
+
+@bare_step
+def is_near_complement(floor, ceiling, low, high, points, key, how, margin):
+    """Return whether a value from `floor` to `ceiling` that is no point is within a margin."""
+    nearest = min(max(key, floor), ceiling)
+    first, stop = low, high
+    while first < stop:  # the first point >= nearest
+        middle = (first + stop) >> 1
+        if points[middle] < nearest:
+            first = middle + 1
+        else:
+            stop = middle
+    above, below, at = nearest, nearest, first
+    while at < high and points[at] == above:
+        above += 1
+        at += 1
+    if above > nearest and above > ceiling:
+        above = np.int64(NULL)
+    at = first
+    if at < high and points[at] == below:
+        while at >= low and points[at] == below:
+            below -= 1
+            at -= 1
+        if below < floor:
+            below = np.int64(NULL)
+    return is_within(key, above, how, margin) or is_within(key, below, how, margin)
+
+
+@bare_step
+def is_near(kind, low, high, points, key, how, margin):
+    """Return whether a value that satisfies an interval or a set is within a margin."""
+    if kind == INTERVAL:
+        return is_within(key, min(max(key, low), high), how, margin)
+    first, stop = low, high
+    while first < stop:  # the first point >= key
+        middle = (first + stop) >> 1
+        if points[middle] < key:
+            first = middle + 1
+        else:
+            stop = middle
+    return (first < high and is_within(key, points[first], how, margin)) or (
+        first > low and is_within(key, points[first - 1], how, margin)
+    )
+
+
+@step
+def holds_widened(w, position, line, line_high, has_high):
+    """Return whether a widened rule holds for the keys of a row."""
+    offsets, attribute, kind, low, high = w.offsets, w.attribute, w.kind, w.low, w.high
+    points, rules, near = w.points, w.rule, w.near
+    margin = w.margin[position] if w.margin.shape[0] > 1 else w.margin[0]
+    first, stop = 0, rules.shape[0]
+    while first < stop:
+        middle = (first + stop) >> 1
+        if rules[middle] < position:
+            first = middle + 1
+        else:
+            stop = middle
+    while first < rules.shape[0] and rules[first] == position:
+        true, row = True, offsets[first]
+        while true and row < offsets[first + 1]:
+            a = attribute[row]
+            key, how = line[a], near[a]
+            if has_high and line_high[a] != key:
+                return False
+            if how == AS_IS or key == NULL:
+                true = holds(kind[row], low[row], high[row], points, key)
+            elif kind[row] == NOT_SET:
+                true = is_near_complement(
+                    np.int64(NULL + 1), np.int64(2**63 - 1), low[row], high[row], points, key, how,
+                    margin,
+                )  # fmt: skip
+            elif row + 1 < offsets[first + 1] and attribute[row + 1] == a:
+                true = is_near_complement(
+                    low[row], high[row], low[row + 1], high[row + 1], points, key, how, margin
+                )
+                row += 1
+            else:
+                true = is_near(kind[row], low[row], high[row], points, key, how, margin)
+            row += 1
+        if true:
+            return True
+        first += 1
+    return False
+
+
+@kernel
+def keep_widened(w: Widened, keys: Keys, rows: Int64s, positions: Int64s, out: UInt8Out) -> None:
+    """Write for pairs of a row of keys and a rule whether the widened rule holds."""
+    columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
+    attribute, key, columns_high = keys.attribute, keys.key, keys.columns_high
+    key_high = keys.key_high
+    has_high = columns_high.shape[0] + key_high.shape[0] > 0
+    line, high = blank(w.near.shape[0]), blank(w.near.shape[0])
+    for i in range(rows.shape[0]):
+        row = rows[i]
+        load(columns, column_attribute, sparse, attribute, key, row, line)
+        if has_high:
+            load(columns_high, column_attribute, sparse, attribute, key_high, row, high)
+        out[i] = holds_widened(w, positions[i], line, high, has_high)
+        unload(sparse, attribute, row, line)
+        unload(sparse, attribute, row, high)
+
+
+def nothing_widened() -> Widened:
+    """Return no rules, for monitors without a margin."""
+    empty = {name: [] for name in Widened._fields}
+    return freeze_fields(Widened, **empty | {"near": [0], "margin": [0.0], "offsets": [0]})
+
+
+def widen(version: Version, near: Mapping[str, int], margin: np.ndarray) -> Widened:
+    """Return the rules of a version, and those of its segments that were removed.
+
+    `near` are the position columns with how they are widened.
+    """
+    parts = [part.conjunctions for live in version.segments for part in live.segment.parts]
+    c: Conjunctions = concatenate([part._replace(weight=part.weight[:0]) for part in parts])
+    if len(parts) > 1 and (c.rule[1:] < c.rule[:-1]).any():
+        c = take(c, np.argsort(c.rule, kind="stable"))
+    attributes = version.attributes
+    how = [near.get(attributes.name(a).lower(), AS_IS) for a in range(version.attribute_count)]
+    for a in attributes.terms:
+        if a < len(how):
+            how[a] = AS_IS
+    same = {n: getattr(c, n) for n in Widened._fields if n not in ("near", "margin")}
+    return Widened(near=freeze(np.array(how), np.uint8), margin=freeze(margin, np.float64), **same)
