@@ -90,6 +90,11 @@ def normal_form(tree: Tree, negated: bool = False) -> Tree:
     return ("not", tree) if negated else tree
 
 
+def predicate(leaf: Tree) -> Tree:
+    """Return a leaf of a normal form without its NOT."""
+    return leaf[1] if leaf[0] == "not" else leaf
+
+
 @dataclass
 class Neighbourhood:
     """Evaluates conditions with each predicate on a position column widened (M7)."""
@@ -107,23 +112,19 @@ class Neighbourhood:
                 return all(self._holds(part, row) for part in parts)
             case ("or", parts):
                 return any(self._holds(part, row) for part in parts)
-        leaf = tree[1] if tree[0] == "not" else tree
+        leaf = predicate(tree)
         column = leaf[1]
         if leaf[0] in ("const", "null") or column not in self.position:
             return truth(tree, row) is True
         if row[column] is None:
             return False
-        literals = leaf[2] if leaf[0] == "in" else leaf[2:]
-        values = [row[column]]
-        for literal in literals:
-            if isinstance(literal, int | float):
-                values += _neighbours(literal, self.schema[column])
+        values = [row[column], *neighbours(leaf, self.schema[column])]
         return any(
-            truth(tree, row | {column: value}) is True and self._is_near(value, row[column])
+            truth(tree, row | {column: value}) is True and self.is_near(value, row[column])
             for value in values
         )
 
-    def _is_near(self, a: Any, b: Any) -> bool:
+    def is_near(self, a: Any, b: Any) -> bool:
         if a == b:
             return True
         if math.isinf(a) or math.isinf(b):
@@ -131,12 +132,23 @@ class Neighbourhood:
         return abs(Fraction(a) - Fraction(b)) <= self.margin
 
 
-def _neighbours(literal: int | float, kind: str) -> list[int] | list[float]:
-    """Return the values of a kind at which a comparison with a literal changes."""
-    if kind == "integer":
-        return [math.floor(literal) + step for step in (-1, 0, 1, 2)]
-    number = float(literal)
-    return [math.nextafter(number, -math.inf), number, math.nextafter(number, math.inf)]
+def neighbours(leaf: Tree, kind: str) -> list[int] | list[float]:
+    """Return the values of a kind at which a predicate on a number changes."""
+    literals = leaf[2] if leaf[0] == "in" else leaf[2:]
+    values: list[Any] = []
+    for literal in literals:
+        if not isinstance(literal, int | float):
+            continue
+        if kind == "integer":
+            values += [math.floor(literal) + step for step in (-1, 0, 1, 2)]
+        else:
+            number = float(literal)
+            values += [
+                math.nextafter(number, -math.inf),
+                number,
+                math.nextafter(number, math.inf),
+            ]
+    return values
 
 
 # --- text ---------------------------------------------------------------------------------------
