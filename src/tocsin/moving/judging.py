@@ -64,17 +64,18 @@ def _match_reports(
     """Return pairs of a slot and the position of a rule that its last report matches."""
     slots, rules = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
     if len(wanted) and reports.rows:
-        subset = _select_rules(version, wanted) if len(wanted) <= _FEW else None
+        is_few = len(wanted) <= _FEW
+        chosen = _select_rules(version, wanted) if is_few else version
         for table, own_slots, is_last in reports.tables():
             rows = np.flatnonzero(is_last)
-            if subset is not None:
-                rows = find_candidates(subset, table, is_last)
+            if is_few:
+                rows = find_candidates(chosen, table, is_last)
             if not len(rows):
                 continue
             part = table if len(rows) == table.num_rows else table.take(pa.array(rows))
-            part = add_missing(part, (subset or version).tested())
-            matches = (subset or version).match(part)
-            keep = slice(None) if subset is not None else np.isin(matches.rules, wanted)
+            part = add_missing(part, chosen.tested())
+            matches = chosen.match(part)
+            keep = slice(None) if is_few else np.isin(matches.rules, wanted)
             slots.append(own_slots[rows[matches.events]][keep])
             rules.append(matches.rules[keep])
     return np.concatenate(slots), np.concatenate(rules)
@@ -190,7 +191,7 @@ def _find_wide(
     n = list_changed_stays(
         objects.records, objects.pool, objects.slots, changes.verdicts, out_slots, out_rules
     )
-    members, new = out_slots[:n], changes.new_position[out_rules[:n]].astype(np.int64)
+    members, new = out_slots[:n].astype(np.int64), changes.new_position[out_rules[:n]].astype(np.int64)
     is_wide = ~np.isin(members * 2**32 + new, slots.astype(np.int64) * 2**32 + rules)
     members, new = members[is_wide], new[is_wide]
     holds = np.zeros(len(members), np.uint8)
@@ -202,7 +203,7 @@ def _find_wide(
         out = np.zeros(len(places), np.uint8)
         keep_widened(widened, events.keys(0, len(places)), np.arange(len(places)), new[places], out)
         holds[places] = out
-    return members[holds != 0], new[holds != 0] | WIDE | REPLACES
+    return members[holds != 0].astype(np.int32), new[holds != 0] | WIDE | REPLACES
 
 
 @kernel

@@ -53,7 +53,7 @@ def read_positions(
     has_key = np.asarray(keys.is_valid())
     is_valid = has_key & has_time
     removed = np.empty(0, np.uint8)
-    if options.removed is not None:
+    if options.removed is not None and _has_column(table, options.removed):
         flags = decode(_column(table, options.removed, "removed"))
         if not t.is_boolean(flags.type) and not t.is_null(flags.type):
             raise MonitorError(f"column {options.removed!r} must be flags, got {flags.type}")
@@ -101,7 +101,7 @@ def read_time(value: Any, time_type: pa.DataType | None, what: str) -> tuple[int
 
 
 def sort_doubled(
-    reports: pa.Table, removed: np.ndarray, slots: np.ndarray, times: np.ndarray, order: np.ndarray
+    reports: pa.Table, slots: np.ndarray, times: np.ndarray, order: np.ndarray
 ) -> np.ndarray:
     """Return the order of rows, by slot and time, with the least of those of equal time first."""
     same = (slots[order[1:]] == slots[order[:-1]]) & (times[order[1:]] == times[order[:-1]])
@@ -113,10 +113,7 @@ def sort_doubled(
     runs = np.cumsum(~follows)[places]
     rows = order[places]
     values = _sort_keys(reports.take(pa.array(rows)))
-    flags = removed[rows].tolist() if len(removed) else [0] * len(rows)
-    keyed = sorted(
-        range(len(rows)), key=lambda i: (int(runs[i]), values[i], flags[i], int(rows[i]))
-    )
+    keyed = sorted(range(len(rows)), key=lambda i: (int(runs[i]), values[i], int(rows[i])))
     order = order.copy()
     order[places] = rows[keyed]
     return order
@@ -162,6 +159,10 @@ def _table_of_dicts(rows: Sequence[Any], options: MonitorOptions, schema: Schema
 
 def _to_range(value: Any) -> Any:
     return value if value is None or isinstance(value, dict) else {"low": value, "high": value}
+
+
+def _has_column(table: pa.Table, name: str) -> bool:
+    return any(n.lower() == name.lower() for n in table.column_names)
 
 
 def _column(table: pa.Table, name: str, parameter: str) -> pa.ChunkedArray:
@@ -240,6 +241,8 @@ def _read_reports(table: pa.Table, options: MonitorOptions, schema: Schema) -> p
     """Return the columns that rules may test, and those to keep; NaN positions are null."""
     known = {name.lower() for name in (*schema, *schema.nested_names())}
     kept = {name.lower() for name in options.keep}
+    # The flag is one of the columns that decide which of several rows of equal time counts.
+    flag = {options.removed.lower()} if options.removed else set()
     missing = kept - {name.lower() for name in table.column_names}
     if missing:
         name = min(missing)
@@ -249,7 +252,7 @@ def _read_reports(table: pa.Table, options: MonitorOptions, schema: Schema) -> p
     positions = {name.lower() for name in options.position}
     columns: dict[str, pa.Array] = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
-        if name.lower() in known | kept or is_sparse(column.type):
+        if name.lower() in known | kept | flag or is_sparse(column.type):
             array = decode(column)
             if name.lower() in positions and t.is_floating(array.type):
                 values = values_of(array)

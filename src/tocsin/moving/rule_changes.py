@@ -57,23 +57,23 @@ class JudgedRules:
     """The rules that the state of a monitor was judged by."""
 
     def __init__(self, version: Version | None, listed: RuleList | None = None, positions: int = 0):
-        self._segments: Sequence[LiveSegment] = version.segments if version else ()
+        self._segments: Sequence[LiveSegment] = () if version is None else version.segments
         self._listed = listed  # in place of a version
-        self.positions = version.next_position if version else positions
-        self._version = version
+        self.positions = positions if version is None else version.next_position
+        self.version = version
 
     def to_list(self) -> RuleList:
         """Return all rules."""
-        if self._version is None:
+        if self.version is None:
             assert self._listed is not None
             return self._listed
-        version = self._version
+        version = self.version
         return _concatenate([_list_rules(live, version) for live in version.segments])
 
     def position_of(self, id_: Any) -> int:
         """Return the position of a rule, or -1."""
-        if self._version is not None:
-            location = self._version.find(id_)
+        if self.version is not None:
+            location = self.version.find(id_)
             if location is None:
                 return -1
             return int(self._segments[location[0]].segment.positions[location[1]])
@@ -85,14 +85,14 @@ class JudgedRules:
 
     def ids_at(self, positions: np.ndarray) -> pa.Array:
         """Return the ids of the rules at these positions."""
-        if self._version is not None:
-            return self._version.directory.ids_at(positions)
+        if self.version is not None:
+            return self.version.directory.ids_at(positions)
         rules = self.to_list()
         return rules.ids.take(pa.array(np.searchsorted(rules.positions, positions)))
 
     def find_changes(self, version: Version) -> Changes | None:
         """Return how the rules of a version differ from these; None if they are the same."""
-        if version is self._version:
+        if version is self.version:
             return None
         old = [] if self._listed is None else [self._listed]
         new = []
@@ -103,11 +103,11 @@ class JudgedRules:
                 new.append(_list_rules(live, version))
             elif before.removed.size != live.removed.size:
                 gone = before.alive() & ~live.alive()
-                assert self._version is not None
-                old.append(_list_rules(before, self._version, gone))
+                assert self.version is not None
+                old.append(_list_rules(before, self.version, gone))
         for live in known.values():
-            assert self._version is not None
-            old.append(_list_rules(live, self._version))
+            assert self.version is not None
+            old.append(_list_rules(live, self.version))
         return _compare(_concatenate(old), _concatenate(new), self.positions)
 
 

@@ -109,7 +109,8 @@ class Tracker:
         return self._run(version, number, None, word)
 
     def remove(self, key: Any, version: Version, number: int | None) -> pa.Table:
-        """Forget an object; return its leaves."""
+        """Forget an object; return its leaves. Rules that changed are not judged."""
+        version = version if self.judged.version is None else self.judged.version
         return self._run(version, number, None, None, key)
 
     def _run(
@@ -169,7 +170,7 @@ class Tracker:
             batch = None if positions is None else positions.reports
             outcome = Outcome(step.events(), self.objects, version, changes, batch, self.reports)
             table = build_table(outcome, schema, len(kept), number)
-            step.finish(batch)
+            step.finish()
         self.judged = JudgedRules(version)
         self.counts["events"] += len(table)
         self._is_broken = False
@@ -344,7 +345,6 @@ class Step:
         self._events = np.empty(0, np.int64)
         self._outdated: list[np.ndarray] = []
         self._forgotten: list[np.ndarray] = []
-        self._last = self._last_slots = np.empty(0, np.int32)
 
     def change_rules(self, changes: Changes, holding: Holding) -> None:
         """Let rules change."""
@@ -380,7 +380,7 @@ class Step:
             rows = rows[np.argsort(in_time, kind="stable")]
         order = np.empty(len(rows), np.int32)
         sort_slots(slots, rows, objects.slots, order, np.empty(len(rows), np.int32))
-        order = sort_doubled(positions.reports, positions.removed, slots, times, order)
+        order = sort_doubled(positions.reports, slots, times, order)
         tracker.late = _grow(tracker.late, objects.slots)
         tracker.doubled = _grow(tracker.doubled, objects.slots)
         progress = self._prepare(slots[order], len(matches), len(order))
@@ -401,8 +401,8 @@ class Step:
         objects.next_rank += len(slots)
         tracker.counts["late"] += int(numbers[LATE])
         tracker.counts["doubled"] += int(numbers[DOUBLED])
-        self._last = progress.reports[: numbers[REPORTS]]
-        self._last_slots = slots[self._last]
+        last = progress.reports[: numbers[REPORTS]]
+        tracker.reports.append(positions.reports.take(pa.array(last)), slots[last])
 
     def fire(self, clock: int) -> None:
         """Let timers that are due happen."""
@@ -461,15 +461,12 @@ class Step:
         n = int(self._numbers[EVENTS])
         return self._events[: n * EVENT].reshape(n, EVENT)
 
-    def finish(self, batch: pa.Table | None) -> None:
-        """Keep the last reports, forget what is outdated, and pack what has become sparse."""
+    def finish(self) -> None:
+        """Forget what is outdated, and pack what has become sparse."""
         reports, objects = self._tracker.reports, self._objects
         self._collect()
         if self._outdated:
             reports.forget(np.concatenate(self._outdated))
-        if len(self._last):
-            assert batch is not None
-            reports.append(batch.take(pa.array(self._last)), self._last_slots)
         if self._forgotten:
             objects.forget(np.concatenate(self._forgotten))
         packed = reports.pack()

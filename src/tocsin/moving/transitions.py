@@ -206,6 +206,15 @@ def reset(records, slot):
 
 
 @bare_step
+def set_rank(records, slot, ranks, appeared, events, first, n):
+    """Rank an object that appeared in this batch by the first of its rows, also in its events."""
+    if appeared >= 0:
+        records[slot * WORDS + RANK] = ranks + appeared
+        for event in range(first, n):
+            events[event * EVENT + WHO] = ranks + appeared
+
+
+@bare_step
 def keep_stays(records, pool, slot, stays, count, end):
     """Write an object's stays back, at the end of the pool if there is no room; return the end."""
     base = slot * WORDS
@@ -267,14 +276,8 @@ def run_rows(
         bound = max(records[base + LAST], records[base + TIMER])
         first_source = source = -2 - records[base + ROW]
         is_known = records[base + LAST] != LONG_AGO
-        was_forgotten = False
+        appeared, first_event = np.int64(-1), n
         if not is_known:
-            first = order[at]
-            for i in range(at, order.shape[0]):
-                if slots[order[i]] != slot:
-                    break
-                first = min(first, order[i])
-            records[base + RANK] = numbers[RANKS] + first
             late[slot] = doubled[slot] = 0
         report, before = np.int64(-1), np.int64(LONG_AGO)
         while at < order.shape[0] and slots[order[at]] == slot:
@@ -286,21 +289,28 @@ def run_rows(
                 numbers[LATE] += 1
                 continue
             if time == before:
-                doubled[slot] += 1
+                doubled[slot] += is_known  # and not of one that the row before has removed
                 numbers[DOUBLED] += 1
+                if appeared >= 0:
+                    appeared = min(appeared, row)
                 continue
             before = time
             if is_known and records[base + DUE] <= time and records[base + DUE] != NEVER:
                 n, is_lost = fire_stays(records, pool, slot, time, wait, dwell, events, n, source)
-                is_known, was_forgotten = not is_lost, is_lost
-            if was_forgotten:  # it appears anew
-                was_forgotten = False
-                records[base + RANK] = numbers[RANKS] + row
-                late[slot] = doubled[slot] = 0
+                if is_lost:
+                    set_rank(records, slot, numbers[RANKS], appeared, events, first_event, n)
+                    is_known, appeared = False, np.int64(-1)
+                    late[slot] = doubled[slot] = 0
+            if not is_known:
+                appeared, first_event = row, n
+            elif appeared >= 0:
+                appeared = min(appeared, row)
             if removed.shape[0] > 0 and removed[row] != 0:
                 n = leave_all(records, pool, slot, time, OBJECT_REMOVED, events, n, row)
                 reset(records, slot)
-                is_known, was_forgotten, report = False, True, np.int64(-1)
+                set_rank(records, slot, numbers[RANKS], appeared, events, first_event, n)
+                is_known, report, appeared = False, np.int64(-1), np.int64(-1)
+                late[slot] = doubled[slot] = 0
                 continue
             is_known, report, source = True, row, row
             records[base + LAST] = time
@@ -366,6 +376,7 @@ def run_rows(
             records[base + DUE] = due
             if changed:
                 end = keep_stays(records, pool, slot, stays, kept, end)
+        set_rank(records, slot, numbers[RANKS], appeared, events, first_event, n)
         if first_source < -1 and (report >= 0 or not is_known):
             outdated[numbers[OUTDATED]] = -2 - first_source
             numbers[OUTDATED] += 1
