@@ -537,7 +537,7 @@ STATE = [
         [
             ("update", [at(0, 5.0)], [enter(0)]),
             ("update", [at(4, 50.0, "b"), at(4, 50.0, "b"), at(1, 50.0, "c")], []),
-            ("update", [at(5, 50.0, "b"), at(5, 50.0, "b")], [dwell(5)]),
+            ("update", [at(5, 50.0, "b"), at(5, 50.0, "b"), at(2, 50.0, "c")], [dwell(5)]),
         ],
     ),
     Example(
@@ -756,7 +756,7 @@ MEMBERSHIP = [
         "dwell of 0 comes with the enter, whatever the delay",
         {"r": BOX},
         {"dwell": 0, "delay": 100},
-        [("update", [at(0, 5.0), at(1, 6.0)], [enter(0), dwell(0)])],
+        [("update", [at(0, 5.0)], [enter(0), dwell(0)])],
     ),
     Example(
         "M5",
@@ -1039,6 +1039,18 @@ MEMBERSHIP = [
         [
             ("update", [at(0, 5.0, y=5.0)], [enter(0)]),
             ("update", [at(1, 5.5, y=5.0)], [leave(1)]),
+        ],
+    ),
+    Example(
+        "M7",
+        "a row with a range in a position column is judged without margin",
+        {"r": ("and", [BOX, ("cmp", "speed", "<=", 5)])},
+        {"margin": 2},
+        [
+            ("update", [at(0, {"low": 9.0, "high": 12.0}, speed=1.0)], [enter(0)]),
+            ("update", [at(1, {"low": 10.5, "high": 12.0}, speed=1.0)], [leave(1)]),
+            ("update", [at(2, 5.0, speed={"low": 4.0, "high": 6.0})], [enter(2)]),
+            ("update", [at(3, 11.0, speed={"low": 4.0, "high": 6.0})], []),
         ],
     ),
     Example(

@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from tests.moving.trees import Neighbourhood, Row, Tree, normal_form, sql, truth
+from tests.moving.trees import Neighbourhood, Row, Tree, holds, normal_form, sql
 
 
 class NaiveRule(NamedTuple):
@@ -199,7 +199,9 @@ class NaiveMonitor:
             kept[self._removed] = row.get(self._removed)
         for name, kind in self._rules.schema.items():
             value = row.get(name)  # I4
-            if kind == "number" and value is not None:
+            if isinstance(value, dict):
+                value = {end: float(v) if kind == "number" else v for end, v in value.items()}
+            elif kind == "number" and value is not None:
                 value = float(value)
                 if math.isnan(value) and name in self._position:
                     value = None
@@ -229,9 +231,11 @@ class NaiveMonitor:
 
     def _is_inside(self, object: MovingObject, rule: NaiveRule, stay: Stay | None) -> bool:
         """Return the side of an object (M1)."""
-        if truth(rule.tree, object.row) is True:
+        if holds(rule.tree, object.row):
             return True
         if stay is None or stay.entered is None:
+            return False
+        if any(isinstance(object.row[column], dict) for column in self._position):
             return False
         margin = rule.payload.get(self._margin) if isinstance(self._margin, str) else self._margin
         near = Neighbourhood(self._position, self._rules.schema, Fraction(margin or 0))
@@ -343,7 +347,7 @@ class NaiveMonitor:
         self._seen = after
 
     def _begin_stay(self, object: MovingObject, id: Any, reason: str) -> None:
-        if truth(self._seen[id].tree, object.row) is True:  # C3
+        if holds(self._seen[id].tree, object.row):  # C3
             object.stays[id] = Stay(since=object.time)
             self._enter(object, id, object.time, reason)
 

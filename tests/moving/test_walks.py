@@ -2,13 +2,12 @@
 
 from collections import Counter
 
-import pyarrow as pa
 import pytest
 
 import tocsin
 from tests.moving.examples import SqlRules, apply_edits
 from tests.moving.naive_monitor import NaiveMonitor, NaiveRules
-from tests.moving.trees import truth
+from tests.moving.trees import holds
 from tests.moving.walks import PROFILES, walk, walks
 
 
@@ -72,7 +71,7 @@ def test_walks_reach_every_case():
         assert reached[case] > 50, case
 
 
-@pytest.mark.parametrize("profile", ["any options", "margin in decimals"])
+@pytest.mark.parametrize("profile", ["any options", "margin in decimals", "ranges"])
 def test_conditions_match_as_in_tocsin(profile):
     for seed in range(5):
         scenario = walk(seed, profile)
@@ -81,14 +80,13 @@ def test_conditions_match_as_in_tocsin(profile):
         rules = tocsin.Rules(scenario.schema)
         for number, tree in enumerate(trees):
             SqlRules(rules).add(number, tree)
-        rows = [row for call, rows in steps if call == "update" for row in rows]
-        rows = [{name: row.get(name) for name in scenario.schema} for row in rows]
-        types = {name: scenario.types[name] for name in scenario.schema}
-        expected = [
-            (event, number)
-            for event, row in enumerate(rows)
-            for number, tree in enumerate(trees)
-            if truth(tree, row) is True
-        ]
-        table = pa.Table.from_pylist(rows, schema=pa.schema(types))
-        assert list(rules.match(table).sorted()) == expected
+        for call, rows in steps:
+            if call == "update":
+                expected = [
+                    (event, number)
+                    for event, row in enumerate(rows)
+                    for number, tree in enumerate(trees)
+                    if holds(tree, row)
+                ]
+                complete = [dict.fromkeys(scenario.types) | row for row in rows]
+                assert list(rules.match(scenario.table(complete)).sorted()) == expected

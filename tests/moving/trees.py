@@ -6,12 +6,14 @@ This module shares no code with the library. A tree is one of:
     ("cmp", term, "<=", literal)  ("between", term, low, high)  ("in", term, [literal, ...])
     ("null", term)
 
-A term is the name of a column, or ("+", name, name), a sum of two number columns.
+A term is the name of a column, or ("+", name, name), a sum of two number columns. A row is a dict;
+a value that is known as a range is a dict of `low` and `high`.
 """
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 Tree = tuple
@@ -55,6 +57,31 @@ def truth(tree: Tree, row: Row) -> bool | None:
     raise TypeError(f"not a condition: {tree!r}")
 
 
+def holds(tree: Tree, row: Row) -> bool:
+    """Return whether a condition is true.
+
+    If the row has ranges, all predicates on a range of some conjunction must be true for the same
+    value in it.
+    """
+    if not any(isinstance(value, dict) for value in row.values()):
+        return truth(tree, row) is True
+    return any(_conjunction_holds(leaves, row) for leaves in conjunctions(normal_form(tree)))
+
+
+def _conjunction_holds(leaves: list[Tree], row: Row) -> bool:
+    for column in {predicate(leaf)[1] for leaf in leaves}:
+        own = [leaf for leaf in leaves if predicate(leaf)[1] == column]
+        values = [row.get(column)]
+        if isinstance(values[0], dict):
+            low, high = values[0]["low"], values[0]["high"]
+            kind = "number" if isinstance(low, float) else "integer"
+            nearby = [value for leaf in own for value in neighbours(predicate(leaf), kind)]
+            values = [low, high, *(value for value in nearby if low <= value <= high)]
+        if not any(all(truth(leaf, row | {column: v}) is True for leaf in own) for v in values):
+            return False
+    return True
+
+
 def _value(term: Any, row: Row) -> Any:
     if isinstance(term, str):
         return row.get(term)
@@ -90,6 +117,17 @@ def normal_form(tree: Tree, negated: bool = False) -> Tree:
     return ("not", tree) if negated else tree
 
 
+def conjunctions(tree: Tree) -> list[list[Tree]]:
+    """Return a normal form as an OR of ANDs of predicates."""
+    match tree:
+        case ("or", parts):
+            return [conjunction for part in parts for conjunction in conjunctions(part)]
+        case ("and", parts):
+            choices = product(*(conjunctions(part) for part in parts))
+            return [[leaf for branch in choice for leaf in branch] for choice in choices]
+    return [[tree]]
+
+
 def predicate(leaf: Tree) -> Tree:
     """Return a leaf of a normal form without its NOT."""
     return leaf[1] if leaf[0] == "not" else leaf
@@ -104,23 +142,24 @@ class Neighbourhood:
     margin: Fraction
 
     def holds(self, tree: Tree, row: Row) -> bool:
-        return self._holds(normal_form(tree), row)
+        for leaves in conjunctions(normal_form(tree)):
+            widened = [leaf for leaf in leaves if self._is_widened(predicate(leaf))]
+            others = [leaf for leaf in leaves if leaf not in widened]
+            if all(self._holds(leaf, row) for leaf in widened) and _conjunction_holds(others, row):
+                return True
+        return False
 
-    def _holds(self, tree: Tree, row: Row) -> bool:
-        match tree:
-            case ("and", parts):
-                return all(self._holds(part, row) for part in parts)
-            case ("or", parts):
-                return any(self._holds(part, row) for part in parts)
-        leaf = predicate(tree)
-        column = leaf[1]
-        if leaf[0] in ("const", "null") or column not in self.position:
-            return truth(tree, row) is True
+    def _is_widened(self, leaf: Tree) -> bool:
+        return leaf[0] not in ("const", "null") and leaf[1] in self.position
+
+    def _holds(self, leaf: Tree, row: Row) -> bool:
+        """Return whether a value near that of the row satisfies a predicate."""
+        column = predicate(leaf)[1]
         if row[column] is None:
             return False
-        values = [row[column], *neighbours(leaf, self.schema[column])]
+        values = [row[column], *neighbours(predicate(leaf), self.schema[column])]
         return any(
-            truth(tree, row | {column: value}) is True and self.is_near(value, row[column])
+            truth(leaf, row | {column: value}) is True and self.is_near(value, row[column])
             for value in values
         )
 
@@ -133,7 +172,9 @@ class Neighbourhood:
 
 
 def neighbours(leaf: Tree, kind: str) -> list[int] | list[float]:
-    """Return the values of a kind at which a predicate on a number changes."""
+    """Return the values of a kind at which a predicate on numbers changes."""
+    if leaf[0] == "null":
+        return []
     literals = leaf[2] if leaf[0] == "in" else leaf[2:]
     values: list[Any] = []
     for literal in literals:

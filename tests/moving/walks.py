@@ -16,7 +16,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.moving.trees import Neighbourhood, Row, Tree, neighbours, normal_form, predicate, truth
+from tests.moving.trees import (
+    Neighbourhood,
+    Row,
+    Tree,
+    conjunctions,
+    neighbours,
+    normal_form,
+    predicate,
+    truth,
+)
 
 SCHEMA = {"x": "number", "y": "number", "n": "integer", "speed": "number", "vehicle": "category"}
 TREES = 12  # different conditions in a walk
@@ -33,12 +42,13 @@ class Profile:
     integer_keys: bool | None = None
     decimals: bool = False  # coordinates are multiples of 0.1, whose differences are not exact
     objects: int = 5
-    steps: int = 25
+    steps: int = 40
     batches: tuple[int, ...] = (0, 1, 1, 2, 3, 5, 8, 12)  # rows
     calls: tuple[int, ...] = (12, 3, 1, 3)  # weights of CALLS
     # Predicates on one column joined by AND can be widened one by one, or after they are merged.
     # `x > 5 AND x < 3` with a margin of 2 differs. Off, walks have only conditions without it.
     merged_predicates: bool = False
+    ranges: bool = False  # positions are sometimes ranges
     # A rule's dwell may change during a stay. Off, a rule id has the same dwell all the time.
     dwell_changes: bool = False
 
@@ -54,18 +64,22 @@ PROFILES = {
     "lost_after": Profile(always=("lost_after",)),
     "delay": Profile(always=("delay", "dwell"), sometimes=("lost_after",)),
     "margin": Profile(always=("margin",)),
-    "margin in decimals": Profile(always=("margin",), decimals=True),
+    "margin in decimals": Profile(always=("margin",), decimals=True, steps=80),
     "removed": Profile(always=("removed",), sometimes=("keep", "lost_after")),
-    "hysteresis": Profile(always=("dwell", "min_stay", "min_away", "margin")),
+    "hysteresis": Profile(always=("dwell", "min_stay", "min_away", "margin"), steps=80),
+    "hysteresis and rule changes": Profile(
+        always=("min_stay", "min_away"), sometimes=("dwell", "margin"), steps=80, calls=(6, 1, 0, 6)
+    ),
     "options of rules": Profile(always=("rule_dwell", "rule_margin"), sometimes=DURATIONS[1:]),
     "rule changes": Profile(sometimes=OPTIONS, calls=(6, 2, 1, 12)),
     "few objects": Profile(sometimes=OPTIONS, objects=2, steps=60),
     "timestamps": Profile(sometimes=OPTIONS, time="time"),
     "floats": Profile(sometimes=OPTIONS, time="number"),
-    "any options": Profile(sometimes=OPTIONS, steps=40),
+    "any options": Profile(sometimes=OPTIONS),
     "large batches": Profile(
         sometimes=OPTIONS, objects=150, steps=8, batches=(0, 50, 400, 1500), calls=(6, 1, 1, 2)
     ),
+    "ranges": Profile(always=("margin",), sometimes=OPTIONS, ranges=True),
     # What the semantics leave open, see Profile.
     "merged predicates": Profile(always=("margin",), merged_predicates=True),
     "changes of dwell": Profile(
@@ -87,9 +101,16 @@ class Walk:
     def table(self, rows: list[Row]) -> pa.Table:
         """Return rows as a table: with the columns of the rows, or all if there are none."""
         names = list(rows[0]) if rows else list(self.types)
+        values = {name: [row[name] for row in rows] for name in names}
         return pa.table(
-            {name: pa.array([row[name] for row in rows], self.types[name]) for name in names}
+            {name: pa.array(values[name], self.type_of(name, values[name])) for name in names}
         )
+
+    def type_of(self, name: str, values: list[Any]) -> pa.DataType:
+        type_ = self.types[name]
+        if any(isinstance(value, dict) for value in values):
+            return pa.struct({"low": type_, "high": type_})
+        return type_
 
 
 def walk(seed: int, profile: str) -> Walk:
@@ -102,7 +123,15 @@ def walks(count: int) -> Iterator[tuple[str, int]]:
 
 
 _NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)
-_TIME_TYPES = {"integer": pa.int64(), "number": pa.float64(), "time": pa.timestamp("us", "UTC")}
+_TIME_TYPES = {
+    "integer": [pa.int64(), pa.int32()],
+    "number": [pa.float64()],
+    "time": [
+        *(pa.timestamp("us", "UTC"), pa.timestamp("ms", "UTC")),
+        *(pa.timestamp("us"), pa.timestamp("s")),
+    ],
+}
+_VEHICLES = ("car", "truck", "Z", "é", "", "\ufffd", "\U0001f69a")
 
 
 class _Walker:
@@ -123,9 +152,13 @@ class _Walker:
         self.rules: dict[Any, tuple[Tree, Row]] = {}
         self.dwells: dict[Any, Any] = {}
         self.now = 0  # in ticks
+        self.places = {key: [rng.randint(0, 12) for _ in "xyn"] for key in self.keys}
+        time_type = rng.choice(_TIME_TYPES[self.time_kind])
+        has_zone = self.time_kind == "time" and time_type.tz
+        self.noon = _NOON if has_zone else _NOON.replace(tzinfo=None)
         self.types = {
             "object": pa.int64() if integer_keys else pa.string(),
-            "t": _TIME_TYPES[self.time_kind],
+            "t": time_type,
             "x": pa.float64(),
             "y": pa.float64(),
             "n": pa.int64(),
@@ -153,8 +186,8 @@ class _Walker:
         used, options = self.used, {}
         for name in DURATIONS:
             if name in used:
-                longest = 9 if name == "lost_after" else 4
-                options[name] = self.duration(self.rng.randint(0, longest))
+                ticks = self.rng.choice((0, 1, 2, 2, 3, 3, 4))
+                options[name] = self.duration(2 * ticks if name == "lost_after" else ticks)
         if "margin" in used:
             options["margin"] = self.rng.choice((0, 1, 1, 2, 4)) * self.step
         if "rule_dwell" in used:
@@ -179,7 +212,7 @@ class _Walker:
     def moment(self, tick: int) -> Any:
         if self.time_kind == "integer":
             return tick
-        return tick / 2 if self.time_kind == "number" else _NOON + timedelta(seconds=tick)
+        return tick / 2 if self.time_kind == "number" else self.noon + timedelta(seconds=tick)
 
     def payload(self, id: Any) -> Row:
         """Return a rule's payload; what it lacks is null."""
@@ -224,21 +257,33 @@ class _Walker:
             rng.shuffle(columns)
         active = rng.sample(self.keys, rng.randint(1, len(self.keys)))
         rows = []
+        ranges = [c for c in ("x", "y", "n") if self.profile.ranges and rng.random() < 0.4]
         for _ in range(rng.choice(self.profile.batches)):
             row = self.row(active)
+            for name in ranges:
+                low = row[name]
+                if low is not None:
+                    is_finite = math.isfinite(low)
+                    row[name] = {"low": low, "high": low + rng.randint(1, 4)} if is_finite else None
             rows.append({name: row[name] for name in columns})
         return rows
 
     def row(self, active: list[Any]) -> Row:
         rng = self.rng
+        key = rng.choice(active)
+        place = self.places[key]
+        for axis in range(3):
+            jump = rng.random() < 0.15
+            place[axis] = rng.randint(-2, 14) if jump else place[axis] + rng.randint(-2, 2)
+            place[axis] = max(-2, min(14, place[axis]))
         row = {
-            "object": rng.choice(active) if rng.random() < 0.98 else None,
+            "object": key if rng.random() < 0.98 else None,
             "t": self.moment(self.now + rng.randint(-3, 4)) if rng.random() < 0.98 else None,
-            "x": self.coordinate(),
-            "y": self.coordinate(),
-            "n": rng.choice((None, *range(-2, 8))),
+            "x": self.coordinate(place[0]),
+            "y": self.coordinate(place[1]),
+            "n": place[2] // 2 if rng.random() < 0.95 else None,
             "speed": rng.choice((None, math.nan, 0.0, 1.0, 2.0, 3.0, 3.5)),
-            "vehicle": rng.choice((None, "car", "truck", "Z", "é", "")),
+            "vehicle": rng.choice((None, *_VEHICLES)),
             "gone": rng.choices((None, False, True), (1, 8, 1))[0],
             "note": rng.choice((None, 0, 1, 2)),
         }
@@ -246,10 +291,10 @@ class _Walker:
             row["t"] = rng.choice((math.nan, math.inf, -math.inf))
         return row
 
-    def coordinate(self) -> float | None:
+    def coordinate(self, place: int) -> float | None:
         rng = self.rng
-        value = rng.randint(-2, 14) * self.step
-        if rng.random() < 0.85:
+        value = place * self.step
+        if rng.random() < 0.9:
             return value
         return rng.choice(
             (
@@ -327,9 +372,13 @@ class _Walker:
 
     def leaf(self) -> Tree:
         rng = self.rng
-        column = rng.choice(("x", "x", "x", "y", "y", "n", "n", "speed", "vehicle", "sum"))
+        column = rng.choice(("x", "y", "n", "speed", "vehicle", "sum"))
+        if rng.random() < 0.5:
+            column = rng.choice(self.position)
+        if column == "sum" and self.profile.ranges:
+            column = "x"
         if column == "vehicle":
-            literals = rng.sample(("car", "truck", "Z", "é", "", "unseen"), 2)
+            literals = rng.sample((*_VEHICLES, "unseen"), 2)
             return rng.choice(
                 (
                     ("cmp", column, rng.choice(("=", "<>")), literals[0]),
@@ -392,14 +441,3 @@ def _differs(leaves: list[Tree], column: str, value: float, near: Neighbourhood)
         for w in values
     )
     return one_by_one != merged
-
-
-def conjunctions(tree: Tree) -> list[list[Tree]]:
-    """Return a normal form as an OR of ANDs of predicates."""
-    match tree:
-        case ("or", parts):
-            return [conjunction for part in parts for conjunction in conjunctions(part)]
-        case ("and", parts):
-            choices = product(*(conjunctions(part) for part in parts))
-            return [[leaf for branch in choice for leaf in branch] for choice in choices]
-    return [[tree]]
