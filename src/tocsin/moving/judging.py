@@ -191,7 +191,10 @@ def _find_wide(
     n = list_changed_stays(
         objects.records, objects.pool, objects.slots, changes.verdicts, out_slots, out_rules
     )
-    members, new = out_slots[:n].astype(np.int64), changes.new_position[out_rules[:n]].astype(np.int64)
+    members, new = (
+        out_slots[:n].astype(np.int64),
+        changes.new_position[out_rules[:n]].astype(np.int64),
+    )
     is_wide = ~np.isin(members * 2**32 + new, slots.astype(np.int64) * 2**32 + rules)
     members, new = members[is_wide], new[is_wide]
     holds = np.zeros(len(members), np.uint8)

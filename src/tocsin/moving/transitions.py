@@ -308,6 +308,12 @@ def run_rows(
             if removed.shape[0] > 0 and removed[row] != 0:
                 n = leave_all(records, pool, slot, time, OBJECT_REMOVED, events, n, row)
                 reset(records, slot)
+                twin = at  # rows of equal time belong to the same life
+                while appeared >= 0 and twin < order.shape[0] and slots[order[twin]] == slot:
+                    if times[order[twin]] != time:
+                        break
+                    appeared = min(appeared, np.int64(order[twin]))
+                    twin += 1
                 set_rank(records, slot, numbers[RANKS], appeared, events, first_event, n)
                 is_known, report, appeared = False, np.int64(-1), np.int64(-1)
                 late[slot] = doubled[slot] = 0
@@ -528,8 +534,11 @@ def run_changes(
         if wait[2] >= 0:
             due = later(time, wait[2], wait[3])
         for i in range(size):
+            # Stays that went on have reported what is due; one that begins may dwell at once.
+            begins = stays[i * STAY + SINCE] == time and stays[i * STAY + RULE] & AT_ONCE != 0
+            limit = time if begins else np.int64(LONG_AGO)
             n, _, own_due, goes_on = fire_stay(
-                stays, i * STAY, time, wait, dwell, events, n, rank, slot, source
+                stays, i * STAY, limit, wait, dwell, events, n, rank, slot, source
             )
             if goes_on:
                 for word in range(STAY):

@@ -9,7 +9,7 @@ Distances are those of the values, not of rounded differences: for floats the er
 difference is known exactly (Knuth's two-sum), and integers are subtracted as such.
 
 Only rules that an object is in, and no longer matches, are tested, one conjunction after the other.
-A row with a range in place of a value is judged without margin.
+A range in place of a coordinate is tested as it is, and a rule with `at_least` holds for none.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.engine.version import Version
-from tocsin.index.accept import holds
+from tocsin.index.accept import holds, holds_within
 from tocsin.jit import (
     Float64s,
     Int32s,
@@ -45,6 +45,7 @@ AS_IS, INTEGER, FLOAT = range(3)  # how an attribute is widened
 class Widened(NamedTuple):
     """The conjunctions of rules, and how far they are widened."""
 
+    uncertain: UInt8s  # [n] whether the rule requires a probability, and thus has none for a range
     near: UInt8s  # [attributes] AS_IS, INTEGER or FLOAT
     margin: Float64s  # [1] of all rules, or [positions]
     offsets: Int64s  # these, to `rule`, are those of `Conjunctions`; no rules without a margin
@@ -141,8 +142,10 @@ def holds_widened(w, position, line, line_high, has_high):
             a = attribute[row]
             key, how = line[a], near[a]
             if has_high and line_high[a] != key:
-                return False
-            if how == AS_IS or key == NULL:
+                true = not w.uncertain[first] and holds_within(
+                    kind[row], low[row], high[row], points, key, line_high[a]
+                )
+            elif how == AS_IS or key == NULL:
                 true = holds(kind[row], low[row], high[row], points, key)
             elif kind[row] == NOT_SET:
                 true = is_near_complement(
@@ -201,5 +204,13 @@ def widen(version: Version, near: Mapping[str, int], margin: np.ndarray) -> Wide
     for a in attributes.terms:
         if a < len(how):
             how[a] = AS_IS
-    same = {n: getattr(c, n) for n in Widened._fields if n not in ("near", "margin")}
-    return Widened(near=freeze(np.array(how), np.uint8), margin=freeze(margin, np.float64), **same)
+    rules = [live.segment for live in version.segments if live.segment.has_thresholds]
+    required = [s.positions[s.metadata.at_least > 0] for s in rules]
+    uncertain = np.isin(c.rule, np.concatenate([np.empty(0, np.int32), *required]))
+    same = {n: getattr(c, n) for n in Widened._fields if hasattr(c, n)}
+    return Widened(
+        uncertain=freeze(uncertain, np.uint8),
+        near=freeze(np.array(how), np.uint8),
+        margin=freeze(margin, np.float64),
+        **same,
+    )
