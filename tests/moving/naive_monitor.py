@@ -235,8 +235,6 @@ class NaiveMonitor:
             return True
         if stay is None or stay.entered is None:
             return False
-        if any(isinstance(object.row[column], dict) for column in self._position):
-            return False
         margin = rule.payload.get(self._margin) if isinstance(self._margin, str) else self._margin
         near = Neighbourhood(self._position, self._rules.schema, Fraction(margin or 0))
         return near.holds(rule.tree, object.row)

@@ -143,14 +143,16 @@ class Neighbourhood:
 
     def holds(self, tree: Tree, row: Row) -> bool:
         for leaves in conjunctions(normal_form(tree)):
-            widened = [leaf for leaf in leaves if self._is_widened(predicate(leaf))]
+            widened = [leaf for leaf in leaves if self._is_widened(predicate(leaf), row)]
             others = [leaf for leaf in leaves if leaf not in widened]
             if all(self._holds(leaf, row) for leaf in widened) and _conjunction_holds(others, row):
                 return True
         return False
 
-    def _is_widened(self, leaf: Tree) -> bool:
-        return leaf[0] not in ("const", "null") and leaf[1] in self.position
+    def _is_widened(self, leaf: Tree, row: Row) -> bool:
+        if leaf[0] in ("const", "null") or leaf[1] not in self.position:
+            return False
+        return not isinstance(row[leaf[1]], dict)  # a range is tested as it is
 
     def _holds(self, leaf: Tree, row: Row) -> bool:
         """Return whether a value near that of the row satisfies a predicate."""
