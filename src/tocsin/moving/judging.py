@@ -143,9 +143,10 @@ def _scan(
         kind = rules.attributes.kind(a)
         if c.kind[row] != INTERVAL or low == NULL or column is None or a in rules.attributes.terms:
             continue
+        values: np.ndarray
         if kind == "number" and t.is_float64(column.type):
             values = np.frombuffer(column.buffers()[1], np.float64)[column.offset :][: len(column)]
-            ends = number_value(low), number_value(high)
+            ends: tuple[float, float] = number_value(low), number_value(high)
         elif kind == "integer" and t.is_int64(column.type):
             values = np.frombuffer(column.buffers()[1], np.int64)[column.offset :][: len(column)]
             ends = integer_value(low), min(integer_value(high), 2**63 - 1)

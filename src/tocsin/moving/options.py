@@ -42,7 +42,7 @@ class MonitorOptions:
 
     key: str = "object"
     time: str = "t"
-    position: tuple[str, ...] = ("x", "y")
+    position: Sequence[str] = ("x", "y")
     dwell: Any = None
     margin: float | str = 0.0
     min_stay: Any = None
@@ -50,8 +50,8 @@ class MonitorOptions:
     lost_after: Any = None
     delay: Any = None
     removed: str | None = None
-    keep: tuple[str, ...] = ()
-    payload: tuple[str, ...] = ()
+    keep: Sequence[str] = ()
+    payload: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         for name in ("key", "time"):

@@ -15,7 +15,7 @@ A range in place of a coordinate is tested as it is, and a rule with `at_least` 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -186,7 +186,7 @@ def keep_widened(w: Widened, keys: Keys, rows: Int64s, positions: Int64s, out: U
 
 def nothing_widened() -> Widened:
     """Return no rules, for monitors without a margin."""
-    empty = {name: [] for name in Widened._fields}
+    empty: dict[str, Any] = {name: [] for name in Widened._fields}
     return freeze_fields(Widened, **empty | {"near": [0], "margin": [0.0], "offsets": [0]})
 
 
