@@ -10,7 +10,7 @@ import pyarrow.types as t
 
 from tocsin.engine.result import id_type
 from tocsin.engine.version import Version
-from tocsin.jit import Int64s, kernel
+from tocsin.jit import Int32Out, Int64Out, Int64s, UInt8Out, field_types, kernel
 from tocsin.moving.objects import Objects
 from tocsin.moving.positions import to_times
 from tocsin.moving.reports import Reports
@@ -37,7 +37,7 @@ REASONS = pa.array(
 class Outcome(NamedTuple):
     """What became of an update, and what its events refer to."""
 
-    events: np.ndarray  # [n, 8] see `transitions`
+    events: np.ndarray  # [8 n] see `transitions`
     objects: Objects
     version: Version
     changes: Changes | None
@@ -70,24 +70,25 @@ def schema_of(
 
 def build_table(outcome: Outcome, schema: pa.Schema, kept: int, number: int | None) -> pa.Table:
     """Return the events in the columns of a schema; `kept` of them come before the payload."""
-    events = outcome.events[sort_events(outcome.events)]
-    n = len(events)
-    what = events[:, WHAT]
+    n = len(outcome.events) // EVENT
+    columns_of = Columns(*(np.empty(n, dtype) for dtype in field_types(Columns).values()))
+    write_columns(outcome.events, sort_events(outcome.events), columns_of)
+    time, since, slot, rule, what, source = columns_of
     columns: list[pa.Array] = [
-        outcome.objects.keys(events[:, SLOT]),
-        _rules(events, outcome),
+        outcome.objects.keys(slot),
+        _rules(rule, what, outcome),
         EVENT_NAMES.take(pa.array(what & 15)),
-        to_times(events[:, TIME], schema.field("time").type),
-        to_times(events[:, WHEN_SINCE], schema.field("since").type),
+        to_times(time, schema.field("time").type),
+        to_times(since, schema.field("since").type),
         REASONS.take(pa.array(what >> 4)),
         pa.nulls(n, pa.int64()) if number is None else pa.array(np.full(n, number)),
     ]
     own = len(columns)
-    columns += _kept_columns(events[:, SOURCE], outcome, list(schema)[own : own + kept])
+    columns += _kept_columns(source, outcome, list(schema)[own : own + kept])
     payload = pa.schema(list(schema)[own + kept :])
     if len(payload):
         has_rule = (what & 15 != LOST) & (what >> 4 != RULE_REMOVED >> 4)
-        table = outcome.version.directory.payload_at(events[has_rule, WHICH], payload)
+        table = outcome.version.directory.payload_at(rule[has_rule], payload)
         rows = pa.array(np.cumsum(has_rule) - 1, mask=~has_rule)
         columns += table.combine_chunks().take(rows).columns
     return pa.table(
@@ -101,12 +102,43 @@ def build_table(outcome: Outcome, schema: pa.Schema, kept: int, number: int | No
 
 def sort_events(events: np.ndarray) -> np.ndarray:
     """Return the order by time, object and rule; events of one rule and time stay as they are."""
-    disorder = find_disorder(np.ascontiguousarray(events).reshape(-1))
+    disorder = find_disorder(events)
+    table = events.reshape(-1, EVENT)
     if disorder == _NONE:
-        return np.arange(len(events))
+        return np.arange(len(table))
     if disorder == _TIMES:
-        return np.argsort(events[:, TIME], kind="stable")
-    return np.lexsort((events[:, WHICH], events[:, WHO], events[:, TIME]))
+        return np.argsort(table[:, TIME], kind="stable")
+    return np.lexsort((table[:, WHICH], table[:, WHO], table[:, TIME]))
+
+
+class Columns(NamedTuple):
+    """Events in columns; see `transitions`."""
+
+    time: Int64Out
+    since: Int64Out
+    slot: Int32Out
+    rule: Int32Out
+    what: UInt8Out
+    source: Int64Out
+
+
+@kernel
+def write_columns(events: Int64s, order: Int64s, columns: Columns) -> None:
+    """Write events in an order as columns, in one pass: strides of a record are slow to read."""
+    time, since, slot = columns.time, columns.since, columns.slot
+    rule, what, source = columns.rule, columns.what, columns.source
+    for i in range(order.shape[0]):
+        base = order[i] * EVENT
+        time[i], since[i], slot[i] = (
+            events[base + TIME],
+            events[base + WHEN_SINCE],
+            events[base + SLOT],
+        )
+        rule[i], what[i], source[i] = (
+            events[base + WHICH],
+            events[base + WHAT],
+            events[base + SOURCE],
+        )
 
 
 _NONE, _TIMES, _ALL = range(3)
@@ -131,12 +163,13 @@ def find_disorder(events: Int64s) -> int:
     return 0 if is_sorted else 1
 
 
-def _rules(events: np.ndarray, outcome: Outcome) -> pa.Array:
+def _rules(positions: np.ndarray, what: np.ndarray, outcome: Outcome) -> pa.Array:
     """Return the ids of the rules of events; null for objects that are lost."""
-    what, positions = events[:, WHAT], events[:, WHICH]
     is_removed = what >> 4 == RULE_REMOVED >> 4
     has_rule = what & 15 != LOST
     is_here = has_rule & ~is_removed
+    if is_here.all() and len(outcome.version):
+        return outcome.version.directory.ids_at(positions)
     ids = outcome.version.directory.ids_at(positions[is_here])
     parts = [ids if len(outcome.version) else ids.slice(0, 0)]
     place = np.cumsum(is_here) - 1

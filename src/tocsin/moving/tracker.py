@@ -90,6 +90,7 @@ class Tracker:
         self.rejected: pa.Table | None = None
         self.late, self.doubled = np.zeros(0, np.int32), np.zeros(0, np.int32)  # by slot
         self.counts = dict.fromkeys(("rows", "late", "doubled", "rejected", "events"), 0)
+        self.buffer = np.empty(0, np.int64)  # of events; memory that is reused costs less
         self._settings: tuple[Version, pa.DataType | None, Options, Widened | None] | None = None
         self._is_broken = False
 
@@ -342,7 +343,6 @@ class Step:
         self._tracker, self._objects, self._settings = tracker, objects, settings
         self._numbers = np.zeros(8, np.int64)
         self._numbers[RANKS] = objects.next_rank
-        self._events = np.empty(0, np.int64)
         self._outdated: list[np.ndarray] = []
         self._forgotten: list[np.ndarray] = []
 
@@ -431,12 +431,12 @@ class Step:
         objects.reserve_stays(3 * (stays + matches) + len(slots))
         numbers[POOL_END] = objects.pool_end
         events = int(numbers[EVENTS]) + 3 * (stays + matches) + 2 * (len(slots) + rows)
-        if events * EVENT > len(self._events):
-            larger = np.empty(events * EVENT, np.int64)
-            larger[: numbers[EVENTS] * EVENT] = self._events[: numbers[EVENTS] * EVENT]
-            self._events = larger
+        if events * EVENT > len(tracker.buffer):
+            larger = np.empty(2 * events * EVENT, np.int64)
+            larger[: numbers[EVENTS] * EVENT] = tracker.buffer[: numbers[EVENTS] * EVENT]
+            tracker.buffer = larger
         self._progress = Progress(
-            self._events,
+            tracker.buffer,
             numbers,
             np.empty(rows, np.int32),
             np.empty(rows, np.int32),
@@ -459,7 +459,7 @@ class Step:
     def events(self) -> np.ndarray:
         """Return the events so far, in the order in which they happened to each object."""
         n = int(self._numbers[EVENTS])
-        return self._events[: n * EVENT].reshape(n, EVENT)
+        return self._tracker.buffer[: n * EVENT]
 
     def finish(self) -> None:
         """Forget what is outdated, and pack what has become sparse."""

@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, UInt8s, bare_step, kernel
+from tocsin.jit import Int32Out, Int32s, Int64Out, Int64s, UInt8s, bare_step, kernel, prefetch
 from tocsin.model.keys import Keys, blank, load, to_key, to_number, unload
 from tocsin.moving.objects import (
     AT_ONCE,
@@ -58,6 +58,8 @@ UNCHANGED, REMOVED, MOVED, CHANGED = range(4)
 # Flags above the position of a rule that holds for an object after rules changed.
 WIDE = 1 << 32  # only when it is widened
 REPLACES = 1 << 33  # it changed, and was not added
+
+_AHEAD = 16  # rows whose records are prefetched, and half as many whose stays are; chosen
 
 # The words of `Progress.numbers`.
 EVENTS, POOL_END, REPORTS, FORGOTTEN, OUTDATED, RANKS, LATE, DOUBLED = range(8)
@@ -271,6 +273,11 @@ def run_rows(
     n, end = numbers[EVENTS], numbers[POOL_END]
     at = 0
     while at < order.shape[0]:
+        if at + _AHEAD < order.shape[0]:
+            prefetch(records, np.int64(slots[order[at + _AHEAD]]) * WORDS)
+            near = np.int64(slots[order[at + _AHEAD // 2]]) * WORDS
+            prefetch(pool, records[near + START])
+            prefetch(pool, records[near + START] + 8)
         slot = np.int64(slots[order[at]])
         base = slot * WORDS
         bound = max(records[base + LAST], records[base + TIMER])
@@ -371,14 +378,17 @@ def run_rows(
             if wait[2] >= 0:
                 due = later(time, wait[2], wait[3])
             for i in range(size):
-                n, _, own_due, goes_on = fire_stay(
-                    stays, i * STAY, time, wait, dwell, events, n, rank, slot, row
-                )
-                if goes_on:
-                    for word in range(STAY):
-                        stays[kept * STAY + word] = stays[i * STAY + word]
-                    kept += 1
+                goes_on = stays[i * STAY + RULE] & CONFIRMED != 0 and stays[i * STAY + AWAY] == NONE
+                if has_timers or not goes_on:
+                    n, _, own_due, goes_on = fire_stay(
+                        stays, i * STAY, time, wait, dwell, events, n, rank, slot, row
+                    )
                     due = min(due, own_due)
+                if goes_on:
+                    if kept < i:
+                        for word in range(STAY):
+                            stays[kept * STAY + word] = stays[i * STAY + word]
+                    kept += 1
             records[base + DUE] = due
             if changed:
                 end = keep_stays(records, pool, slot, stays, kept, end)
