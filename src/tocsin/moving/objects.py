@@ -61,15 +61,14 @@ POSITION = (1 << 32) - 1
 BLOCK = 1024  # slots that share a due time
 _FIRST_SLOTS = 1024
 _PACK = 1 << 16  # words of the pool that are never packed; chosen
-_AHEAD = 8  # rows whose table lines are prefetched; chosen
+_AHEAD = 16  # rows whose lines of the table are prefetched; chosen
 
 
 class KeyTable(NamedTuple):
     """A table of s entries, where s is a power of two, and the texts of keys by slot."""
 
     entry: Int64Out  # [2 s] the key as a word, and its slot + 1; 0 is empty, -1 was removed
-    begin: Int64Out  # [n] where the bytes of a slot's key begin, if it is a text
-    end: Int64Out  # [n]
+    place: Int64Out  # [2 n] by slot where the bytes of its key begin and end; or twice its number
     text: UInt8Out  # bytes of keys
 
 
@@ -91,12 +90,20 @@ def find_slots(
     Without free slots and with `next_slot` = -1, new keys get -1. `room` is where texts of new keys
     go, and the number of free slots taken. Return the next slot.
     """
-    entry, key_begin, key_end, text = table.entry, table.begin, table.end, table.text
+    entry, place, text = table.entry, table.place, table.text
     mask = (entry.shape[0] >> 1) - 1
     n = words.shape[0]
     for i in range(n):
+        # The entry, then what it refers to, then what that refers to.
         if i + _AHEAD < n:
             prefetch(entry, 2 * (np.int64(mix(words[i + _AHEAD]) >> np.uint64(32)) & mask))
+            if data.shape[0] > 0:
+                at = 2 * (np.int64(mix(words[i + _AHEAD // 2]) >> np.uint64(32)) & mask)
+                if entry[at + 1] > 0:
+                    prefetch(place, 2 * (entry[at + 1] - 1))
+                at = 2 * (np.int64(mix(words[i + _AHEAD // 4]) >> np.uint64(32)) & mask)
+                if entry[at + 1] > 0:
+                    prefetch(text, place[2 * (entry[at + 1] - 1)])
         slots[i] = -1
         if valid[i] == 0:
             continue
@@ -112,14 +119,13 @@ def find_slots(
                 if words[i] < HASHED or data.shape[0] == 0:
                     slots[i] = slot
                     break
-                ours, theirs, last = key_begin[slot], begin[i], end[i] - 8
-                if key_end[slot] - ours == end[i] - theirs:
+                ours, stop = place[2 * slot], place[2 * slot + 1]
+                theirs, last = begin[i], end[i] - 8
+                if stop - ours == end[i] - theirs:
                     while theirs < last and load_word(text, ours) == load_word(data, theirs):
                         ours += 8
                         theirs += 8
-                    if theirs >= last and load_word(text, key_end[slot] - 8) == load_word(
-                        data, last
-                    ):
+                    if theirs >= last and load_word(text, stop - 8) == load_word(data, last):
                         slots[i] = slot
                         break
             at = (at + 2) & (2 * mask + 1)
@@ -136,13 +142,13 @@ def find_slots(
         entry[at] = sought
         entry[at + 1] = slot + 1
         if data.shape[0] == 0:  # a number, which is its own place
-            key_begin[slot], key_end[slot] = begin[i], end[i]
+            place[2 * slot], place[2 * slot + 1] = begin[i], end[i]
             continue
-        key_begin[slot] = room[0]
+        place[2 * slot] = room[0]
         for j in range(begin[i], end[i]):
             text[room[0]] = data[j]
             room[0] += 1
-        key_end[slot] = room[0]
+        place[2 * slot + 1] = room[0]
     return next_slot
 
 
@@ -172,16 +178,25 @@ def fill_table(words: UInt64s, slots: Int32s, entry: Int64Out) -> None:
 
 
 @kernel
-def copy_texts(begin: Int64Out, end: Int64Out, source: UInt8s, out: UInt8Out) -> int:
-    """Copy texts one after the other, and write where they are now; return how many bytes."""
-    size = 0
-    for i in range(begin.shape[0]):
-        first = size
-        for j in range(begin[i], end[i]):
+def measure_texts(place: Int64s, slots: Int32s, offsets: Int64Out) -> None:
+    """Write where the keys of slots begin if they are one after the other."""
+    size = np.int64(0)
+    for i in range(slots.shape[0]):
+        offsets[i] = size
+        size += place[2 * np.int64(slots[i]) + 1] - place[2 * np.int64(slots[i])]
+    offsets[slots.shape[0]] = size
+
+
+@kernel
+def copy_texts(place: Int64s, slots: Int32s, source: UInt8s, out: UInt8Out) -> None:
+    """Copy the keys of slots, one after the other."""
+    size, n = 0, slots.shape[0]
+    for i in range(n):
+        if i + _AHEAD < n:
+            prefetch(source, place[2 * np.int64(slots[i + _AHEAD])])
+        for j in range(place[2 * np.int64(slots[i])], place[2 * np.int64(slots[i]) + 1]):
             out[size] = source[j]
             size += 1
-        begin[i], end[i] = first, size
-    return size
 
 
 @kernel
@@ -298,7 +313,7 @@ class Objects:
         self.block_due = np.empty(0, np.int64)
         self._entry = np.zeros(0, np.int64)
         self._used = 0  # entries of the table, those of removed keys included
-        self._begin, self._end = np.empty(0, np.int64), np.empty(0, np.int64)
+        self._place = np.empty(0, np.int64)
         self._text, self._text_end = np.empty(0, np.uint8), 0
 
     @property
@@ -358,12 +373,11 @@ class Objects:
     def keys(self, slots: np.ndarray) -> pa.Array:
         """Return the keys of slots, as int64 or large text."""
         if not self.has_texts:
-            return pa.array(self._begin[slots], pa.int64())
-        begin, end = self._begin[slots], self._end[slots]
-        lengths = end - begin
-        offsets = np.concatenate([[0], np.cumsum(lengths)])
+            return pa.array(self._place[::2][slots], pa.int64())
+        offsets = np.empty(len(slots) + 1, np.int64)
+        measure_texts(self._place, slots, offsets)
         out = np.empty(max(1, int(offsets[-1])), np.uint8)
-        copy_texts(begin, end, self._text, out)
+        copy_texts(self._place, slots, self._text, out)
         buffers = [None, pa.py_buffer(offsets), pa.py_buffer(out)]
         return pa.Array.from_buffers(pa.large_string(), len(slots), buffers)
 
@@ -384,7 +398,7 @@ class Objects:
         return slots[np.argsort(ranks[slots], kind="stable")].astype(np.int32)
 
     def _table(self) -> KeyTable:
-        return KeyTable(self._entry, self._begin, self._end, self._text)
+        return KeyTable(self._entry, self._place, self._text)
 
     # ------------------------------------------------------------ room
 
@@ -394,7 +408,7 @@ class Objects:
         if slots * WORDS > len(self.records):
             size = max(_FIRST_SLOTS, slots + slots // 2)
             self.records = _enlarge(self.records, size * WORDS)
-            self._begin, self._end = _enlarge(self._begin, size), _enlarge(self._end, size)
+            self._place = _enlarge(self._place, 2 * size)
             blocks = _enlarge(self.block_due, size // BLOCK + 1)
             blocks[len(self.block_due) :] = NEVER
             self.block_due = blocks
@@ -412,7 +426,7 @@ class Objects:
         fill_table(words, slots, self._entry)
         self._used = len(slots)
         if self.has_texts:
-            self._begin[slots], self._end[slots] = begin, end
+            self._place[2 * slots], self._place[2 * slots + 1] = begin, end
             room = max(len(self._text), len(data))
             self._text = np.concatenate([data, np.zeros(room - len(data), np.uint8)])
             self._text_end = int(end[-1]) if len(end) else 0
