@@ -32,6 +32,7 @@ from benchmarks.timing import (
     Runner,
     check,
     clock,
+    compile_kernels,
     log,
     run_in_turns,
     runs_as_pairs,
@@ -40,7 +41,6 @@ from benchmarks.timing import (
     touch_memory,
     use_one_core,
 )
-from tocsin import jit
 from tocsin.index.registry import INDEXES
 from tocsin.model.conjunctions import Conjunctions, take
 
@@ -451,8 +451,7 @@ def main() -> None:
     if unknown := set(only) - set(MEASURES):
         parser.error(f"there is no {', '.join(sorted(unknown))} ({', '.join(MEASURES)})")
     use_one_core()
-    tocsin.Rules({"x": "number"})  # imports all kernels
-    jit.compile_all()
+    compile_kernels(arguments.size)
     touch_memory((4 << 30) if arguments.size == "full" else 4 << 20)
     document = Document(arguments.size)
     for name in only:

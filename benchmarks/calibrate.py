@@ -27,8 +27,7 @@ import pyarrow as pa
 import tocsin
 from benchmarks.index_search import IndexSearch
 from benchmarks.tables import Section, show
-from benchmarks.timing import Runner, run_in_turns, time_call, use_one_core
-from tocsin import jit
+from benchmarks.timing import Runner, compile_kernels, run_in_turns, time_call, use_one_core
 from tocsin.engine.segment import IndexedPart, LiveSegment, Segment, none_removed
 from tocsin.index import unit_costs
 from tocsin.index.cells.grid import Grid
@@ -271,8 +270,7 @@ def main() -> None:
     if arguments.write and arguments.size != "full":
         parser.error("values measured at this size mean nothing and are not written")
     use_one_core()
-    tocsin.Rules({"x": "number"})  # imports all kernels
-    jit.compile_all()
+    compile_kernels(arguments.size)
     measured = measure(*SIZES[arguments.size])
     show(f"Unit costs of events, size {arguments.size}", [compare(measured)])
     if arguments.write:

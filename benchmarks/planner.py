@@ -31,8 +31,7 @@ import pyarrow as pa
 import tocsin
 from benchmarks.planner_families import Family
 from benchmarks.tables import Section, show, write
-from benchmarks.timing import check, clock, log, package_versions
-from tocsin import jit
+from benchmarks.timing import check, clock, compile_kernels, log, package_versions
 from tocsin.engine.draft import collect_live
 from tocsin.engine.segment import IndexedPart, LiveSegment, Segment, none_removed
 from tocsin.engine.version import Version
@@ -194,8 +193,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="also write the tables as Markdown")
     parser.add_argument("--only", help="comma-separated names of families")
     arguments = parser.parse_args()
-    tocsin.Rules({"x": "number"})  # imports all kernels
-    jit.compile_all(("tocsin.index", "tocsin.engine", "tocsin.model"))
+    compile_kernels(arguments.size)
     only = set(arguments.only.split(",")) if arguments.only else None
     sections, described = [], []
     for which in SETS:

@@ -44,6 +44,7 @@ from benchmarks.timing import (
     Runner,
     check,
     clock,
+    compile_kernels,
     estimate_seconds,
     log,
     never_run,
@@ -56,7 +57,6 @@ from benchmarks.timing import (
     touch_memory,
     use_one_core,
 )
-from tocsin import jit
 from tocsin.model.categories import Categories
 from tocsin.model.conjunctions import take
 from tocsin.model.events import Events
@@ -425,8 +425,7 @@ def main() -> None:
     if unknown := set(only) - set(known):
         parser.error(f"there is no workload {', '.join(sorted(unknown))} ({', '.join(known)})")
     use_one_core()
-    tocsin.Rules({"x": "number"})  # imports all kernels
-    jit.compile_all()
+    compile_kernels(arguments.size)
     full = arguments.size == "full"
     document = Document(arguments.size, package_versions(PACKAGES))
     measure_memory(document, 4 << 30 if full else 4 << 20, 10 if full else 0)

@@ -27,13 +27,13 @@ from benchmarks.timing import (
     Runner,
     check,
     clock,
+    compile_kernels,
     log,
     package_versions,
     run_in_turns,
     time_call,
     use_one_core,
 )
-from tocsin import jit
 
 INDEXES = ("keyed", "grid", "intervals", "exhaustive")
 REGRET = 1.3
@@ -251,8 +251,7 @@ def main() -> None:
     only = arguments.only.split(",") if arguments.only else known
     if unknown := set(only) - set(known):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; known are {', '.join(known)}")
-    tocsin.Rules({"x": "number"})  # imports all kernels
-    jit.compile_all()
+    compile_kernels(arguments.size)
     document = Document(arguments.size)
     for name in FAMILIES:
         if name in only:

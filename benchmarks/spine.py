@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.table import Table
 
 import tocsin
-from tocsin import jit
+from benchmarks.timing import compile_kernels
 
 SIZES = {
     "tiny": {
@@ -420,8 +420,7 @@ def main() -> None:
     size = SIZES[arguments.size]
     rng = np.random.default_rng(2026)
     report = Report("rules, events and exhaustive search", "benchmarks/spine.py", arguments.size)
-    tocsin.Rules({"x": "number"})  # imports all kernels
-    jit.compile_all()
+    compile_kernels(arguments.size)
     measure_import(report)
     measure_loading(report, size, rng)
     measure_keys(report, size["keys"], rng)

@@ -13,11 +13,24 @@ from typing import Any
 import numba
 import numpy as np
 
+import tocsin
+from tocsin import jit
+
 clock = time.perf_counter
 
 
 def log(text: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {text}", file=sys.stderr, flush=True)
+
+
+def compile_kernels(size: str) -> None:
+    """Compile what matching calls before it is measured; at size tiny, first calls do.
+
+    Compiling all takes minutes if the cache has none of them, and tiny figures mean nothing.
+    """
+    if size != "tiny":
+        tocsin.Rules({"x": "number"})  # imports all kernels
+        jit.compile_all(("tocsin.model", "tocsin.index", "tocsin.engine"))
 
 
 def touch_memory(nbytes: int) -> float:

@@ -57,6 +57,24 @@ def test_weights_of_events_multiply_weights_only(index, weight):
         assert ranked(rules, k=k, weights=weights) == expected[:k]
 
 
+@pytest.mark.parametrize("index", ["auto", *INDEXES])
+@pytest.mark.parametrize("merged", [False, True])
+def test_bids_on_events_with_ranges(index, merged):
+    """The highest bid does not count unless its rule is likely enough."""
+    rules = bids(index=index)
+    rules.add("unlikely", "x > 6.5", score=100, at_least=0.9)
+    rules.add("likely", "x > 4.5", score=3.5, at_least=0.5)
+    if merged:
+        rules.merge()
+    event = EVENT | {"x": {"low": 4.0, "high": 7.0}}
+    expected = sorted([*RANKED, ("likely", 3.5)], key=lambda pair: -pair[1])
+    for k in range(1, 8):
+        assert ranked(rules, event, k) == expected[:k]
+        assert ranked(rules, [event, EVENT], k)[: min(k, 6)] == expected[:k]
+    weights = {"x": 2.0}
+    assert ranked(rules, event, 2, weights=weights) == [("weights", 7.5), ("one test", 4.9)]
+
+
 @pytest.mark.parametrize("index", ["keyed", "bestar", "auto"])
 def test_many_bids_beside_many_weights(index):
     """Enough rules that top-k prunes, in base and delta."""

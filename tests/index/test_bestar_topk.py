@@ -249,7 +249,7 @@ def test_scores_of_their_own(summary):
     rng = random.Random(9)
     rules = [random_rule(rng, 8) for _ in range(600)]
     own = np.array([rng.choice((math.nan, math.nan, 0.0, 0.3, 2.0, 40.0)) for _ in rules])
-    c = made(rules)._replace(score=freeze(own, np.float64))
+    c = made(rules, score=own)
     first, later = np.arange(400), np.arange(400, 600)
     index = BEStar.build(take(c, first), np.zeros(8, np.uint8), summary=summary)
     index.insert(take(c, later))

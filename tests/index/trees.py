@@ -13,8 +13,11 @@ INTERVAL, SET, NOT_SET = 0, 1, 2
 NO_BITS = np.empty(0, np.uint8)
 
 
-def made(rules, first=0, weighted=True):
-    """Return conjunctions; a rule is a list of (attribute, kind, low, high, points, weight)."""
+def made(rules, first=0, weighted=True, score=()):
+    """Return conjunctions; a rule is a list of (attribute, kind, low, high, points, weight).
+
+    `score` is each rule's own, NaN without; empty if no rule has one.
+    """
     rows, points = [], []
     for rule in rules:
         for attribute, kind, low, high, own, weight in rule:
@@ -33,6 +36,7 @@ def made(rules, first=0, weighted=True):
         points=np.array(points, np.int64),
         weight=weight if weighted else [],
         rule=first + np.arange(len(rules)),
+        score=score,
     )
 
 

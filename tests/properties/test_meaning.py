@@ -35,8 +35,8 @@ def attributes(node):
     return own.union(*(attributes(p) for p in parts))
 
 
-def made(rules, rng=None):
-    engine = tocsin.Rules(generate.SCHEMA)
+def made(rules, rng=None, index="auto"):
+    engine = tocsin.Rules(generate.SCHEMA, index=index)
     for rule in rules:
         where = naive.sql(rule.where, rng)
         engine.add(rule.id, where, weights=rule.weights or None, score=rule.score)

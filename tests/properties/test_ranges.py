@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import tocsin
 from tests import generate, naive
+from tests.properties import test_meaning
 from tests.properties.test_meaning import pairs, some_rules
 from tocsin.index.registry import INDEXES
 
@@ -20,9 +21,7 @@ KINDS = ("integer", "number", "time", "decimal(9,2)", "decimal(18,6)")
 
 
 def made(rules, index):
-    engine = tocsin.Rules(generate.SCHEMA, index=index)
-    for rule in rules:
-        engine.add(rule.id, naive.sql(rule.where), weights=rule.weights or None)
+    engine = test_meaning.made(rules, index=index)
     engine.merge()
     assert index in ("auto", *(part.index for part in engine.plan().parts))
     return engine
@@ -109,16 +108,21 @@ def test_match(index, rng):
         assert alone == {r for n, r in naive.matches(rules, mixed) if n == number}
 
 
-@pytest.mark.parametrize("index", ["auto", "grid"])
+@pytest.mark.parametrize("index", ["auto", *INDEXES])
 @given(rng=RANDOMS, k=st.integers(1, 4))
 def test_top(index, rng, k):
     rules = some_rules(rng, weighted=True)
     events, _ = events_of(rng, mixed=True)
-    top = made(rules, index).top(as_dicts(events), k)
-    for number, event in enumerate(events):
-        expected = naive.top(rules, event, k, None, list(generate.SCHEMA))
-        span = slice(top.offsets[number], top.offsets[number + 1])
-        assert [*zip(top.rules[span].tolist(), top.scores[span].tolist(), strict=True)] == expected
+    order = list(generate.SCHEMA)
+    engine = made(rules, index)
+    own = [{a: rng.choice((0.0, 0.5, 2.0)) for a in rng.sample(order, 2)} for _ in events]
+    for given_weights, each in ((None, [None] * len(events)), (own, own)):
+        top = engine.top(as_dicts(events), k, weights=given_weights)
+        for number, event in enumerate(events):
+            expected = naive.top(rules, event, k, each[number], order)
+            span = slice(top.offsets[number], top.offsets[number + 1])
+            found = zip(top.rules[span].tolist(), top.scores[span].tolist(), strict=True)
+            assert [*found] == expected
 
 
 @given(RANDOMS)
