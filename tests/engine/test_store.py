@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 import tocsin
 from tests import generate, naive
 from tocsin.engine.segment_files import FORMAT
+from tocsin.engine.store_folder import StoreFolder
 
 SCHEMA = {"x": "number", "n": "integer", "c": "category"}
 
@@ -566,3 +567,17 @@ def test_threads_may_share_a_folder(store):
         thread.join()
     assert failures == []
     assert len(store.rules()) == 2 + 30
+
+
+def test_segments_of_a_version_that_was_opened_are_used_again(tmp_path):
+    rules = tocsin.Rules({"x": "number"})
+    rules.add_many([{"id": i, "x_low": i, "x_high": i + 1} for i in range(3000)])
+    rules.save(tmp_path)
+    folder = StoreFolder(tmp_path)
+    before, origin = folder.open()
+    rules.remove(7)
+    rules.add(5000, "x > 5")
+    rules.save(tmp_path)
+    after, _ = folder.open(opened=origin)
+    assert after.segments[0].segment is before.segments[0].segment
+    assert list(after) == list(folder.open()[0]) == [i for i in range(3000) if i != 7] + [5000]

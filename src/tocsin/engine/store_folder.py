@@ -174,27 +174,36 @@ class StoreFolder:
 
     # ------------------------------------------------------------ open
 
-    def open(self, number: int | None = None, verify: bool = True) -> tuple[Version, Origin]:
-        """Return a version, by default the current one, and its origin."""
+    def open(
+        self, number: int | None = None, verify: bool = True, opened: Origin | None = None
+    ) -> tuple[Version, Origin]:
+        """Return a version, by default the current one, and its origin.
+
+        Segments of a version that was `opened` before are used again and not read.
+        """
         if number is not None:
             file = self.versions.read(number)
-            return self._open(file, verify)
+            return self._open(file, verify, opened)
         while True:
             latest = self.versions.latest()
             try:
-                return self._open(self.versions.read(latest), verify)
+                return self._open(self.versions.read(latest), verify, opened)
             except StoreError:
                 # Others may have published, and pruned this version before all of it was read.
                 if latest == self.versions.latest():
                     raise
 
-    def _open(self, file: VersionFile, verify: bool) -> tuple[Version, Origin]:
+    def _open(
+        self, file: VersionFile, verify: bool, opened: Origin | None
+    ) -> tuple[Version, Origin]:
+        known = {stored: segment for segment, stored in opened.segments.items()} if opened else {}
         segments: dict[str, Segment] = {}
         floats = file.attributes.floats()
         for entry in file.segments:
-            segments[entry["role"]] = read_segment(
-                self.storage, entry["name"], entry["manifest"], floats, verify
-            )
+            stored = entry["name"], entry["manifest"]
+            if stored not in known:
+                known[stored] = read_segment(self.storage, *stored, floats, verify)
+            segments[entry["role"]] = known[stored]
         texts: list[str] = []
         for entry in file.codes:
             column = read_part(self.storage, entry, "text", pa.large_string(), verify)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from tocsin.engine.rules import Rules
-from tocsin.engine.store_folder import StoreFolder
+from tocsin.engine.store_folder import Origin, StoreFolder
 from tocsin.engine.version import Version
 from tocsin.errors import MonitorError
 from tocsin.moving.options import MonitorOptions
@@ -162,7 +162,7 @@ class RuleSource:
     def __init__(self, rules: Any):
         self._rules = rules
         self._store: StoreFolder | None = None
-        self._opened: tuple[Version, int] | None = None
+        self._opened: tuple[Version, Origin] | None = None
         if isinstance(rules, str | os.PathLike):
             self._store = StoreFolder(rules)
         elif not isinstance(rules, Rules | Version):
@@ -176,10 +176,11 @@ class RuleSource:
         if self._store is None:
             rules = self._rules
             return (rules.snapshot() if isinstance(rules, Rules) else rules), None
-        if self._opened is None or self._opened[1] != self._store.versions.latest():
-            version, origin = self._store.open()
-            self._opened = version, origin.version
-        return self._opened
+        if self._opened is None:
+            self._opened = self._store.open()
+        elif self._opened[1].version != self._store.versions.latest():
+            self._opened = self._store.open(opened=self._opened[1])
+        return self._opened[0], self._opened[1].version
 
     def __repr__(self) -> str:
         return repr(self._rules)
