@@ -13,6 +13,7 @@ from tocsin.errors import (
     ConditionWarning,
     CoverError,
     EventError,
+    MovingError,
     RoutingError,
     RuleError,
     SchemaError,
@@ -44,6 +45,7 @@ __all__ = [
     "EventError",
     "Explanation",
     "Matches",
+    "MovingError",
     "Plan",
     "RoutingError",
     "Rule",
@@ -63,7 +65,7 @@ __all__ = [
     "open",
 ]
 
-_PACKAGES = ("covering", "routing", "similarity", "uncertain")
+_PACKAGES = ("covering", "moving", "routing", "similarity", "uncertain")
 
 _HOMES = {
     "Counters": "tocsin.model.matches",

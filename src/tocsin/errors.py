@@ -11,6 +11,7 @@
     ├── SimilarityError    points or arguments of a similarity join are not valid
     ├── UncertainError     uncertain readings, or a query over them, are not valid
     ├── CoverError         a box or subscription is not valid or unknown
+    ├── MovingError        positions, speeds, times or keys of moving objects are not valid
     ├── RoutingError       routers are not a tree, or cannot reach each other
     └── StoreError         a rule store is missing, damaged, or has a newer format
         └── StoreConflictError   another writer has published in the meantime
@@ -108,6 +109,10 @@ class UncertainError(TocsinError):
 
 class CoverError(TocsinError):
     """A box or subscription is not valid, or there is none with an id."""
+
+
+class MovingError(TocsinError):
+    """Positions, speeds, times or keys of moving objects are not valid."""
 
 
 class RoutingError(TocsinError):

@@ -1,0 +1,1 @@
+"""Moving objects: who is inside what, and who is where now."""
