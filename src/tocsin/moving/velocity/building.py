@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tocsin.jit import Int32s, freeze, kernel, step
+from tocsin.jit import Int32s, bare_step, freeze, kernel
 from tocsin.moving.velocity.layout import (
     CAPACITY,
     FIRST,
@@ -69,7 +69,7 @@ def make_tree(rows: np.ndarray, capacity: int, published: bool) -> Tree:
     return Tree(**arrays | {"shape": shape, "row": ~rows.astype(np.int32)})
 
 
-@step
+@bare_step
 def append_to_list(objects, row):
     """Put an object into the list, unless it is there."""
     if objects.place[row] < 0:
@@ -78,7 +78,7 @@ def append_to_list(objects, row):
         objects.head[LISTED] = place + 1
 
 
-@step
+@bare_step
 def take_from_list(objects, row):
     """Take an object from the list, if it is there."""
     place = objects.place[row]
@@ -107,7 +107,7 @@ def forget(tree: Tree, objects: Objects, rows: Int32s) -> None:
             tree.row[entry], objects.entry[row] = ~row, -1
 
 
-@step
+@bare_step
 def can_be_indexed(objects, row):
     """Return whether v_max and the position are known."""
     # Comparisons are false for NaN.
@@ -127,7 +127,9 @@ def refresh(tree: Tree, objects: Objects) -> None:
     capacity, levels = tree.shape[CAPACITY], tree.shape[LEVELS]
     n = tree.row.shape[0]
     for leaf in range((n + capacity - 1) // capacity):
-        clear_node(tree, leaf)
+        low_x = low_y = since = np.inf
+        high_x = high_y = -np.inf
+        v_max = 0.0
         for entry in range(leaf * capacity, min((leaf + 1) * capacity, n)):
             row = np.int64(tree.row[entry])
             was_live = row >= 0
@@ -143,46 +145,41 @@ def refresh(tree: Tree, objects: Objects) -> None:
             if not was_live:
                 tree.row[entry] = row
                 take_from_list(objects, row)
-            x, y = objects.x[row], objects.y[row]
-            tree.x[entry], tree.y[entry] = x, y
-            tree.v[entry] = objects.v_max[row] * SLACK
-            cover(tree, leaf, x, x, y, y, tree.v[entry], objects.seen[row])
+            x, y, v = objects.x[row], objects.y[row], objects.v_max[row] * SLACK
+            tree.x[entry], tree.y[entry], tree.v[entry] = x, y, v
+            low_x, high_x, low_y, high_y = (
+                min(low_x, x),
+                max(high_x, x),
+                min(low_y, y),
+                max(high_y, y),
+            )
+            v_max, since = max(v_max, v), min(since, objects.seen[row])
+        write_node(tree, leaf, low_x, high_x, low_y, high_y, v_max, since)
     for level in range(1, levels):
-        first, below, end = tree.shape[FIRST + level], tree.shape[FIRST + level - 1], 0
+        first, below = tree.shape[FIRST + level], tree.shape[FIRST + level - 1]
         for node in range(first, tree.shape[FIRST + level + 1]):
-            clear_node(tree, node)
             begin = below + (node - first) * capacity
-            end = min(begin + capacity, first)
-            for child in range(begin, end):
-                low_x, high_x = tree.low_x[child], tree.high_x[child]
-                low_y, high_y = tree.low_y[child], tree.high_y[child]
-                cover(
-                    tree, node, low_x, high_x, low_y, high_y, tree.v_max[child], tree.since[child]
-                )
+            low_x = low_y = since = np.inf
+            high_x = high_y = -np.inf
+            v_max = 0.0
+            for child in range(begin, min(begin + capacity, first)):
+                low_x, high_x = min(low_x, tree.low_x[child]), max(high_x, tree.high_x[child])
+                low_y, high_y = min(low_y, tree.low_y[child]), max(high_y, tree.high_y[child])
+                v_max, since = max(v_max, tree.v_max[child]), min(since, tree.since[child])
+            write_node(tree, node, low_x, high_x, low_y, high_y, v_max, since)
     if tree.shape[PUBLISHED] != 0:
         take_speeds_of_parents(tree)
 
 
-@step
-def clear_node(tree, node):
-    """Make a node that covers nothing."""
-    tree.low_x[node] = tree.low_y[node] = tree.since[node] = np.inf
-    tree.high_x[node] = tree.high_y[node] = -np.inf
-    tree.v_max[node] = 0.0
+@bare_step
+def write_node(tree, node, low_x, high_x, low_y, high_y, v_max, since):
+    """Write what a node covers."""
+    tree.low_x[node], tree.high_x[node] = low_x, high_x
+    tree.low_y[node], tree.high_y[node] = low_y, high_y
+    tree.v_max[node], tree.since[node] = v_max, since
 
 
-@step
-def cover(tree, node, low_x, high_x, low_y, high_y, v_max, since):
-    """Make a node cover a box."""
-    tree.low_x[node] = min(tree.low_x[node], low_x)
-    tree.low_y[node] = min(tree.low_y[node], low_y)
-    tree.high_x[node] = max(tree.high_x[node], high_x)
-    tree.high_y[node] = max(tree.high_y[node], high_y)
-    tree.v_max[node] = max(tree.v_max[node], v_max)
-    tree.since[node] = min(tree.since[node], since)
-
-
-@step
+@bare_step
 def take_speeds_of_parents(tree):
     """Expand what is in a node by the node's own v_max, as published."""
     capacity, levels = tree.shape[CAPACITY], tree.shape[LEVELS]

@@ -107,11 +107,9 @@ class VelocityIndex:
         """Return the rows of objects, for `update_rows`; they are valid until `rebuild`."""
         array = self._keys.read(keys)
         numbers = self._keys.find(array)
-        rows = (
-            np.where(numbers < 0, -1, self._row.take(numbers, mode="clip"))
-            if len(self._row)
-            else numbers
-        )
+        rows = np.full(len(numbers), -1, np.int32)
+        is_known = numbers >= 0
+        rows[is_known] = self._row[numbers[is_known]]
         if len(rows) and rows.min() < 0:
             key = array[int(np.argmin(rows))].as_py()
             raise MovingError(f"there is no object {shorten(repr(key), 60)}; insert it first")
@@ -215,7 +213,7 @@ class VelocityIndex:
 
     def refresh_pays(self, now: Any) -> bool:
         """Return whether the last refresh is at least `refresh_period` ago."""
-        return self._clock.read(now, "now") - self.tree.indexed_at >= self.refresh_period
+        return self.tree.age(self._clock.read(now, "now")) >= self.refresh_period
 
     @property
     def counters(self) -> dict[str, int]:

@@ -8,8 +8,9 @@ every T, the work per unit of time that depends on T is
 
 which is least for T = sqrt(2 R / (q g)). At that age, what queries have cost beyond fresh ones
 since the last refresh adds up to R. All three are measured: g by the line through cost over age
-that fits best. The cost grows faster than a line, so g is that of the ages at which there were queries.
-At each refresh, what was measured before loses half of its weight, so that T follows changes.
+that fits best. The cost grows faster than a line, so g is that of the ages at which there were
+queries. At each refresh, what was measured before loses half of its weight, so that T follows
+changes.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class RefreshCosts:
     @property
     def growth(self) -> float:
         """Seconds of work by which a query costs more for each unit of time that passes."""
-        spread = self._queries * self._age2 - self._age**2
+        spread = self._queries * self._age2 - self._age * self._age
         # A sum of rounding errors is no spread.
         if not spread > 1e-9 * self._queries * self._age2:
             return 0.0

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 
-from tocsin.jit import Float64s, Int32s, kernel, step
+from tocsin.jit import Float64s, Int32s, bare_step, kernel
 from tocsin.moving.velocity.building import SLACK, append_to_list
 from tocsin.moving.velocity.layout import CAPACITY, LARGEST, LATE, STRAYED, TOO_FAST, Objects, Tree
 from tocsin.moving.velocity.searching import reach
@@ -43,7 +43,7 @@ def report(
             append_to_list(objects, row)
 
 
-@step
+@bare_step
 def is_too_fast(objects, row, x, y, now):
     """Return whether an object moved further than v_max allows since its last report."""
     old_x, old_y = objects.x[row], objects.y[row]
@@ -54,7 +54,7 @@ def is_too_fast(objects, row, x, y, now):
     return math.hypot(x - old_x, y - old_y) > allowed + size * _ROUNDING
 
 
-@step
+@bare_step
 def is_covered(tree, entry, x, y, now):
     """Return whether a search at any time from now on would find an entry with this position."""
     r = reach(tree.v[entry], tree.since[entry // tree.shape[CAPACITY]], now)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tocsin.jit import Float64s, Int32Out, Int64Out, kernel, step
+from tocsin.jit import Float64s, Int32Out, Int64Out, bare_step, kernel
 from tocsin.moving.velocity.layout import (
     CAPACITY,
     CERTAIN,
@@ -27,7 +27,7 @@ from tocsin.moving.velocity.layout import (
 )
 
 
-@step
+@bare_step
 def reach(v_max, since, now):
     """Return how far from its position an object can be: larger, if v_max or elapsed time is."""
     return v_max * min(now - since, LARGEST)  # 0 * inf would be NaN
@@ -139,7 +139,7 @@ def search(
     return n
 
 
-@step
+@bare_step
 def select(tree, box, now, node, level, nodes, count):
     """Append a node if objects below it may be in the box, and return how many there are then.
 
@@ -154,7 +154,7 @@ def select(tree, box, now, node, level, nodes, count):
     return count + ((left <= box[2]) & (right >= box[0]) & (bottom <= box[3]) & (top >= box[1]))
 
 
-@step
+@bare_step
 def mark_look_up(trace, row, capacity):
     """Note that a position was looked up; a page of the table has as many as a node has entries."""
     trace.object[row] = 1

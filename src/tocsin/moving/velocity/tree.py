@@ -92,7 +92,7 @@ class VelocityTree:
             raise MovingError(f"capacity must be from 2 to 1,048,575 entries, got {capacity!r}")
         self._capacity, self._published = capacity, published
         self._objects = _make_objects(np.zeros(4, np.int64))
-        self._latest = -np.inf  # of all reports
+        self._latest = self._refreshed_at = -np.inf  # of all reports, and of those before a refresh
         self.costs = RefreshCosts()
         self.searches = 0
         self._counts = np.zeros(VISITED, np.int64)  # of all searches
@@ -121,7 +121,7 @@ class VelocityTree:
         """
         rows = np.ascontiguousarray(rows, np.int32)
         self._objects.v_max[rows] = v_max
-        self._latest = max(self._latest, self._objects.seen[rows].max(initial=-np.inf))
+        self._latest = max(self._latest, float(self._objects.seen[rows].max(initial=-np.inf)))
         building.track(self._objects, rows)
 
     def forget(self, rows: np.ndarray) -> None:
@@ -140,7 +140,7 @@ class VelocityTree:
         fast is found only if it has left what its entry covers.
         """
         at = np.ascontiguousarray(at, np.float64)
-        self._latest = max(self._latest, at.max(initial=-np.inf))
+        self._latest = max(self._latest, float(at.max(initial=-np.inf)))
         floats = (np.ascontiguousarray(values, np.float64) for values in (x, y))
         rows = np.ascontiguousarray(rows, np.int32)
         reporting.report(self._tree, self._objects, rows, *floats, at)
@@ -152,6 +152,7 @@ class VelocityTree:
         begin = time.perf_counter()
         building.refresh(self._tree, self._objects)
         self.costs.note_refresh(time.perf_counter() - begin)
+        self._refreshed_at = self._latest
 
     def rebuild(self, rows: np.ndarray | None = None) -> None:
         """Pack all objects whose v_max and position are known into a new tree.
@@ -201,7 +202,7 @@ class VelocityTree:
         """
         begin = time.perf_counter()
         answer = self._search(box, now, _NO_TRACE)
-        self.costs.note_query(max(now, self._latest) - self.indexed_at, time.perf_counter() - begin)
+        self.costs.note_query(self.age(now), time.perf_counter() - begin)
         return answer
 
     def pages(self, boxes: np.ndarray, now: float) -> Pages:
@@ -236,11 +237,10 @@ class VelocityTree:
 
     # ------------------------------------------------------------ figures
 
-    @property
-    def indexed_at(self) -> float:
-        """The earliest time of the positions in the tree; the latest report if it has none."""
-        since = self._tree.since[-1] if len(self._tree.since) else np.inf
-        return float(since) if since < np.inf else self._latest
+    def age(self, now: float) -> float:
+        """Return the time from the last refresh, or the latest report before it, until now."""
+        age = max(now, self._latest) - self._refreshed_at
+        return age if np.isfinite(age) else 0.0  # nothing was ever reported
 
     @property
     def listed(self) -> int:
