@@ -78,3 +78,23 @@ def test_a_table_that_cannot_be_shared():
     tree = VelocityTree(good, good.copy(), good.copy())
     with pytest.raises(MovingError, match=r"with at least 4 rows; got float64 of shape \(3,\)"):
         tree.share(*np.zeros((3, 3)))
+
+
+def test_rows_that_the_table_does_not_have():
+    index = VelocityIndex(**GOOD)
+    with pytest.raises(MovingError, match="there is no row 2, the table has 2; rows change when"):
+        index.update_rows(np.array([0, 2]), [1, 1], [1, 1], 0)
+    with pytest.raises(MovingError, match="there is no row -1"):
+        index.tree.forget([-1])
+    with pytest.raises(MovingError, match="2 rows are reported with 2 and 2 coordinates at 1 time"):
+        index.tree.report([0, 1], [1, 1], [1, 1], [0])
+
+
+def test_a_rebuild_that_fails_changes_nothing():
+    index = VelocityIndex(**GOOD)
+    with pytest.raises(MovingError, match="y has 1 values"):
+        index.rebuild([1, 2], [1], 5, v_max=[0, None])
+    index.update("b", 2.5, 2, 1)
+    assert index.counters["too_fast"] == 0
+    index.rebuild()
+    assert index.counters["listed"] == 0

@@ -323,3 +323,10 @@ def test_integers_beyond_floats_are_exact():
     index = VelocityIndex([0], [2.0**53], [0.0], 0, 0)
     for low, high in [(2**53, 2**53), (2**53 + 1, 2**54), (0, 2**53 - 1), (-(10**400), 10**400)]:
         check(index, fleet, [low, 0], [high, 0], 0)
+
+
+def test_an_object_that_cannot_move_in_more_time_than_a_float_can_count():
+    most = 1.7976931348623157e308
+    index = VelocityIndex(["a"], [1], [1], v_max=0, at=-most)
+    assert index.query([1, 1], [1, 1], now=most) == ["a"]
+    assert index.search([1, 1], [1, 1], now=most).certain == 1

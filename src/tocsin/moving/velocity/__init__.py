@@ -8,7 +8,7 @@ cannot have left the box; and looks up the positions of the others.
 
 *In memory.* The tree is packed by sort-tile-recursive, in flat arrays, level by level: node i of a
 level has the children i * c, i * c + 1, ... of the level below, where c is its capacity, so there
-are no pointers. An object costs 28 bytes in the tree (a position, v_max, its row), 40 in the table
+are no pointers. An object costs 28 bytes in the tree (a position, v_max, its row), 44 in the table
 (a position, the time of its report, v_max, where it is in the tree and in the list), and its key; a
 node costs 48 bytes. Rows of the table are in the order of the leaves (optimisation 3).
 

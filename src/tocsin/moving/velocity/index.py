@@ -186,7 +186,7 @@ class VelocityIndex:
         and `at` is their time. Without them it is the latest reports. Each is as old as it is, and
         expanded accordingly, unless `at` says until when objects have stayed where they were seen.
         """
-        self._take_positions(x, y, at)
+        self.tree.report(*self._read_positions(x, y, at))
         self.tree.refresh()
 
     def rebuild(self, x: Any = None, y: Any = None, at: Any = None, v_max: Any = None) -> None:
@@ -195,11 +195,12 @@ class VelocityIndex:
         The arguments are those of `refresh`. A new `v_max` is a number, or one for each object, in
         the order of `keys`. Rows change.
         """
+        live = self._live()
+        positions = self._read_positions(x, y, at)
         if v_max is not None:
-            live = self._live()
-            speeds = read_speeds(v_max, pa.array(self._keys.values(live)))
+            speeds = read_speeds(v_max, pa.array(self._keys.values(live), self._keys.array.type))
             self.tree.change_speeds(self._row[live], speeds)
-        self._take_positions(x, y, at)
+        self.tree.report(*positions)
         self._pack()
 
     @property
@@ -224,16 +225,18 @@ class VelocityIndex:
         """Return the numbers of the objects that are present."""
         return np.flatnonzero(self._row[: len(self._keys)] >= 0)
 
-    def _take_positions(self, x: Any, y: Any, at: Any) -> None:
-        """Report the positions of all objects; see `refresh`."""
+    def _read_positions(
+        self, x: Any, y: Any, at: Any
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return rows, and the positions to report of them; see `refresh`."""
         if (x is None) != (y is None) or (x is not None and at is None):
             raise MovingError("x, y and at are given together: positions, and the time they are of")
-        if at is None:
-            return
-        rows = self._row[self._live()]
+        rows = self._row[self._live()] if at is not None else np.empty(0, np.int32)
+        n = len(rows)
         if x is None:
             x, y = self._x[rows], self._y[rows]
-        self.update_rows(rows, x, y, at)
+        times = np.empty(0) if at is None else self._clock.read_each(at, "at", n)
+        return rows, read_numbers(x, "x", n), read_numbers(y, "y", n), times
 
     def _pack(self) -> None:
         """Pack the tree, drop removed objects, and move the others to their rows."""

@@ -119,14 +119,14 @@ class VelocityTree:
 
         `v_max` is NaN if it is not known.
         """
-        rows = np.ascontiguousarray(rows, np.int32)
+        rows = self._read_rows(rows)
         self._objects.v_max[rows] = v_max
         self._latest = max(self._latest, float(self._objects.seen[rows].max(initial=-np.inf)))
         building.track(self._objects, rows)
 
     def forget(self, rows: np.ndarray) -> None:
         """No longer track objects."""
-        building.forget(self._tree, self._objects, np.ascontiguousarray(rows, np.int32))
+        building.forget(self._tree, self._objects, self._read_rows(rows))
 
     def is_tracked(self) -> np.ndarray:
         """Return a mask of the rows whose objects are tracked."""
@@ -139,11 +139,26 @@ class VelocityTree:
         tracked are written, too. If the caller has written the table already, an object that is too
         fast is found only if it has left what its entry covers.
         """
-        at = np.ascontiguousarray(at, np.float64)
+        rows = self._read_rows(rows)
+        x, y, at = (np.ascontiguousarray(values, np.float64) for values in (x, y, at))
+        if not len(rows) == len(x) == len(y) == len(at):
+            raise MovingError(
+                f"{len(rows):,} rows are reported with {len(x):,} and {len(y):,} coordinates at "
+                f"{len(at):,} times; give one of each for a report"
+            )
         self._latest = max(self._latest, float(at.max(initial=-np.inf)))
-        floats = (np.ascontiguousarray(values, np.float64) for values in (x, y))
-        rows = np.ascontiguousarray(rows, np.int32)
-        reporting.report(self._tree, self._objects, rows, *floats, at)
+        reporting.report(self._tree, self._objects, rows, x, y, at)
+
+    def _read_rows(self, rows: np.ndarray) -> np.ndarray:
+        """Return rows as kernels take them; raise if the table does not have one."""
+        array, size = np.asarray(rows), len(self._objects.x)
+        if len(array) and not 0 <= array.min() <= array.max() < size:
+            bad = array.min() if array.min() < 0 else array.max()
+            raise MovingError(
+                f"there is no row {bad:,}, the table has {size:,}; rows change when an index is "
+                "rebuilt"
+            )
+        return np.ascontiguousarray(array, np.int32)
 
     # ------------------------------------------------------------ refresh and rebuild
 
