@@ -113,7 +113,7 @@ def test_a_refresh_keeps_the_structure_and_computes_boxes():
     boxes = boxes_of(tree, 0)
     assert boxes_of(tree, 3)[0].tolist() == [*boxes[:, :2].min(axis=0), *boxes[:, 2:].max(axis=0)]
     # As if rebuilt: right after it, no position is looked up.
-    assert index.search([0, 0], [0.5, 0.5], 1000).checked == 0
+    assert index.pages([[0, 0]], [[0.5, 0.5]], 1000).objects == 0
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 4, 9, 10, 27, 28, 1000])
@@ -129,6 +129,22 @@ def test_tiles_of_a_packed_tree_do_not_overlap():
     for i, a in enumerate(leaves):
         for b in leaves[i + 1 :]:
             assert a[0] >= b[2] or a[2] <= b[0] or a[1] > b[3] or a[3] < b[1]
+
+
+def test_the_table_is_scanned_if_too_many_leaves_are_left():
+    index = grid(30, capacity=10)
+    index.remove([0])
+    index.insert([0, 900], [5, 5], [5, 5], v_max=None, at=0)
+    early, late = index.search([5, 5], [6, 5], 1), index.search([5, 5], [6, 5], 30)
+    assert sorted(index.keys_at(early.rows)) == sorted(index.keys_at(late.rows))
+    assert early.checked < 30
+    assert (late.checked, late.scanned) == (899, 2)
+    # If objects cannot have left the box, nothing is looked up, however many there are.
+    assert index.search([-99, -99], [99, 99], 30).checked == 0
+    # What is published is a search of the tree.
+    assert index.pages([[5, 5]], [[6, 5]], 30).objects == 901
+    published = grid(30, capacity=10, published=True)
+    assert published.search([5, 5], [6, 5], 10).checked < 900
 
 
 # ------------------------------------------------------------ methods

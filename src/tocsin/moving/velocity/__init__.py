@@ -25,7 +25,8 @@ finite position, and those inserted since the tree was packed.
 *What a query costs.* One test for each child of the nodes it visits, one for each entry of their
 leaves, a row of the table for each object that may have crossed the box's border, and one for each
 object of the list. Right after a refresh these are few. The border of uncertainty grows with v_max
-and with the time since then, so the cost grows with the square of both, up to a scan of everything.
+and with the time since then, so the cost grows with the square of both, up to a scan of the table,
+which takes over when a third of the leaves is uncertain.
 `refresh` copies positions into the tree and computes the boxes anew, which costs a pass over all
 objects; `rebuild` packs anew, too, which costs several sorts. `refresh_period` says how often a
 refresh pays (`refreshing.py`).

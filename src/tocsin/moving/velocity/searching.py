@@ -3,7 +3,8 @@
 The thesis expands the query by the v_max of a node and compares it with the boxes in the node. Here
 each box is expanded by its own v_max, which is at most that of its node; `published=True` in
 `VelocityTree` does as published. A node that cannot have lost an object to the outside of the query
-is taken whole: the thesis says so only for single objects.
+is taken whole: the thesis says so only for single objects. And if too many leaves are left, the
+table is scanned instead, row by row, so that a query on an old index costs little more than a scan.
 """
 
 from __future__ import annotations
@@ -19,12 +20,17 @@ from tocsin.moving.velocity.layout import (
     LARGEST,
     LEVELS,
     LISTED,
+    PUBLISHED,
     SCANNED,
     VISITED,
     Objects,
     Trace,
     Tree,
 )
+
+# If more than one leaf in so many is uncertain, scan: measured with a million objects, clustered, a
+# scan takes as long as a third of the leaves.
+_SCAN_SHARE = 3
 
 
 @bare_step
@@ -80,8 +86,14 @@ def search(
         visited, found, count = found, visited, children
     if levels > 0:
         counts[VISITED] += count
+    counts[SCANNED] += objects.head[LISTED]
 
-    n = checked = certain = 0
+    n = checked = certain = uncertain = 0
+    for i in range(count):
+        uncertain += visited[i] >= 0
+    if uncertain > max(leaves // _SCAN_SHARE, 8) and tree.shape[PUBLISHED] == 0 and not is_traced:
+        counts[CHECKED] += count_tracked(objects) - objects.head[LISTED]
+        return scan(objects, box, out)
     may_be_inside = np.empty(capacity + 1, np.int64)
     for i in range(count):
         leaf = visited[i]
@@ -135,7 +147,6 @@ def search(
         n += (x >= low_x) & (x <= high_x) & (y >= low_y) & (y <= high_y)
     counts[CHECKED] += checked
     counts[CERTAIN] += certain
-    counts[SCANNED] += objects.head[LISTED]
     return n
 
 
@@ -152,6 +163,33 @@ def select(tree, box, now, node, level, nodes, count):
     is_inside = (left >= box[0]) & (right <= box[2]) & (bottom >= box[1]) & (top <= box[3])
     nodes[count] = node ^ -np.int64(is_inside)
     return count + ((left <= box[2]) & (right >= box[0]) & (bottom <= box[3]) & (top >= box[1]))
+
+
+@bare_step
+def count_tracked(objects):
+    """Return how many objects are in the tree or in the list."""
+    tracked = 0
+    for row in range(objects.x.shape[0]):
+        tracked += (objects.entry[row] >= 0) | (objects.place[row] >= 0)
+    return tracked
+
+
+@bare_step
+def scan(objects, box, out):
+    """Compare all positions in the table with a box."""
+    low_x, low_y, high_x, high_y = box[0], box[1], box[2], box[3]
+    n = 0
+    for row in range(objects.x.shape[0]):
+        x, y = objects.x[row], objects.y[row]
+        out[n] = row
+        n += (
+            ((objects.entry[row] >= 0) | (objects.place[row] >= 0))
+            & (x >= low_x)
+            & (x <= high_x)
+            & (y >= low_y)
+            & (y <= high_y)
+        )
+    return n
 
 
 @bare_step
