@@ -50,7 +50,7 @@ class Pages(NamedTuple):
     nodes: tuple[int, ...]  # by level: leaves first, the root last
     objects: int  # positions in the table (optimisation 1)
     table_pages: int  # pages of the table (optimisation 2)
-    visited: int  # nodes, once for each search
+    visited: tuple[int, ...]  # nodes by level, once for each search
     looked_up: int  # positions, once for each search
 
 
@@ -235,7 +235,7 @@ class VelocityTree:
             nodes,
             int(trace.object.sum()),
             int(trace.page.sum()),
-            sum(sum(answer.visited) for answer in answers),
+            tuple(sum(counts) for counts in zip(*(answer.visited for answer in answers))),
             sum(answer.checked + answer.scanned for answer in answers),
         )
 
