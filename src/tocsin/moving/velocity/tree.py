@@ -61,7 +61,7 @@ class VelocityTree:
     ----------
     x, y, seen
         Where the object of each row is, and when it was seen there: float64 arrays that the tree
-        reads and writes in place. All times are seconds.
+        reads and writes in place. Times are finite numbers, such as seconds.
     capacity
         Entries and children of a node, and rows of a page of the table.
     published
