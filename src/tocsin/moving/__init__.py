@@ -1,1 +1,1 @@
-"""Moving objects: who is inside which fence, and what changed."""
+"""Moving objects: who is inside what, what changed, and who is where now."""
