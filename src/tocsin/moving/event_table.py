@@ -80,7 +80,7 @@ def build_table(outcome: Outcome, schema: pa.Schema, kept: int, number: int | No
         EVENT_NAMES.take(pa.array(what & 15)),
         to_times(time, schema.field("time").type),
         to_times(since, schema.field("since").type),
-        REASONS.take(pa.array(what >> 4)),
+        REASONS.take(pa.array(what >> 4)) if what.max(initial=0) > 15 else pa.nulls(n, pa.string()),
         pa.nulls(n, pa.int64()) if number is None else pa.array(np.full(n, number)),
     ]
     own = len(columns)

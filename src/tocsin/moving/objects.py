@@ -414,7 +414,8 @@ class Objects:
             self.block_due = blocks
         if text > len(self._text):
             self._text = _enlarge(self._text, text + text // 2)
-        if 2 * (self._used + rows) > len(self._entry) // 2:
+        # At most three quarters full, even if all rows are of new objects; most often half.
+        if 8 * (self._used + rows) > 3 * len(self._entry):
             self._rebuild_table(self.size + rows)
 
     def _rebuild_table(self, size: int) -> None:

@@ -104,7 +104,10 @@ def sort_doubled(
     reports: pa.Table, slots: np.ndarray, times: np.ndarray, order: np.ndarray
 ) -> np.ndarray:
     """Return the order of rows, by slot and time, with the least of those of equal time first."""
-    same = (slots[order[1:]] == slots[order[:-1]]) & (times[order[1:]] == times[order[:-1]])
+    by_slot = slots[order]
+    same = by_slot[1:] == by_slot[:-1]
+    if same.any():
+        same &= times[order[1:]] == times[order[:-1]]
     if not same.any():
         return order
     follows = np.concatenate([[False], same])

@@ -230,7 +230,9 @@ class VelocityIndex:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return rows, and the positions to report of them; see `refresh`."""
         if (x is None) != (y is None) or (x is not None and at is None):
-            raise MonitorError("x, y and at are given together: positions, and the time they are of")
+            raise MonitorError(
+                "x, y and at are given together: positions, and the time they are of"
+            )
         rows = self._row[self._live()] if at is not None else np.empty(0, np.int32)
         n = len(rows)
         if x is None:
