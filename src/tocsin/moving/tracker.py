@@ -92,7 +92,7 @@ class Tracker:
         self.counts = dict.fromkeys(("rows", "late", "doubled", "rejected", "events"), 0)
         self.buffer = np.empty(0, np.int64)  # of events; memory that is reused costs less
         self._settings: tuple[Version, pa.DataType | None, Options, Widened | None] | None = None
-        self._is_broken = False
+        self.is_broken = False
 
     # ------------------------------------------------------------ change
 
@@ -122,7 +122,7 @@ class Tracker:
         now: int | None,
         removed: Any = None,
     ) -> pa.Table:
-        if self._is_broken:
+        if self.is_broken:
             raise MonitorError(
                 "an earlier update was interrupted after it had begun to change the state; open "
                 "what was saved before"
@@ -147,7 +147,7 @@ class Tracker:
         if changes is not None and self.objects is not None:
             holding = find_holding(changes, version, self.objects, self.reports, widened)
         # What follows changes the state. Nothing in it fails, but for memory and interrupts.
-        self._is_broken = True
+        self.is_broken = True
         self._move_clock(positions, now)
         if positions is not None:
             self.counts["rows"] += len(positions.times)
@@ -174,7 +174,7 @@ class Tracker:
             step.finish()
         self.judged = JudgedRules(version)
         self.counts["events"] += len(table)
-        self._is_broken = False
+        self.is_broken = False
         return table
 
     def _move_clock(self, positions: Positions | None, now: int | None) -> None:

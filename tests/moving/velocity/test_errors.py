@@ -86,7 +86,9 @@ def test_rows_that_the_table_does_not_have():
         index.update_rows(np.array([0, 2]), [1, 1], [1, 1], 0)
     with pytest.raises(MonitorError, match="there is no row -1"):
         index.tree.forget([-1])
-    with pytest.raises(MonitorError, match="2 rows are reported with 2 and 2 coordinates at 1 time"):
+    with pytest.raises(
+        MonitorError, match="2 rows are reported with 2 and 2 coordinates at 1 time"
+    ):
         index.tree.report([0, 1], [1, 1], [1, 1], [0])
 
 
