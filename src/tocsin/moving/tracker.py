@@ -122,11 +122,7 @@ class Tracker:
         now: int | None,
         removed: Any = None,
     ) -> pa.Table:
-        if self.is_broken:
-            raise MonitorError(
-                "an earlier update was interrupted after it had begun to change the state; open "
-                "what was saved before"
-            )
+        self.check()
         time_type = self.time_type if positions is None else positions.time_type
         key_type = self.key_type or (positions.key_type if positions is not None else pa.string())
         kept, payload = self._user_columns(version, positions)
@@ -283,8 +279,17 @@ class Tracker:
 
     # ------------------------------------------------------------ look
 
+    def check(self) -> None:
+        """Raise if an exception, such as that of a signal, has left the state half changed."""
+        if self.is_broken:
+            raise MonitorError(
+                "an earlier update was interrupted after it had begun to change the state; open "
+                "what was saved before"
+            )
+
     def inside(self, rule: Any) -> list[Any]:
         """Return the objects in a rule, in order of first appearance."""
+        self.check()
         position = self.judged.position_of(plain_id(rule))
         if position < 0 or self.objects is None:
             return []
@@ -297,6 +302,7 @@ class Tracker:
 
     def where(self, key: Any) -> list[Any]:
         """Return the rules that an object is in, in order of addition."""
+        self.check()
         slot = self.find(key)
         if slot < 0:
             return []
@@ -318,6 +324,7 @@ class Tracker:
 
     def counters(self) -> dict[str, Any]:
         """Return numbers of rows and events, and of late and doubled rows by object."""
+        self.check()
         counters: dict[str, Any] = dict(self.counts)
         counters["objects"] = 0 if self.objects is None else self.objects.size
         for name, by_slot in (("late", self.late), ("doubled", self.doubled)):
