@@ -144,6 +144,17 @@ def pruning(path, keep=1):
     return lambda: tocsin.RuleStore(path).prune(keep) and []
 
 
+def pinning(path, batch="7"):
+    """Return a function that pins a micro-batch, and opens the version."""
+
+    def pin():
+        folder = StoreFolder(path)
+        folder.open(folder.pin("stream", batch))
+        return []
+
+    return pin
+
+
 def check(path, actors):
     """Raise unless the store is as the actors believe."""
     current = set(tocsin.open(path))
@@ -267,11 +278,11 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("others", OTHERS)
-@pytest.mark.parametrize("victim", [adding, saving, pruning])
+@pytest.mark.parametrize("victim", [adding, saving, pruning, pinning])
 def test_stopped_at_any_step_while_others_go_on(place, victim, others):
     for stop in range(1, 1000):
         path = place()
-        actor = Actor(pruning(path) if victim is pruning else victim(path, "v"))
+        actor = Actor(pruning(path) if victim is pruning else victim(path, "7"))
         more = actor.step(stop)
         actors = [actor]
         for function in OTHERS[others](path):
@@ -326,6 +337,7 @@ def test_random_schedules(place):
         path = place()
         functions = [adding(path, name, rng.randint(1, 3)) for name in "abc"[: rng.randint(2, 3)]]
         functions += [saving(path, "s")] * (rng.random() < 0.5)
+        functions += [pinning(path, str(batch)) for batch in range(rng.randint(0, 2))]
         functions += [pruning(path, rng.randint(1, 2)) for _ in range(rng.randint(1, 3))]
         actors = [Actor(function) for function in functions]
         with contextlib.suppress(IndexError):

@@ -16,6 +16,11 @@ def store(tmp_path):
     return tocsin.RuleStore.create(tmp_path / "store", SCHEMA)
 
 
+def pins(store, query):
+    """Return the pinned batches of a stream, ascending."""
+    return sorted(int(f.name) for f in (store.path / "log" / query).iterdir() if f.is_file())
+
+
 def publish(store, versions):
     for number in range(versions):
         store.add(f"{store.version}-{number}", "n > 1")
@@ -28,7 +33,7 @@ def test_the_first_to_ask_decides(store):
     assert folder.pin("q", "0") == 1
     assert folder.pin("q", "1") == 2
     assert folder.pin("other", "0") == 2
-    assert sorted(f.name for f in (store.path / "log" / "q").iterdir()) == ["0", "1"]
+    assert pins(store, "q") == [0, 1]
 
 
 def test_all_tasks_of_a_batch_agree(store):
@@ -54,12 +59,20 @@ def test_old_pins_are_forgotten(store):
     for batch in [*range(PINS_KEPT + 20), PINS_KEPT + 500]:
         folder.pin("q", str(batch))
         folder.pin("still", "3")
-    left = sorted(int(f.name) for f in (store.path / "log" / "q").iterdir())
-    assert left == [PINS_KEPT + 500], "all others are more than 100 batches older"
+    assert pins(store, "q") == [PINS_KEPT + 500], "all others are more than 100 batches older"
     for batch in range(PINS_KEPT + 501, PINS_KEPT + 700):
         folder.pin("q", str(batch))
-    assert len(list((store.path / "log" / "q").iterdir())) == PINS_KEPT
-    assert [f.name for f in (store.path / "log" / "still").iterdir()] == ["3"]
+    assert len(pins(store, "q")) == PINS_KEPT
+    assert pins(store, "still") == [3]
+
+
+def test_what_is_held_is_forgotten_with_its_pins(store):
+    folder = StoreFolder(store.path)
+    for batch in range(PINS_KEPT + 2):
+        publish(store, 1)
+        folder.pin("q", str(batch))
+    assert folder.log.pinned() == {*range(4, PINS_KEPT + 4)}
+    assert len(list((store.path / "log" / "q" / "held").iterdir())) == PINS_KEPT
 
 
 def test_pinned_versions_are_not_pruned(store):

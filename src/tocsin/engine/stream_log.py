@@ -3,11 +3,16 @@
 ::
 
     log/<stream>/<batch>            the number of the version that the batch is *pinned* to
+    log/<stream>/held/<version>     a version that prune keeps, because a batch may be pinned to it
     log/<stream>/missing/<name>     an attribute that rules test and the stream has no column for
     log/<stream>/names/<name>       the name that the user gave the query, if any
 
 The first task of a micro-batch pins it, put-if-absent. All other tasks, and every repetition of the
 batch after a crash, read the pin. So a batch always sees the same version.
+
+A task that is stopped between reading the number of the latest version and pinning it may find it
+pruned. So it *holds* the version first, and then looks whether it is still the latest. If it is,
+whoever prunes it lists versions later, and what is held after that.
 
 Spark repeats only batches in its checkpoint, by default the last 100
 (`spark.sql.streaming.minBatchesToRetain`). The log keeps as many pins per stream, and deletes older
@@ -30,6 +35,7 @@ from tocsin.errors import StoreError
 PINS_KEPT = 100  # of each stream: as many batches as Spark's checkpoint keeps by default
 
 _BATCH = re.compile(r"[0-9]+")
+_HELD = re.compile(r"log/[^/]+/held/([0-9]+)")
 _PLAIN = re.compile(r"[\w-]+", re.ASCII)
 
 
@@ -64,7 +70,7 @@ class StreamLog:
         try:
             with contextlib.suppress(FileNotFoundError):
                 return self._read_version(entry)
-            if self._storage.put_if_absent(entry, b"%d\n" % latest()):
+            if self._storage.put_if_absent(entry, b"%d\n" % self._hold(stream, latest)):
                 self._forget_before(stream, int(batch) - PINS_KEPT)
             return self._read_version(entry)
         except OSError as error:
@@ -81,10 +87,24 @@ class StreamLog:
         """Record the name of a stream."""
         self._record_names(f"{_stream(query)}names/", [name])
 
+    def _hold(self, stream: str, latest: Callable[[], int]) -> int:
+        """Return the latest version, which is not pruned from now on."""
+        version, before = latest(), 0
+        while version != before:
+            name = f"{stream}held/{version}"
+            if self._storage.stat(name) is None:
+                self._storage.put_if_absent(name, b"")
+            version, before = latest(), version
+        return version
+
     def _forget_before(self, stream: str, batch: int) -> None:
         if batch > 0:
-            pins = _select_pins(stream, self._storage.list(stream))
-            self._storage.delete(pins[number].name for number in pins if number <= batch)
+            entries = self._storage.list(stream)
+            pins = _select_pins(stream, entries)
+            self._storage.delete(pins.pop(number).name for number in [*pins] if number <= batch)
+            # Nobody holds a version that is not the latest and goes on to pin it.
+            held, pinned = _select_held(entries), self._read_version(pins[min(pins)].name)
+            self._storage.delete(held[version] for version in held if version < pinned)
 
     def _record_names(self, prefix: str, names: list[str]) -> list[str]:
         """Put an empty object for each name; return the names that had none."""
@@ -133,8 +153,9 @@ class StreamLog:
         )
 
     def pinned(self) -> set[int]:
-        """Return the versions that batches are pinned to."""
-        return {version for stream in self.streams() for version in stream.pinned}
+        """Return the versions that batches are pinned to, or may be soon."""
+        held = _select_held(self._storage.list("log/"))
+        return {*held, *(version for stream in self.streams() for version in stream.pinned)}
 
     def unpin(self, query: str, batch: int | None = None) -> None:
         """Unpin one batch of a stream, or all; a repeated batch then uses the current version."""
@@ -152,8 +173,10 @@ class StreamLog:
                 f"batch {batch} of stream {query} is not pinned; its pinned batches are "
                 f"{min(pins)} to {max(pins)}"
             )
-        unpinned = entries if batch is None else [pins[batch]]
-        self._storage.delete(entry.name for entry in unpinned)
+        unpinned = [entry.name for entry in entries]
+        if batch is not None:
+            unpinned = [pins[batch].name, *_select_held(entries).values()]
+        self._storage.delete(unpinned)
 
 
 def _stream(query: str) -> str:
@@ -165,6 +188,12 @@ def _select_pins(stream: str, entries: Iterable[Entry]) -> dict[int, Entry]:
     """Return the pins among the objects of a stream's log, by the number of the batch."""
     named = {entry.name.removeprefix(stream): entry for entry in entries}
     return {int(name): entry for name, entry in named.items() if _BATCH.fullmatch(name)}
+
+
+def _select_held(entries: Iterable[Entry]) -> dict[int, str]:
+    """Return the names of the objects that hold versions, by version."""
+    matches = [match for entry in entries if (match := _HELD.fullmatch(entry.name))]
+    return {int(match[1]): match[0] for match in matches}
 
 
 def _select_names(prefix: str, entries: Iterable[Entry]) -> list[str]:
