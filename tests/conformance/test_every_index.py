@@ -1,5 +1,6 @@
 """Every index passes the same checks, over the same workloads."""
 
+import functools
 import random
 
 import pytest
@@ -113,14 +114,26 @@ VARIANTS = {
 }
 
 
+@pytest.fixture(scope="module")
+def build_variant(workloads):
+    """A function that builds a variant; the checks of one index share it, as it takes seconds."""
+
+    @functools.lru_cache(maxsize=1)
+    def build(variant, workload):
+        name, options = VARIANTS[variant]
+        work = workloads[workload]
+        return INDEXES[name].build(work.conjunctions, work.schema.floats(), **options)
+
+    return build
+
+
 @pytest.mark.parametrize("check", CHECKS, ids=lambda c: c.__name__)
 @pytest.mark.parametrize("workload", WORKLOADS)
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_conformance_as_published(variant, workload, check, workloads, tmp_path):
+def test_conformance_as_published(variant, workload, check, workloads, build_variant, tmp_path):
     work = workloads[workload]
-    name, options = VARIANTS[variant]
-    index = INDEXES[name].build(work.conjunctions, work.schema.floats(), **options)
-    assert index.name == name
+    index = build_variant(variant, workload)
+    assert index.name == VARIANTS[variant][0]
     if check is checks.check_arrays_round_trip:
         check(index, work, tmp_path)
     else:

@@ -277,8 +277,13 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("others", OTHERS)
-@pytest.mark.parametrize("victim", [adding, saving, pruning, pinning])
+@pytest.mark.parametrize(
+    ("victim", "others"),
+    [
+        *itertools.product([adding, saving, pruning], OTHERS),
+        (pinning, "two changes and a prune"),
+    ],
+)
 def test_stopped_at_any_step_while_others_go_on(place, victim, others):
     for stop in range(1, 1000):
         path = place()

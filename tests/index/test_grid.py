@@ -391,6 +391,7 @@ def test_a_crowded_cell_of_the_directory_has_a_secondary_grid():
 @pytest.mark.parametrize("shape", shapes.SHAPES, ids=lambda s: s.__name__)
 def test_grids_as_published(shape, tiers, monkeypatch):
     monkeypatch.setattr(published_grid, "THRESHOLD", 60)
+    monkeypatch.setattr(published_grid, "_MAX_SECONDARY_CELLS", 1 << 19)  # 327 secondary grids
     index, work = built(Grid, shape, tiers=tiers, cells=40, full_lists="all")
     assert index.layout.roots[0] == 1
     shapes.check_equal_to_numpy(index, work)
