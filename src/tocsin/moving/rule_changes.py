@@ -104,10 +104,10 @@ class JudgedRules:
         )
 
     def check_type(self, version: Version) -> None:
-        """Raise if the ids of a version are texts and those of a saved list are not, or so."""
-        ids = self._listed.ids
-        if len(ids) and version.id_type is not None and is_text(ids.type) != is_text(version.id_type):
-            was, came = ("texts", "integers") if is_text(ids.type) else ("integers", "texts")
+        """Raise if these are a list whose ids are texts, and those of a version are not, or so."""
+        ids, type_ = self._listed.ids, version.id_type
+        if len(ids) and type_ is not None and is_text(ids.type) != is_text(type_):
+            came, was = ("texts", "integers") if is_text(type_) else ("integers", "texts")
             raise MonitorError(
                 f"the ids of the rules are {came}, and those of the rules that the saved state "
                 f"was judged by were {was}, such as {ids[0].as_py()!r}; are these its rules?"

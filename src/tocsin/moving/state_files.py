@@ -1,4 +1,4 @@
-"""States and lists of rules as bytes, with checksums.
+r"""States and lists of rules as bytes, with checksums.
 
 ::
 
@@ -192,7 +192,8 @@ def unpack_state(
     require(clock is None or _is_word(clock), "its clock must be a time")
     require(all(_is_word(count) and count >= 0 for count in counts.values()), "a count is wrong")
     totals = Totals(
-        *(types.field(name).type if name in types.names else None for name in ("key", "time")),
+        types.field("key").type if "key" in types.names else None,
+        types.field("time").type if "time" in types.names else None,
         kept,
         clock,
         counts,
@@ -259,13 +260,11 @@ def read_rules(storage: Storage, name: str, digest: str) -> JudgedRules:
         require(_is_word(count) and 0 <= count < _MOST_RULES, "the number of positions is wrong")
         require(
             not len(numbers)
-            or bool((numbers[1:] > numbers[:-1]).all())
-            and 0 <= numbers[0]
-            and numbers[-1] < count,
+            or (
+                bool((numbers[1:] > numbers[:-1]).all()) and numbers[0] >= 0 and numbers[-1] < count
+            ),
             "positions must ascend",
         )
-        judged = JudgedRules(
-            None, RuleList(numbers, ids, np.array(values_of(fingerprints))), count
-        )
+        judged = JudgedRules(None, RuleList(numbers, ids, np.array(values_of(fingerprints))), count)
         _digests[judged] = digest
     return judged

@@ -30,8 +30,8 @@ from tocsin.moving.objects import (
     RANK,
     ROW,
     RULE,
-    STAY,
     START,
+    STAY,
     TIMER,
     WORDS,
     Objects,
@@ -224,6 +224,7 @@ def _latest_rows(chain: Sequence[StateTables], has_texts: bool) -> np.ndarray:
     for each in chain:
         keys = combine_chunks(each.objects.column("key"))
         slots = finder.assign(keys, np.ones(len(keys), np.uint8))
+        finder.records.reshape(-1, WORDS)[slots, RANK] = slots  # without one it would be forgotten
         latest = np.concatenate([latest, np.full(finder.slots - len(latest), -1)])
         gone = finder.find(each.forgotten)
         latest[gone[gone >= 0]] = -1
@@ -278,11 +279,11 @@ def _check_stays(
     rules: np.ndarray, counts: np.ndarray, flags: np.ndarray, judged: JudgedRules
 ) -> None:
     """Raise unless stays are of rules that there are, and in their order."""
-    known = judged.to_list().positions
-    places = np.searchsorted(known, rules)
-    is_known = places < len(known)
-    is_known[is_known] = known[places[is_known]] == rules[is_known]
-    require(bool(is_known.all()), "an object is in a rule that there is not")
+    positions = judged.to_list().positions
+    is_rule = np.zeros(int(positions.max(initial=-1)) + 2, bool)
+    is_rule[positions] = True
+    is_known = bool(((rules >= 0) & (rules < len(is_rule))).all()) and bool(is_rule[rules].all())
+    require(is_known, "an object is in a rule that there is not")
     require(bool((flags < _FLAGS).all()), "a stay has unknown flags")
     begins = np.zeros(len(rules) + 1, bool)
     begins[np.cumsum(counts)] = True
