@@ -178,7 +178,7 @@ def _column(table: pa.Table, name: str, parameter: str) -> pa.ChunkedArray:
         columns = ", ".join(table.column_names) or "no columns"
         raise MonitorError(
             f"the positions have no column {name!r}{suggest(name, table.column_names)}; they have "
-            f"{columns}; {parameter}= names the column of {_MEANINGS[parameter]}"
+            f"{columns}; {parameter} names the column of {_MEANINGS[parameter]}"
         )
     return table.column(found[0])
 
