@@ -28,6 +28,7 @@ COMMANDS = {
     "lint": "tocsin.cli.lint:lint",
     "explain": "tocsin.cli.explain:explain",
     "plan": "tocsin.cli.explain:plan",
+    "state": "tocsin.cli.state:state",
     "router": "tocsin.cli.router:router",
     "calibrate": "tocsin.cli.calibrate:calibrate",
     "demo": "tocsin.cli.demo.command:demo",

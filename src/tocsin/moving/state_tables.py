@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.types as t
 
 from tocsin.errors import MonitorError
-from tocsin.model.arrow import combine_chunks, values_of
+from tocsin.model.arrow import combine_chunks, is_text, values_of
 from tocsin.moving.objects import (
     COUNT,
     DUE,
@@ -144,6 +144,7 @@ def build_tracker(
     """Return the tracker of a state and the deltas that follow it; raise unless they are valid."""
     tracker = Tracker(options)
     tracker.judged = judged
+    _check_types(totals)
     tracker.key_type, tracker.time_type = totals.key_type, totals.time_type
     tracker.clock, tracker.counts = totals.clock, tracker.counts | totals.counts
     names = [name.lower() for name in totals.kept.names]
@@ -168,10 +169,10 @@ def build_tracker(
     _check_stays(rules, column["stays"], _values(stays, "flags"), judged)
     pool[:, RULE] = rules | (_values(stays, "flags").astype(np.int64) << _SHIFT)
     pool[:, RULE + 1], pool[:, RULE + 2] = _values(stays, "since"), _values(stays, "away")
-    if totals.time_type is not None:
-        with_times = np.concatenate([column["last"], pool[:, RULE + 1]])
-        if len(with_times):
-            to_times(np.array([with_times.min(), with_times.max()]), totals.time_type)
+    combine_chunks(table.column("key")).cast(totals.key_type)
+    for words in (column["last"], pool[:, RULE + 1]):
+        if totals.time_type is not None and len(words):
+            to_times(np.array([words.min(), words.max()]), totals.time_type)
     seen = np.zeros(n, np.int64)
     for owners, report in reports:
         seen += np.bincount(owners, minlength=n)
@@ -242,6 +243,13 @@ def require(holds: bool, message: str) -> None:
     """Raise unless `holds` is true; the message says what must hold."""
     if not holds:
         raise MonitorError(message)
+
+
+def _check_types(totals: Totals) -> None:
+    key, time = totals.key_type, totals.time_type
+    require(key is None or t.is_integer(key) or is_text(key), f"keys cannot be of type {key}")
+    is_time = time is None or t.is_timestamp(time) or t.is_integer(time) or time == pa.float64()
+    require(is_time and (key is None or time is not None), f"times cannot be of type {time}")
 
 
 def _check_tables(tables: StateTables, key_type: pa.DataType) -> None:

@@ -156,6 +156,10 @@ class Tracker:
     ) -> pa.Table:
         self.check()
         time_type = self.time_type if positions is None else positions.time_type
+        if positions is not None and self.key_type is not None and t.is_integer(self.key_type):
+            what = f"keys in {self.options.key!r}: expected {self.key_type}, as before"
+            with translate_errors(MonitorError, what):
+                positions.keys.cast(self.key_type)
         key_type = self.key_type or (positions.key_type if positions is not None else pa.string())
         kept, payload = self._user_columns(version, positions)
         schema = schema_of(version, key_type, time_type or pa.timestamp("us"), kept, payload)
