@@ -34,7 +34,6 @@ from tocsin.moving.objects import (
     COUNT,
     POSITION,
     RANK,
-    ROW,
     RULE,
     START,
     STAY,
@@ -44,6 +43,7 @@ from tocsin.moving.objects import (
     find_due,
     find_stays,
     sort_slots,
+    write_rows,
 )
 from tocsin.moving.options import MonitorOptions, check_duration, to_ticks
 from tocsin.moving.positions import Positions, read_positions, read_time, sort_doubled
@@ -479,7 +479,7 @@ class Step:
         packed = reports.pack()
         if packed is not None:
             slots, rows = packed
-            objects.records.reshape(-1, WORDS)[slots, ROW] = rows
+            write_rows(objects.records, slots, rows)
 
 
 def subtract(word: int, ticks: int, time_type: pa.DataType) -> int:

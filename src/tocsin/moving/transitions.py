@@ -241,6 +241,18 @@ def sort_run(rules, first, stop):
         rules[at] = rule
 
 
+@bare_step
+def is_same(pool, start, count, rules, first, stop):
+    """Return whether an object is in these rules, and about to leave none of them."""
+    if count != stop - first:
+        return False
+    same = True
+    for i in range(count):
+        at = start + i * STAY
+        same &= (pool[at + RULE] & POSITION == rules[first + i]) & (pool[at + AWAY] == NONE)
+    return same
+
+
 @kernel
 def run_rows(
     records: Int64Out,
@@ -270,6 +282,8 @@ def run_rows(
     line_high = blank(widened.near.shape[0])
     has_margin = widened.rule.shape[0] > 0
     has_timers = wait[0] + wait[1] != 0 or wait[2] >= 0 or dwell.shape[0] > 1 or dwell[0] >= 0
+    # What a row moves though no stay changes: the time of `lost`, and a rule's dwell may be new.
+    is_due_anew = wait[2] >= 0 or dwell.shape[0] > 1
     n, end = numbers[EVENTS], numbers[POOL_END]
     at = 0
     while at < order.shape[0]:
@@ -331,6 +345,8 @@ def run_rows(
             j, stop = offsets[row], offsets[row + 1]
             sort_run(rules, j, stop)
             i, size, changed, loaded = 0, 0, False, False
+            if not is_due_anew and is_same(pool, start, count, rules, j, stop):
+                continue  # most rows; and no timer is due, or else it has fired above
             while i < count or j < stop:
                 own = pool[start + i * STAY + RULE] & POSITION if i < count else np.int64(NO_RULE)
                 rule = np.int64(rules[j]) if j < stop else np.int64(NO_RULE)
@@ -372,7 +388,7 @@ def run_rows(
                 unload(sparse, attribute, row, line)
                 if has_high:
                     unload(sparse, attribute, row, line_high)
-            if not changed and not has_timers:
+            if not changed and not is_due_anew:
                 continue
             due, kept, rank = np.int64(NEVER), 0, records[base + RANK]
             if wait[2] >= 0:
