@@ -266,7 +266,7 @@ def exchange_stays(records, pool, slot, time, rules, j, stop, stays, events, n, 
     stay. Return the number of events, and of stays.
     """
     base = slot * WORDS
-    at, rank, size = records[base + START], records[base + RANK], 0
+    at, rank, size = records[base + START], records[base + RANK], np.int64(0)
     end = at + records[base + COUNT] * STAY
     while at < end or j < stop:
         own = pool[at + RULE] & POSITION if at < end else np.int64(NO_RULE)
