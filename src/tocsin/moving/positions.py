@@ -146,7 +146,8 @@ def _table_of_dicts(rows: Sequence[Any], options: MonitorOptions, schema: Schema
             raise EventError(f"position {number} must be a dict, got {type(row).__name__}")
         names |= dict.fromkeys(map(str, row))
     if not rows:
-        names = dict.fromkeys([options.key, options.time, *filter(None, [options.removed])])
+        own = [options.key, options.time, *options.keep, *filter(None, [options.removed])]
+        names = dict.fromkeys(own)
     columns = {}
     for name in names:
         values = [row.get(name) for row in rows]
@@ -179,6 +180,8 @@ def _column(table: pa.Table, name: str, parameter: str) -> pa.ChunkedArray:
         found = [n for n in found if n == name]
     if len(found) != 1:
         columns = ", ".join(table.column_names) or "no columns"
+        if len([n for n in table.column_names if n.lower() == name.lower()]) > 1:
+            raise MonitorError(f"the positions have several columns {name!r}: {columns}")
         raise MonitorError(
             f"the positions have no column {name!r}{suggest(name, table.column_names)}; they have "
             f"{columns}; {parameter} names the column of {_MEANINGS[parameter]}"
@@ -227,6 +230,9 @@ def _read_times(
         )
     if t.is_floating(type_):
         type_, array = pa.float64(), array.cast(pa.float64())
+    if t.is_uint64(type_):
+        with translate_errors(MonitorError, what):
+            array = array.cast(pa.int64())
     if known is not None and known != type_:
         is_zoned = t.is_timestamp(type_) and type_.tz is not None
         was_zoned = t.is_timestamp(known) and known.tz is not None
