@@ -82,7 +82,7 @@ def _map_rules(source: RuleSource, stamp: str | None) -> Version:
     except StoreError as error:
         query, batch = micro_batch()
         if query and batch:
-            raise StoreError(f"{error}; {_unpin_advice(source, query, batch)}") from None
+            raise StoreError(f"{error}; {unpin_advice(source, query, batch)}") from None
         raise
 
 
@@ -192,11 +192,12 @@ def planning_error(source: RuleSource, message: str) -> StoreError:
     advice = "restart the query, so that it is planned with the current version"
     query, batch = micro_batch()
     if query and batch:
-        advice += f"; {_unpin_advice(source, query, batch)}"
+        advice += f"; {unpin_advice(source, query, batch)}"
     return StoreError(f"{source.path}, version {source.version}: {message}; {advice}")
 
 
-def _unpin_advice(source: RuleSource, query: str, batch: str) -> str:
+def unpin_advice(source: RuleSource, query: str, batch: str) -> str:
+    """Return what to do if the version of a micro-batch is what makes it fail."""
     return (
         f"if batch {batch} fails again, it is pinned to version {source.version}: "
         f"run `tocsin rules unpin {source.path} {query} {batch}`"

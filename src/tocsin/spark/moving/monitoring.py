@@ -11,8 +11,10 @@ import pyarrow as pa
 from pyspark.sql import types as st
 
 from tocsin.engine.result import check_names
+from tocsin.engine.storage.folder import Folder
 from tocsin.engine.version import Version
 from tocsin.errors import MonitorError, suggest
+from tocsin.moving.bucket_states import put_token
 from tocsin.moving.options import MonitorOptions
 from tocsin.moving.tracker import Tracker
 from tocsin.spark.columns import EventColumns, find_needed_columns, is_collated
@@ -20,8 +22,16 @@ from tocsin.spark.kernels import kernels_of
 from tocsin.spark.matching import prepare_rules, to_spark
 from tocsin.spark.moving.replay import replay
 from tocsin.spark.moving.result import EventLayout
-from tocsin.spark.moving.rows import BUCKET
-from tocsin.spark.operators import check_frame, in_workers, name_columns, quote_column, select
+from tocsin.spark.moving.rows import BUCKET, DIGEST
+from tocsin.spark.moving.stream import StateSource, follow
+from tocsin.spark.operators import (
+    check_frame,
+    in_workers,
+    name_columns,
+    quote_column,
+    quote_columns,
+    select,
+)
 from tocsin.spark.types import arrow_schema, check_types, to_arrow
 
 _USUAL_BUCKETS = 200  # where Spark chooses the number of partitions itself
@@ -102,16 +112,47 @@ def monitor(
     schema = _event_schema(options, version, fields, kept)
     layout = EventLayout(arrow_schema(schema, positions.sparkSession), tuple(options.payload))
     count = _count_buckets(buckets, positions.sparkSession)
-    numbered = {f"c{i}": quote_column(f.name) for i, f in enumerate(fields)}
-    by_key, by_time = (f"c{fields.index(f)}" for f in (key_field, time_field))
     # As Spark divides rows by the key. By the bucket, it would hash it again.
-    numbered[BUCKET] = f"pmod(hash({quote_column(key_field.name)}), {count})"
-    names = [*(f.name for f in fields), BUCKET]
-    rows = select(positions, numbered).repartition(count, by_key)
-    rows = rows.sortWithinPartitions(BUCKET, by_time, by_key)
-    job = functools.partial(replay, source, options, layout)
-    named = functools.partial(name_columns, names, job)
+    hashed = f"pmod(hash({quote_column(key_field.name)}), {count})"
+    by_name = {**quote_columns(f.name for f in fields), BUCKET: hashed}
+    by_key, by_time = key_field.name, time_field.name
+    if positions.isStreaming:
+        found = _state_source(state, start_from, count, key_field, options)
+        job = functools.partial(follow, source, options, layout, found)
+        by_name[DIGEST] = f"xxhash64({', '.join(map(_hashable, fields))})"
+    elif start_from is not None:
+        raise MonitorError("start_from is for a stream; a batch begins without a state")
+    else:
+        job = functools.partial(replay, source, options, layout)
+    names = {name: f"c{i}" for i, name in enumerate(by_name)}
+    rows = select(positions, {names[name]: sql for name, sql in by_name.items()})
+    rows = rows.repartition(count, names[by_key])
+    if not positions.isStreaming:
+        rows = rows.sortWithinPartitions(names[BUCKET], names[by_time], names[by_key])
+    named = functools.partial(name_columns, list(by_name), job)
     return rows.mapInArrow(in_workers(named, kernels_of(version, "all", "tocsin.moving")), schema)
+
+
+def _state_source(
+    state: Any, start_from: str | None, buckets: int, key: st.StructField, options: MonitorOptions
+) -> StateSource:
+    """Return where the state of a stream is; the folder gets a token that workers look for."""
+    if not isinstance(state, str | os.PathLike) or not str(state):
+        raise MonitorError(
+            "a stream keeps a state: state takes the path of a folder that this process and all "
+            f"workers can reach; got {state!r}"
+        )
+    folder = Folder(state)
+    settings = {"buckets": str(buckets), "key": key.dataType.simpleString()} | options.describe()
+    return StateSource(str(folder.path), put_token(folder), tuple(settings.items()), start_from)
+
+
+def _hashable(field: st.StructField) -> str:
+    """Return SQL for what `xxhash64` takes that tells the values of a column apart, and nulls."""
+    column = quote_column(field.name)
+    if any(word in field.dataType.simpleString() for word in ("map<", "variant")):
+        return f"to_json(struct({column}))"
+    return f"{column}, isnull({column})"
 
 
 def _find(columns: EventColumns, parameter: str, name: str) -> st.StructField:

@@ -13,11 +13,12 @@ from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
+from tocsin.errors import MonitorError
 from tocsin.moving.options import MonitorOptions
 from tocsin.moving.tracker import Tracker
 from tocsin.spark.moving.result import EventLayout
 from tocsin.spark.moving.rows import log_rejected, select_valid, split_buckets
-from tocsin.spark.worker import RuleSource, open_rules
+from tocsin.spark.worker import RuleSource, micro_batch, open_rules
 
 _ROWS = 1 << 16  # of an update; chosen: an update takes about a millisecond, however few rows
 
@@ -29,6 +30,11 @@ def replay(
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Yield the events of rows that are sorted by bucket and time."""
+    if micro_batch()[0]:
+        raise MonitorError(
+            "a monitor inside of foreachBatch would begin without a state in each micro-batch; "
+            "monitor the stream, and use foreachBatch on its events"
+        )
     version = open_rules(source)
     number = None if source.archive else source.version
     rejected = 0
@@ -46,13 +52,13 @@ def replay(
             events = tracker.update(rows, version, number)
             yield from layout.lay_out(events, version, source)
     if rejected:
-        log_rejected(rejected, options.key, options.time)
+        log_rejected("a partition", options.key, options.time, rejected)
 
 
 def cut_between_times(
     runs: Iterable[pa.RecordBatch], time: str, least: int = _ROWS
 ) -> Iterator[pa.Table]:
-    """Yield sorted rows in tables of so many rows or more, none with a time of the one before."""
+    """Yield sorted rows in tables of about so many rows, none with a time of the one before."""
     pending: list[pa.RecordBatch] = []
     latest = None
     for rows in runs:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as t
 
-BUCKET = "bucket"  # the last column of the rows, perhaps before `DIGEST`
+# Columns that are added to the rows; no columns of a user have such names.
+BUCKET = "\0bucket"
+DIGEST = "\0digest"  # a hash of all columns of a row
 
 
-def select_valid(rows: pa.RecordBatch, key: str, time: str) -> pa.RecordBatch:
+_Rows = TypeVar("_Rows", pa.RecordBatch, pa.Table)
+
+
+def select_valid(rows: _Rows, key: str, time: str) -> _Rows:
     """Return the rows with a key and a time."""
     is_valid = pc.and_(rows.column(key).is_valid(), rows.column(time).is_valid())
     if t.is_floating(rows.column(time).type):
@@ -34,12 +40,12 @@ def split_buckets(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.R
                 yield int(buckets[start]), rows.slice(start, stop - start)
 
 
-def log_rejected(count: int, key: str, time: str) -> None:
-    """Tell how many rows were rejected."""
+def log_rejected(what: str, key: str, time: str, count: int | None = None) -> None:
+    """Tell that rows were rejected."""
     logging.getLogger("tocsin").warning(
-        "%d positions were rejected, because their key %r or their time %r is missing or not "
-        "finite",
-        count,
+        "%s has %spositions whose key %r or time %r is missing or not finite: they are left out",
+        what,
+        "" if count is None else f"{count:,} ",
         key,
         time,
     )
