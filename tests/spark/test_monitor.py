@@ -1,5 +1,6 @@
 """Monitors on Spark against the oracle and against the monitor in this process."""
 
+import itertools
 import logging
 
 import pyarrow as pa
@@ -53,7 +54,7 @@ def test_history_is_cut_between_times(rows, least):
     table = pa.table({"t": times, "n": range(len(times))})
     parts = list(cut_between_times(table.to_batches(rows), "t", least))
     assert pa.concat_tables(parts).equals(table)
-    for before, after in zip(parts, parts[1:], strict=False):
+    for before, after in itertools.pairwise(parts):
         assert before["t"][-1].as_py() < after["t"][0].as_py()
     assert len(parts) > 1 or rows == 100 or least == 1000
 
@@ -129,7 +130,7 @@ def test_what_a_monitor_needs(spark):
             "kept", keep=["object"])  # fmt: skip
     for wrong in (0, -1, True, 2.0, "3"):
         refused("buckets must be a whole number, 1 or more; got", buckets=wrong)
-    with pytest.raises(tocsin.RuleError, match="rules must be a tocsin.Rules, the path"):
+    with pytest.raises(tocsin.RuleError, match=r"rules must be a tocsin\.Rules, the path"):
         tocsin.spark.monitor(frame, 7)
 
 
