@@ -14,7 +14,7 @@ from tocsin.jit import Int32Out, Int64Out, Int64s, UInt8Out, field_types, kernel
 from tocsin.moving.objects import Objects
 from tocsin.moving.positions import to_times
 from tocsin.moving.reports import Reports
-from tocsin.moving.rule_changes import Changes
+from tocsin.moving.rule_changes import Changes, JudgedRules
 from tocsin.moving.transitions import (
     EVENT,
     LOST,
@@ -39,6 +39,7 @@ class Outcome(NamedTuple):
 
     events: np.ndarray  # [8 n] see `transitions`
     objects: Objects
+    judged: JudgedRules  # the rules by their positions in events
     version: Version
     changes: Changes | None
     batch: pa.Table | None  # the rows that events refer to
@@ -88,7 +89,9 @@ def build_table(outcome: Outcome, schema: pa.Schema, kept: int, number: int | No
     payload = pa.schema(list(schema)[own + kept :])
     if len(payload):
         has_rule = (what & 15 != LOST) & (what >> 4 != RULE_REMOVED >> 4)
-        table = outcome.version.directory.payload_at(rule[has_rule], payload)
+        positions = outcome.judged.positions_in(outcome.version, rule[has_rule])
+        has_rule[has_rule] = positions >= 0
+        table = outcome.version.directory.payload_at(positions[positions >= 0], payload)
         rows = pa.array(np.cumsum(has_rule) - 1, mask=~has_rule)
         columns += table.combine_chunks().take(rows).columns
     return pa.table(
@@ -169,9 +172,9 @@ def _rules(positions: np.ndarray, what: np.ndarray, outcome: Outcome) -> pa.Arra
     has_rule = what & 15 != LOST
     is_here = has_rule & ~is_removed
     if is_here.all() and len(outcome.version):
-        return outcome.version.directory.ids_at(positions)
-    ids = outcome.version.directory.ids_at(positions[is_here])
-    parts = [ids if len(outcome.version) else ids.slice(0, 0)]
+        return outcome.judged.ids_at(positions)
+    ids = outcome.judged.ids_at(positions[is_here])
+    parts = [ids]
     place = np.cumsum(is_here) - 1
     if outcome.changes is not None and is_removed.any():
         removed = outcome.changes.removed

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -96,6 +96,15 @@ class MonitorOptions:
         """Whether some rule may have a margin."""
         return self.margin != 0
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the options as values that JSON has."""
+        return {f.name: _to_json(getattr(self, f.name)) for f in fields(self)}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """Return the options that `to_json` has returned."""
+        return cls(**{name: _from_json(value) for name, value in values.items()})
+
     def describe(self) -> dict[str, str]:
         """Return the options that decide what a state means, as texts that can be compared."""
         return {
@@ -103,6 +112,16 @@ class MonitorOptions:
             for f in fields(self)
             if f.name not in ("keep", "payload")
         }
+
+
+def _to_json(value: Any) -> Any:
+    if isinstance(value, datetime.timedelta | np.timedelta64):
+        return {"nanoseconds": _nanoseconds(value)}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _from_json(value: Any) -> Any:
+    return f"{value['nanoseconds']} ns" if isinstance(value, dict) else value
 
 
 def _plain(value: Any) -> Any:

@@ -94,6 +94,9 @@ class Tracker:
         self.buffer = np.empty(0, np.int64)  # of events; memory that is reused costs less
         self._settings: tuple[Version, pa.DataType | None, Options, Widened | None] | None = None
         self.is_broken = False
+        # What changed since `collect_changes`: slots, and keys of forgotten objects.
+        self._touched: list[np.ndarray] | None = None
+        self._forgotten: list[pa.Array] = []
 
     # ------------------------------------------------------------ change
 
@@ -114,6 +117,35 @@ class Tracker:
         """Forget an object; return its leaves. Rules that changed are not judged."""
         version = version if self.judged.version is None else self.judged.version
         return self._run(version, number, None, None, key)
+
+    def collect_changes(self) -> None:
+        """Collect which objects change from now on."""
+        self._touched, self._forgotten = [], []
+
+    def touch(self, slots: np.ndarray) -> None:
+        """Note that objects may change."""
+        if self._touched is not None:
+            self._touched.append(slots)
+
+    def forget(self, slots: np.ndarray) -> None:
+        """Forget objects."""
+        assert self.objects is not None
+        if self._touched is not None:
+            self._forgotten.append(self.objects.keys(slots))
+        self.objects.forget(slots)
+
+    def changes(self) -> tuple[np.ndarray, pa.Array] | None:
+        """Return the slots of objects that changed, and keys of forgotten ones; None if unknown."""
+        objects = self.objects
+        if self._touched is None or objects is None:
+            return None
+        is_touched = np.zeros(objects.slots, bool)
+        for slots in self._touched:
+            is_touched[slots] = True
+        is_touched &= objects.records.reshape(-1, WORDS)[: objects.slots, RANK] >= 0
+        keys = pa.concat_arrays([pa.array([], objects.word_type), *self._forgotten])
+        gone = keys.filter(pa.array(objects.find(keys) < 0))
+        return np.flatnonzero(is_touched).astype(np.int32), gone
 
     def _run(
         self,
@@ -139,7 +171,12 @@ class Tracker:
                 attributes = {a: i for i, a in enumerate(version.tested_attributes())}
                 events = Events.read(batch, version.attributes, attributes, version.categories)
                 keys = events.keys(0, len(events))
-        changes = self.judged.find_changes(version)
+        # A state that was opened knows the rules that it was judged by as a list only.
+        judged = JudgedRules(version)
+        if removed is not None and self.judged.version is None:
+            judged = self.judged
+        self.judged.check_type(version)
+        changes = None if judged is self.judged else self.judged.find_changes(version)
         holding = None
         if changes is not None and self.objects is not None:
             holding = find_holding(changes, version, self.objects, self.reports, widened)
@@ -166,10 +203,12 @@ class Tracker:
             if removed is not None:
                 step.remove(removed)
             batch = None if positions is None else positions.reports
-            outcome = Outcome(step.events(), self.objects, version, changes, batch, self.reports)
+            outcome = Outcome(
+                step.events(), self.objects, judged, version, changes, batch, self.reports
+            )
             table = build_table(outcome, schema, len(kept), number)
             step.finish()
-        self.judged = JudgedRules(version)
+        self.judged = judged
         self.counts["events"] += len(table)
         self.is_broken = False
         return table
@@ -435,6 +474,7 @@ class Step:
         """Return room for what objects at slots, and new matches, can cause at most."""
         objects, tracker, numbers = self._objects, self._tracker, self._numbers
         self._collect()
+        tracker.touch(slots)
         stays, most = count_stays(objects.records, slots)
         objects.reserve_stays(3 * (stays + matches) + len(slots))
         numbers[POOL_END] = objects.pool_end
@@ -471,16 +511,16 @@ class Step:
 
     def finish(self) -> None:
         """Forget what is outdated, and pack what has become sparse."""
-        reports, objects = self._tracker.reports, self._objects
+        reports = self._tracker.reports
         self._collect()
         if self._outdated:
             reports.forget(np.concatenate(self._outdated))
         if self._forgotten:
-            objects.forget(np.concatenate(self._forgotten))
+            self._tracker.forget(np.concatenate(self._forgotten))
         packed = reports.pack()
         if packed is not None:
             slots, rows = packed
-            objects.records.reshape(-1, WORDS)[slots, ROW] = rows
+            self._objects.records.reshape(-1, WORDS)[slots, ROW] = rows
 
 
 def subtract(word: int, ticks: int, time_type: pa.DataType) -> int:
