@@ -116,6 +116,18 @@ class StoryStream:
         options = self.story.options | options
         return tocsin.spark.monitor(self.positions(spark), self.folder / "store", **options)
 
+    def run(self, spark, steps, start=None):
+        """Take steps while the stream runs; return the query, which has ended."""
+        query = None
+        for step in steps:
+            is_new = self.take(step)
+            query = query or (start or self.start)(self.monitor(spark))
+            if is_new:
+                query.processAllAvailable()
+        query.processAllAvailable()
+        query.stop()
+        return query
+
     def start(self, events):
         writer = events.writeStream.format("parquet").trigger(processingTime="0 seconds")
         writer = writer.option("checkpointLocation", str(self.folder / "checkpoint"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -99,6 +100,13 @@ def monitor(
         )
     kept = [_find(columns, "keep", name) for name in options.keep]
     flags = [] if removed is None else [_find(columns, "removed", removed)]
+    options = replace(
+        options,
+        key=key_field.name,
+        time=time_field.name,
+        keep=[f.name for f in kept],
+        removed=flags[0].name if flags else None,
+    )
     for field in flags:
         if not isinstance(field.dataType, st.BooleanType):
             type_ = field.dataType.simpleString()
