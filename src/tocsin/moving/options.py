@@ -126,11 +126,10 @@ def _from_json(value: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     """Return a duration such that equal ones are described alike."""
-    if isinstance(value, datetime.timedelta):
+    is_text = isinstance(value, str) and _DURATION.fullmatch(value)
+    if is_text or isinstance(value, datetime.timedelta | np.timedelta64):
         return f"{_nanoseconds(value)} ns"
-    if isinstance(value, str) and _DURATION.fullmatch(value):
-        return f"{_nanoseconds(value)} ns"
-    return value
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _check_name(parameter: str, name: Any) -> None:
