@@ -69,8 +69,10 @@ def monitor(
         The fences: a `Rules` or a `Version`, which do not change, or the path of a rule store. With
         a store, a batch query uses the version that is current at the call, and a stream uses the
         current version in each micro-batch.
-    key, time, position, dwell, margin, min_stay, min_away, lost_after, delay, removed, keep
-        As in `tocsin.Monitor`, as is `payload`.
+    key, time, position, dwell, margin, min_stay, min_away, lost_after, delay
+        As in `tocsin.Monitor`.
+    removed, keep, payload
+        As in `tocsin.Monitor`.
     state
         The folder where a stream keeps who is inside what, which all workers and the caller can
         reach under this path. A batch needs none.
