@@ -34,7 +34,6 @@ from tocsin.moving.objects import (
     COUNT,
     POSITION,
     RANK,
-    ROW,
     RULE,
     START,
     STAY,
@@ -44,6 +43,7 @@ from tocsin.moving.objects import (
     find_due,
     find_stays,
     sort_slots,
+    write_rows,
 )
 from tocsin.moving.options import MonitorOptions, check_duration, to_ticks
 from tocsin.moving.positions import Positions, read_positions, read_time, sort_doubled
@@ -521,7 +521,7 @@ class Step:
         packed = reports.pack()
         if packed is not None:
             slots, rows = packed
-            self._objects.records.reshape(-1, WORDS)[slots, ROW] = rows
+            write_rows(self._objects.records, slots, rows)
 
 
 def subtract(word: int, ticks: int, time_type: pa.DataType) -> int:
