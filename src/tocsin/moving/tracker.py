@@ -79,8 +79,9 @@ _NOTHING_WIDENED = nothing_widened()
 class Tracker:
     """Who is inside what, as of the last update."""
 
-    def __init__(self, options: MonitorOptions):
+    def __init__(self, options: MonitorOptions, threads: int | None = None):
         self.options = options
+        self.threads = threads  # of a match, as in `Rules.match`
         self.objects: Objects | None = None  # None until the type of keys is known
         self.reports = Reports()
         self.judged = JudgedRules(None)
@@ -164,7 +165,7 @@ class Tracker:
         matches, keys = None, _NO_KEYS
         if positions is not None:
             batch = add_missing(positions.reports, version.tested())
-            matches = version.match(batch)
+            matches = version.match(batch, self.threads)
             if np.diff(matches.offsets).max(initial=0) > _LONG:
                 matches = matches.sorted()
             if widened is not None:
