@@ -36,7 +36,7 @@ class Positions(NamedTuple):
     removed: np.ndarray  # uint8, whether a row removes its object; empty without such a column
     reports: pa.Table  # the columns that rules may test, and those to keep
     key_type: pa.DataType  # as it was given
-    time_type: pa.DataType
+    time_type: pa.DataType | None  # None if there are no times, also none before
     rejected: pa.Table  # rows that are not valid, with the column `reason`
 
 
@@ -96,7 +96,7 @@ def read_time(value: Any, time_type: pa.DataType | None, what: str) -> tuple[int
     with translate_errors(MonitorError, f"{what} is no time"):
         array = value if isinstance(value, pa.Array) else pa.array([value])
     words, type_, is_time = _read_times(pa.chunked_array([array]), what, time_type)
-    if not is_time.all():
+    if not is_time.all() or type_ is None:
         raise MonitorError(f"{what} must be a time, got {value!r}")
     return int(words[0]), type_
 
@@ -216,13 +216,12 @@ def _read_keys(
 
 def _read_times(
     column: pa.ChunkedArray, what: str, known: pa.DataType | None
-) -> tuple[np.ndarray, pa.DataType, np.ndarray]:
-    """Return times as words, their type, and which of them are times."""
+) -> tuple[np.ndarray, pa.DataType | None, np.ndarray]:
+    """Return times as words, their type if it is known, and which of them are times."""
     array = decode(column)
     type_ = array.type
     if t.is_null(type_):
-        type_ = known or pa.timestamp("us")
-        return np.zeros(len(array), np.int64), type_, np.zeros(len(array), bool)
+        return np.zeros(len(array), np.int64), known, np.zeros(len(array), bool)
     if not (t.is_timestamp(type_) or t.is_integer(type_) or t.is_floating(type_)):
         advice = "parse with pandas.to_datetime" if is_text(type_) else "cast to timestamp"
         raise MonitorError(
@@ -238,8 +237,8 @@ def _read_times(
         was_zoned = t.is_timestamp(known) and known.tz is not None
         if t.is_timestamp(known) != t.is_timestamp(type_) or is_zoned != was_zoned:
             zones = "; a time has a zone either always or never" * (is_zoned != was_zoned)
-            raise MonitorError(f"{what}: expected {known}, as before, got {type_}{zones}")
-        with translate_errors(MonitorError, f"{what}: expected {known}, as before"):
+            raise MonitorError(f"{what}: times were of type {known} so far, got {type_}{zones}")
+        with translate_errors(MonitorError, f"{what}: times were of type {known} so far"):
             array = array.cast(known)
         type_ = known
     is_time = np.asarray(array.is_valid())
