@@ -286,6 +286,7 @@ def test_a_state_between_two_files(positions, files, tmp_path):
     assert len(changed)
     expected += [*changed.to_pylist(), *monitor.update(positions.slice(250)).to_pylist()]
     found, rows = [], []
+    (tmp_path / "state").mkdir()  # an empty folder is no state
     for part in range(2):
         out = tmp_path / f"events-{part}.parquet"
         printed = run_ok(
@@ -307,3 +308,8 @@ def test_a_state_between_two_files(positions, files, tmp_path):
     assert (
         "was saved with min_stay = '5 min', but now it is '6 min'; give what was saved" in message
     )
+    message = run_failing(
+        *("monitor", "--rules", tmp_path / "store", "--positions", tmp_path / "1.parquet"),
+        *("--state", tmp_path / "store"),
+    )
+    assert f"no monitor was saved to {tmp_path / 'store'}" in message

@@ -191,7 +191,10 @@ class Run:
         from tocsin.moving.monitor import Monitor
         from tocsin.moving.options import MonitorOptions
 
-        if state is not None and state.exists():
+        is_new = (
+            state is None or not state.exists() or (state.is_dir() and not any(state.iterdir()))
+        )
+        if state is not None and not is_new:
             self.monitor = Monitor.open(state, self._rules)
             _check_options(self.monitor.options, MonitorOptions(**options), given, state)
         else:
