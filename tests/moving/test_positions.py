@@ -174,7 +174,9 @@ def test_times_of_another_type():
     ):
         with pytest.raises(tocsin.TocsinError, match="a time has a zone either always or never"):
             change()
-    with pytest.raises(tocsin.TocsinError, match=r"now: expected timestamp\[us\], as before, got"):
+    with pytest.raises(
+        tocsin.TocsinError, match=r"now: times were of type timestamp\[us\] so far, got int64"
+    ):
         monitor.advance(5)
 
 
@@ -182,3 +184,49 @@ def test_margin_needs_coordinates():
     monitor = watch(position=["lon", "lat"], margin=1.0)
     with pytest.raises(tocsin.TocsinError, match=r"'lon' is no attribute of the rules; name those"):
         monitor.update({"object": "a", "t": 1})
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"dwell": "15"}, "'15' is neither a duration such as '15 min' nor a payload column"),
+        ({"dwell": "1h30m"}, "neither a duration such as '15 min' nor a payload column"),
+        ({"dwell": "waits"}, "payload column of the rules; did you mean 'wait'"),
+        ({"dwell": "bad"}, "rule 'r': dwell must be a duration such as '90 s'"),
+        ({"dwell": "number"}, "rule 'r': dwell is -5, but|rule 'r': dwell must be 0 or more"),
+        ({"margin": "5"}, "'5' is neither a number nor a payload column"),
+        ({"margin": "number"}, "rule 'r': margin must be a number, 0 or more, got -5"),
+        ({"margin": "wait"}, "rule 'r': margin must be a number, 0 or more, got '15 min'"),
+        ({"keep": ["x", "X"]}, "keep: events have a column 'X' already"),
+        ({"keep": ["time"]}, "keep: events have a column 'time' already; leave it out"),
+        ({"payload": ["Reason"]}, "payload: events have a column 'Reason' already"),
+        ({"keep": ["wait"], "payload": ["wait"]}, "payload: events have a column 'wait' already"),
+    ],
+)
+def test_options_that_do_not_fit(options, message):
+    rules = tocsin.Rules({"x": "number", "y": "number"})
+    rules.add("r", "x < 5", payload={"wait": "15 min", "bad": "abc", "number": -5})
+    with pytest.raises(tocsin.TocsinError, match=message):
+        tocsin.Monitor(rules, **options).update({"object": "a", "t": DAY, "x": 1.0, "wait": 1})
+
+
+def test_a_store_in_place_of_its_path(tmp_path):
+    store = tocsin.RuleStore.create(tmp_path / "store", {"x": "number"})
+    store.add("low", "x < 5")
+    events = tocsin.Monitor(store).update({"object": "a", "t": 1, "x": 1.0})
+    assert events.column("rules_version").to_pylist() == [2]
+
+
+def test_unsigned_times():
+    rows = pa.table({"object": [1], "t": pa.array([2**63 + 5], pa.uint64()), "x": [1.0]})
+    monitor = watch()
+    with pytest.raises(tocsin.TocsinError, match=r"times in 't': Integer value .* not in range"):
+        monitor.update(rows)
+    assert len(monitor.update(rows.set_column(1, "t", [pa.array([5], pa.uint64())]))) == 1
+
+
+def test_an_empty_list_with_columns_to_keep():
+    monitor = watch(keep=["note"], removed="gone", dwell=1)
+    assert len(monitor.update([])) == 0
+    monitor.update([{"object": "a", "t": 1, "x": 1.0, "note": "n"}, {"object": "b", "t": 3}])
+    assert monitor.update([]).schema.field("note").type == pa.string()

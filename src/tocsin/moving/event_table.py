@@ -106,12 +106,43 @@ def build_table(outcome: Outcome, schema: pa.Schema, kept: int, number: int | No
 def sort_events(events: np.ndarray) -> np.ndarray:
     """Return the order by time, object and rule; events of one rule and time stay as they are."""
     disorder = find_disorder(events)
-    table = events.reshape(-1, EVENT)
-    if disorder == _NONE:
-        return np.arange(len(table))
-    if disorder == _TIMES:
-        return np.argsort(table[:, TIME], kind="stable")
-    return np.lexsort((table[:, WHICH], table[:, WHO], table[:, TIME]))
+    order = np.arange(len(events) // EVENT)
+    if disorder != _NONE:
+        scratch = np.empty((2, len(order)), np.int64)
+        for word in (TIME,) if disorder == _TIMES else (WHICH, WHO, TIME):
+            sort_by_word(events, word, order, *scratch)
+    return order
+
+
+@kernel
+def sort_by_word(
+    events: Int64s, word: int, order: Int64Out, keys: Int64Out, scratch: Int64Out
+) -> None:
+    """Sort an order of events by one of their words; a stable sort by 11 bits at a time."""
+    n = order.shape[0]
+    least = most = events[order[0] * EVENT + word]
+    for i in range(n):
+        keys[i] = events[i * EVENT + word]
+        least, most = min(least, keys[i]), max(most, keys[i])
+    span = np.uint64(most) - np.uint64(least)  # of all integers, if need be
+    for i in range(n):
+        keys[i] = np.int64(np.uint64(keys[i]) - np.uint64(least))
+    counts = np.zeros(2049, np.int64)
+    shift = np.uint64(0)
+    while shift < 64 and span >> shift > 0:
+        for i in range(2049):
+            counts[i] = 0
+        for i in range(n):
+            counts[np.int64((np.uint64(keys[i]) >> shift) & np.uint64(2047)) + 1] += 1
+        for i in range(2048):
+            counts[i + 1] += counts[i]
+        for i in range(n):
+            digit = np.int64((np.uint64(keys[order[i]]) >> shift) & np.uint64(2047))
+            scratch[counts[digit]] = order[i]
+            counts[digit] += 1
+        for i in range(n):
+            order[i] = scratch[i]
+        shift += np.uint64(11)
 
 
 class Columns(NamedTuple):

@@ -12,6 +12,7 @@ import pyarrow as pa
 from tocsin.engine.rules import Rules
 from tocsin.engine.storage import Storage
 from tocsin.engine.storage.memory import Memory
+from tocsin.engine.store import RuleStore
 from tocsin.engine.store_folder import Origin, StoreFolder, open_storage
 from tocsin.engine.version import Version
 from tocsin.errors import MonitorError, StoreError
@@ -171,6 +172,11 @@ class Monitor:
         return pa.table({"reason": pa.array([], pa.string())}) if rejected is None else rejected
 
     @property
+    def options(self) -> MonitorOptions:
+        """The options that it was made with."""
+        return self._tracker.options
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the state."""
         with self._lock:
@@ -201,6 +207,8 @@ class RuleSource:
     """Where a monitor finds its rules."""
 
     def __init__(self, rules: Any):
+        if isinstance(rules, RuleStore):
+            rules = rules.path
         self.rules = rules
         self._store: StoreFolder | None = None
         self._opened: tuple[Version, Origin] | None = None

@@ -249,6 +249,16 @@ def sort_slots(
 
 
 @kernel
+def write_rows(records: Int64Out, slots: Int32s, rows: Int64s) -> None:
+    """Write where in the log of reports those of slots are."""
+    n = slots.shape[0]
+    for i in range(n):
+        if i + _AHEAD < n:
+            prefetch(records, np.int64(slots[i + _AHEAD]) * WORDS)
+        records[np.int64(slots[i]) * WORDS + ROW] = rows[i]
+
+
+@kernel
 def count_stays(records: Int64s, slots: Int32s) -> tuple[int, int]:
     """Return how many stays the objects at slots have, each once if equal ones are adjacent.
 

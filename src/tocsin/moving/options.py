@@ -29,6 +29,7 @@ _UNITS = {
     )
     for unit in names.split()
 }
+EVENT_COLUMNS = ("object", "rule", "event", "time", "since", "reason", "rules_version")
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*")
 _TICK = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}  # nanoseconds of units of timestamps
 
@@ -63,6 +64,14 @@ class MonitorOptions:
             for each in names:
                 _check_name(name, each)
             object.__setattr__(self, name, tuple(names))
+        taken = set(EVENT_COLUMNS)
+        for name in ("keep", "payload"):
+            for each in getattr(self, name):
+                if each.lower() in taken:
+                    raise MonitorError(
+                        f"{name}: events have a column {each!r} already; leave it out, or rename it"
+                    )
+                taken.add(each.lower())
         if self.removed is not None:
             _check_name("removed", self.removed)
         if not isinstance(self.margin, str):

@@ -36,7 +36,7 @@ class Positions(NamedTuple):
     removed: np.ndarray  # uint8, whether a row removes its object; empty without such a column
     reports: pa.Table  # the columns that rules may test, and those to keep
     key_type: pa.DataType  # as it was given
-    time_type: pa.DataType
+    time_type: pa.DataType | None  # None if there are no times, also none before
     rejected: pa.Table  # rows that are not valid, with the column `reason`
 
 
@@ -96,7 +96,7 @@ def read_time(value: Any, time_type: pa.DataType | None, what: str) -> tuple[int
     with translate_errors(MonitorError, f"{what} is no time"):
         array = value if isinstance(value, pa.Array) else pa.array([value])
     words, type_, is_time = _read_times(pa.chunked_array([array]), what, time_type)
-    if not is_time.all():
+    if not is_time.all() or type_ is None:
         raise MonitorError(f"{what} must be a time, got {value!r}")
     return int(words[0]), type_
 
@@ -146,7 +146,8 @@ def _table_of_dicts(rows: Sequence[Any], options: MonitorOptions, schema: Schema
             raise EventError(f"position {number} must be a dict, got {type(row).__name__}")
         names |= dict.fromkeys(map(str, row))
     if not rows:
-        names = dict.fromkeys([options.key, options.time, *filter(None, [options.removed])])
+        own = [options.key, options.time, *options.keep, *filter(None, [options.removed])]
+        names = dict.fromkeys(own)
     columns = {}
     for name in names:
         values = [row.get(name) for row in rows]
@@ -179,6 +180,8 @@ def _column(table: pa.Table, name: str, parameter: str) -> pa.ChunkedArray:
         found = [n for n in found if n == name]
     if len(found) != 1:
         columns = ", ".join(table.column_names) or "no columns"
+        if len([n for n in table.column_names if n.lower() == name.lower()]) > 1:
+            raise MonitorError(f"the positions have several columns {name!r}: {columns}")
         raise MonitorError(
             f"the positions have no column {name!r}{suggest(name, table.column_names)}; they have "
             f"{columns}; {parameter} names the column of {_MEANINGS[parameter]}"
@@ -213,13 +216,12 @@ def _read_keys(
 
 def _read_times(
     column: pa.ChunkedArray, what: str, known: pa.DataType | None
-) -> tuple[np.ndarray, pa.DataType, np.ndarray]:
-    """Return times as words, their type, and which of them are times."""
+) -> tuple[np.ndarray, pa.DataType | None, np.ndarray]:
+    """Return times as words, their type if it is known, and which of them are times."""
     array = decode(column)
     type_ = array.type
     if t.is_null(type_):
-        type_ = known or pa.timestamp("us")
-        return np.zeros(len(array), np.int64), type_, np.zeros(len(array), bool)
+        return np.zeros(len(array), np.int64), known, np.zeros(len(array), bool)
     if not (t.is_timestamp(type_) or t.is_integer(type_) or t.is_floating(type_)):
         advice = "parse with pandas.to_datetime" if is_text(type_) else "cast to timestamp"
         raise MonitorError(
@@ -227,13 +229,16 @@ def _read_times(
         )
     if t.is_floating(type_):
         type_, array = pa.float64(), array.cast(pa.float64())
+    if t.is_uint64(type_):
+        with translate_errors(MonitorError, what):
+            array = array.cast(pa.int64())
     if known is not None and known != type_:
         is_zoned = t.is_timestamp(type_) and type_.tz is not None
         was_zoned = t.is_timestamp(known) and known.tz is not None
         if t.is_timestamp(known) != t.is_timestamp(type_) or is_zoned != was_zoned:
             zones = "; a time has a zone either always or never" * (is_zoned != was_zoned)
-            raise MonitorError(f"{what}: expected {known}, as before, got {type_}{zones}")
-        with translate_errors(MonitorError, f"{what}: expected {known}, as before"):
+            raise MonitorError(f"{what}: times were of type {known} so far, got {type_}{zones}")
+        with translate_errors(MonitorError, f"{what}: times were of type {known} so far"):
             array = array.cast(known)
         type_ = known
     is_time = np.asarray(array.is_valid())

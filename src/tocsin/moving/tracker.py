@@ -11,6 +11,7 @@ these in one process, and Spark's workers have one for each bucket of objects.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,7 +35,6 @@ from tocsin.moving.objects import (
     COUNT,
     POSITION,
     RANK,
-    ROW,
     RULE,
     START,
     STAY,
@@ -44,6 +44,7 @@ from tocsin.moving.objects import (
     find_due,
     find_stays,
     sort_slots,
+    write_rows,
 )
 from tocsin.moving.options import MonitorOptions, check_duration, to_ticks
 from tocsin.moving.positions import Positions, read_positions, read_time, sort_doubled
@@ -78,8 +79,9 @@ _NOTHING_WIDENED = nothing_widened()
 class Tracker:
     """Who is inside what, as of the last update."""
 
-    def __init__(self, options: MonitorOptions):
+    def __init__(self, options: MonitorOptions, threads: int | None = None):
         self.options = options
+        self.threads = threads  # of a match, as in `Rules.match`
         self.objects: Objects | None = None  # None until the type of keys is known
         self.reports = Reports()
         self.judged = JudgedRules(None)
@@ -167,7 +169,7 @@ class Tracker:
         matches, keys = None, _NO_KEYS
         if positions is not None:
             batch = add_missing(positions.reports, version.tested())
-            matches = version.match(batch)
+            matches = version.match(batch, self.threads)
             if np.diff(matches.offsets).max(initial=0) > _LONG:
                 matches = matches.sorted()
             if widened is not None:
@@ -282,9 +284,10 @@ class Tracker:
         else:
             dwell = np.full(version.next_position + 2, -1)
             for position, value in _payload_of(version, "dwell", options.dwell_column):
-                check_duration("dwell", value)
-                if time_type is not None:
-                    dwell[position] = to_ticks("dwell", value, time_type)
+                with _naming_rule(version, position):
+                    check_duration("dwell", value)
+                    if time_type is not None:
+                        dwell[position] = to_ticks("dwell", value, time_type)
         settings = Options(freeze(np.array(wait), np.int64), freeze(dwell, np.int64))
         widened = None
         if options.has_margin:
@@ -313,11 +316,9 @@ class Tracker:
             return np.array([self.options.margin])
         margins = np.zeros(version.next_position + 2)
         for position, value in _payload_of(version, "margin", column):
-            if not isinstance(value, int | float) or not 0 <= value < np.inf:
-                raise MonitorError(
-                    f"margin: payload column {column!r} has {value!r} for a rule; it takes "
-                    "finite numbers, 0 or more"
-                )
+            with _naming_rule(version, position):
+                if not isinstance(value, int | float) or not 0 <= value < np.inf:
+                    raise MonitorError(f"margin must be a number, 0 or more, got {value!r}")
             margins[position] = value
         return margins
 
@@ -524,7 +525,7 @@ class Step:
         packed = reports.pack()
         if packed is not None:
             slots, rows = packed
-            self._objects.records.reshape(-1, WORDS)[slots, ROW] = rows
+            write_rows(self._objects.records, slots, rows)
 
 
 def subtract(word: int, ticks: int, time_type: pa.DataType) -> int:
@@ -541,13 +542,25 @@ def _grow(array: np.ndarray, size: int) -> np.ndarray:
     return np.concatenate([array, np.zeros(size + size // 2 - len(array), array.dtype)])
 
 
+@contextlib.contextmanager
+def _naming_rule(version: Version, position: int) -> Iterator[None]:
+    """Add the id of a rule to errors about its payload."""
+    try:
+        yield
+    except MonitorError as error:
+        id_ = version.directory.ids_at(np.array([position], np.int32))[0].as_py()
+        raise error.with_place(f"rule {id_!r}") from None
+
+
 def _payload_of(version: Version, option: str, column: str) -> Iterator[tuple[int, Any]]:
     """Yield positions and values of a payload column, where it is not null."""
     if column not in version.payload_schema.names:
         if len(version):
             known = version.payload_schema.names
+            other = "a duration such as '15 min'" if option == "dwell" else "a number"
             raise MonitorError(
-                f"{option}: the rules have no payload column {column!r}{suggest(column, known)}"
+                f"{option}: {column!r} is neither {other} nor a payload column of the rules"
+                f"{suggest(column, known)}"
             )
         return
     positions = version.positions()
