@@ -220,7 +220,7 @@ def test_keys_that_do_not_fit_the_type_of_earlier_ones_are_refused():
     monitor = tocsin.Monitor(fences())
     monitor.update(pa.table({"object": pa.array([1], pa.int8()), "t": [1], "x": [0.5]}))
     for keys in (pa.array([300]), pa.array([2**62])):
-        with pytest.raises(tocsin.MonitorError, match=r"keys in 'object': expected int8"):
+        with pytest.raises(tocsin.MonitorError, match=r"keys in 'object'.* int8"):
             copy.deepcopy(monitor).update(pa.table({"object": keys, "t": [2], "x": [0.5]}))
     events = monitor.update(pa.table({"object": [2], "t": [2], "x": [0.5]}))
     assert events.column("object").to_pylist() == [2]
@@ -235,7 +235,7 @@ def test_a_monitor_without_objects_is_saved_too():
     opened = copy.deepcopy(monitor)
     assert opened.counters == monitor.counters
     assert opened.inside("fence 0") == opened.where("a") == []
-    with pytest.raises(tocsin.MonitorError, match="expected double, as before"):
+    with pytest.raises(tocsin.MonitorError, match="double"):
         opened.update([{"object": "a", "t": datetime.datetime(2024, 5, 1), "x": 1.5}])
     row = {"object": "a", "t": 5.0, "x": 1.5}
     assert opened.update([row]).equals(monitor.update([row]))
