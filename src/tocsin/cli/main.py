@@ -24,6 +24,7 @@ from tocsin.errors import ConditionWarning, TocsinError
 COMMANDS = {
     "rules": "tocsin.cli.rules:rules",
     "match": "tocsin.cli.match:match",
+    "monitor": "tocsin.cli.monitor:monitor",
     "lint": "tocsin.cli.lint:lint",
     "explain": "tocsin.cli.explain:explain",
     "plan": "tocsin.cli.explain:plan",

@@ -23,6 +23,7 @@ from tocsin.moving.options import MonitorOptions
 
 _ON_SPARK = "use tocsin.spark.monitor"
 _EXTREMES = (-(2**63), 2**63 - 1)  # words that mean no time
+_MEANINGS = {"key": "objects", "time": "times", "removed": "flags"}  # of parameters
 
 
 class Positions(NamedTuple):
@@ -174,9 +175,10 @@ def _column(table: pa.Table, name: str, parameter: str) -> pa.ChunkedArray:
     if len(found) > 1:
         found = [n for n in found if n == name]
     if len(found) != 1:
+        columns = ", ".join(table.column_names) or "no columns"
         raise MonitorError(
-            f"{parameter}: the positions have no column {name!r}"
-            f"{suggest(name, table.column_names)}; they have {', '.join(table.column_names)}"
+            f"the positions have no column {name!r}{suggest(name, table.column_names)}; they have "
+            f"{columns}; {parameter} names the column of {_MEANINGS[parameter]}"
         )
     return table.column(found[0])
 
@@ -217,7 +219,8 @@ def _read_times(
         return np.zeros(len(array), np.int64), type_, np.zeros(len(array), bool)
     if not (t.is_timestamp(type_) or t.is_integer(type_) or t.is_floating(type_)):
         raise MonitorError(
-            f"times in {name!r} must be timestamps or numbers, got {type_}; cast them to timestamp"
+            f"times in {name!r} must be timestamps or numbers, got {type_}; parse them, for "
+            "example with pandas.to_datetime"
         )
     if t.is_floating(type_):
         type_, array = pa.float64(), array.cast(pa.float64())

@@ -258,7 +258,8 @@ class Tracker:
                 raise MonitorError(
                     f"margin is a distance, and position column {name!r} "
                     + (f"is of kind {kind}" if kind else "is no attribute of the rules")
-                    + "; position takes attributes that are numbers or integers"
+                    + "; name those that are coordinates, numbers or integers, as in "
+                    "position=['x', 'y']"
                 )
             kinds[name.lower()] = FLOAT if kind == "number" else INTEGER
         return kinds
