@@ -69,6 +69,12 @@ class PageTree:
         self.pages.parent[0] = -1
         self.insert(np.arange(len(boxes)), boxes)
 
+    def copy(self) -> PageTree:
+        """Return a tree that can be changed without changing this one."""
+        other = PageTree.__new__(PageTree)
+        other.pages = Pages(*(array.copy() for array in self.pages))
+        return other
+
     @property
     def ios(self) -> int:
         return int(self.pages.head[_READ] + self.pages.head[_WRITTEN])
