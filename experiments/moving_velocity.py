@@ -48,7 +48,8 @@ _DIFFERS = (
 
 
 @functools.cache
-def _leaves(seed: int, objects: int, in_city: bool) -> Leaves:
+def object_leaves(seed: int, objects: int, in_city: bool = False) -> Leaves:
+    """Return the leaves of the objects' R*-tree."""
     world = make_world(seed, objects, 1, **_place(in_city))
     return PageTree(point_boxes(world.x, world.y)).leaves()
 
@@ -71,7 +72,7 @@ def make_index(
     if in_city:
         settings = (_CITY_SPREAD, True)
     world = make_world(seed, objects, queries or s["queries"], settings, speed, **_place(in_city))
-    return world, VelocityPages(world, _leaves(seed, objects, in_city))
+    return world, VelocityPages(world, object_leaves(seed, objects, in_city))
 
 
 def _describe(s: dict[str, Any]) -> str:

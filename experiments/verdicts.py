@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -84,18 +84,30 @@ def judge(claim: Claim, readings: Points | Mapping[str, Points]) -> Check:
     """
     first = next(iter(readings.values()))
     by_reading: Any = readings if isinstance(first, Mapping) else {"": readings}
-    outcomes, texts = [], []
-    for reading, points in by_reading.items():
-        outcome, text = _count(claim, points)
-        outcomes.append(outcome)
-        texts.append(f"{reading}: {text}" if reading else text)
-    found = outcomes[0] if len(set(outcomes)) == 1 else INCONCLUSIVE
-    measured = f"{'; '.join(texts)}; required: {claim.needs} {number(claim.limit)}{claim.unit}"
+    counts = {reading: _count(claim, points) for reading, points in by_reading.items()}
+    outcomes = {count.outcome for count in counts.values()}
+    found = outcomes.pop() if len(outcomes) == 1 else INCONCLUSIVE
+    texts = [
+        f"{count.agreeing}" + (f" ({reading})" if reading else "")
+        for reading, count in counts.items()
+    ]
+    reading = max(counts, key=lambda reading: counts[reading].miss)
+    worst = counts[reading].worst + (f" ({reading})" if reading else "")
+    measured = f"{', '.join(texts)}; the worst {worst}"
+    if all(len(points) == 1 for points in by_reading.values()) and len(counts) == 1:
+        measured = worst
+    measured += f"; required: {claim.needs} {number(claim.limit)}{claim.unit}"
     return Check(claim.says, measured, found == REPRODUCED, outcome=found)
 
 
-def _count(claim: Claim, points: Points) -> tuple[str, str]:
-    """Return the outcome, and how many points agree and which is the worst."""
+class _Count(NamedTuple):
+    outcome: str
+    agreeing: str  # how many points do, in words
+    miss: float  # of the worst point
+    worst: str
+
+
+def _count(claim: Claim, points: Points) -> _Count:
     least, most = claim.bounds
     rounds = {name: np.atleast_1d(np.asarray(values, float)) for name, values in points.items()}
     middles = {name: float(np.median(values)) for name, values in rounds.items()}
@@ -108,15 +120,17 @@ def _count(claim: Claim, points: Points) -> tuple[str, str]:
     outcomes = {
         _outcome(len(each) / len(points)) for each in (agree - undecided, agree | undecided)
     }
-    worst = max(middles, key=lambda name: max(least - middles[name], middles[name] - most))
-    values = rounds[worst]
+    misses = {name: max(least - middle, middle - most) for name, middle in middles.items()}
+    name = max(misses, key=lambda name: misses[name])
     text = f"{len(agree)} of {len(points)} agree"
-    text += f" ({len(undecided)} undecided)" if undecided else ""
-    text += f", the worst {number(middles[worst])}{claim.unit}"
+    text += f" with {len(undecided)} undecided" if undecided else ""
+    values = rounds[name]
+    worst = f"{number(middles[name])}{claim.unit}"
     if len(values) > 1:
-        text += f" ({number(values.min())} to {number(values.max())})"
-    text += f" for {worst}" if worst else ""
-    return outcomes.pop() if len(outcomes) == 1 else INCONCLUSIVE, text
+        worst += f" ({number(values.min())} to {number(values.max())})"
+    worst += f" for {name}" if name else ""
+    outcome = outcomes.pop() if len(outcomes) == 1 else INCONCLUSIVE
+    return _Count(outcome, text, misses[name], worst)
 
 
 def _outcome(share: float) -> str:
