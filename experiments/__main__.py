@@ -137,7 +137,8 @@ def render_page(records: dict[str, dict[str, Any]]) -> str:
         ]
         if not r["untested"]:
             lines[-4:-4] = [f"![{r['title']}](experiments/{name}.png)", ""]
-            lines += ["", "| the paper says | we measured | |", "|---|---|---|"]
+            says = "we ask" if r["verdict"] == OWN else "the paper says"
+            lines += ["", f"| {says} | we measured | |", "|---|---|---|"]
         lines += [
             f"| {_emphasize(c)} | {c['measured']} | "
             f"{c.get('outcome') or ('yes' if c['true'] else 'no')} |"

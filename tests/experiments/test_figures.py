@@ -49,6 +49,7 @@ def test_every_figure_has_a_picture_and_a_verdict(folder):
             assert (folder / "experiments" / f"{name}.png").stat().st_size > 10_000
             assert f"experiments/{name}.png" in page
         assert record["line"] in page
+    assert "claims of the thesis' chapter 2, " in page
 
 
 def test_one_figure_alone_keeps_the_others(folder):
