@@ -126,7 +126,7 @@ def test_every_format(positions, files, tmp_path, source, name, monkeypatch):
         *("monitor", "--rules", files / source, "--positions", files / name, "--out", out),
         *arguments(NAMES | OPTIONS),
     )
-    assert printed.startswith(f"600 positions of 12 objects, {len(expected)} events in ")
+    assert printed.startswith(f"600 positions, {len(expected)} events in ")
     if out.suffix == ".parquet":
         assert pq.read_table(out).to_pylist() == expected
     elif out.suffix == ".csv":
@@ -149,7 +149,8 @@ def test_numbers_as_times_and_the_first_events(tmp_path):
     assert rest[2].split() == ["1000", "7", "dwell", "2", "0"]
     assert rest[20].startswith("... and ")
     assert rest[20].endswith(" more events; --out writes all")
-    assert rest[21].startswith("90 positions of 3 objects, ")
+    assert rest[21].startswith("90 positions, ")
+    assert rest[21].endswith(" positions per second), 3 objects")
     table = {line.split()[0]: int(line.split()[1]) for line in rest[23:]}
     assert table["enter"] == table["dwell"] == 30
     kinds = [row["event"] for row in first_events(command, tmp_path)]
@@ -190,7 +191,7 @@ def test_columns_that_are_not_there(files, tmp_path):
     )
     assert result.exit_code == 0
     assert result.stderr == ("warning: the positions lack speed, which rules test: null there\n")
-    assert "1 position of 1 object, 1 event in" in result.stdout
+    assert "1 position, 1 event in" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -200,13 +201,15 @@ def test_columns_that_are_not_there(files, tmp_path):
         ({"--time": "t"}, "time names the column of times"),
         ({"--time": "note"}, "read as string; give --schema note=time to read them as times"),
         ({"--dwell": "5"}, "give a unit, as in '5 s'"),
-        ({"--dwell": "limits"}, "no payload column 'limits'; did you mean 'limit'?"),
+        ({"--dwell": "limits"}, "nor a payload column of the rules; did you mean 'limit'?"),
         ({"--min-stay": "5 fortnights"}, "must be a duration such as '90 s'"),
         ({"--margin": "-1"}, "margin must be a number, 0 or more"),
         ({"--margin": "1", "--position": "lon,lat"}, "'lon' is no attribute of the rules"),
         ({"--keep": "notes"}, "no column 'notes'; did you mean 'note'?"),
         ({"--payload": "teams"}, "no payload column 'teams'; did you mean 'team'?"),
         ({"--removed": "note"}, "column 'note' must be flags, got string"),
+        ({"--removed": "notes"}, "no column 'notes'; did you mean 'note'?"),
+        ({"--keep": "time"}, "events have a column 'time' already"),
         ({"--version": "9"}, "has no version 9"),
         ({"--out": "events.txt"}, "must end in .parquet, .csv, .jsonl"),
         ({"--positions": "none.csv"}, "there is no file or folder none.csv"),
@@ -266,5 +269,47 @@ def test_an_empty_file(files, tmp_path):
         *("monitor", "--rules", files / "store", "--positions", tmp_path / "positions.csv"),
         *("--schema", "at=time", *arguments(NAMES)),
     )
-    assert printed.startswith("0 positions of 0 objects, 0 events in ")
+    assert printed.startswith("0 positions, 0 events in ")
     assert len(printed.splitlines()) == 1
+
+
+def test_a_state_between_two_files(positions, files, tmp_path):
+    """Two runs with a state give what one run gives; rules may change between them."""
+    pq.write_table(positions.slice(0, 250), tmp_path / "0.parquet")
+    pq.write_table(positions.slice(250), tmp_path / "1.parquet")
+    own = rules(positions)
+    own.save(tmp_path / "store")
+    monitor = tocsin.Monitor(own, **NAMES, **OPTIONS)
+    expected = monitor.update(positions.slice(0, 250)).to_pylist()
+    own.replace("box", "x BETWEEN 2 AND 8 AND speed > 5")
+    changed = monitor.update([])
+    assert len(changed)
+    expected += [*changed.to_pylist(), *monitor.update(positions.slice(250)).to_pylist()]
+    found, rows = [], []
+    (tmp_path / "state").mkdir()  # an empty folder is no state
+    for part in range(2):
+        out = tmp_path / f"events-{part}.parquet"
+        printed = run_ok(
+            *("monitor", "--rules", tmp_path / "store", "--positions"),
+            *(tmp_path / f"{part}.parquet", "--out", out, "--state", tmp_path / "state"),
+            *(arguments(NAMES | OPTIONS) if part == 0 else []),  # they are saved
+        )
+        rows.append(int(printed.split(" ")[0]))
+        found += pq.read_table(out).to_pylist()
+        own.save(tmp_path / "store")
+    for row in expected + found:
+        row.pop("rules_version")
+    assert found == expected
+    assert rows == [250, 350]
+    message = run_failing(
+        *("monitor", "--rules", tmp_path / "store", "--positions", tmp_path / "1.parquet"),
+        *("--state", tmp_path / "state", "--min-stay", "6 min"),
+    )
+    assert (
+        "was saved with min_stay = '5 min', but now it is '6 min'; give what was saved" in message
+    )
+    message = run_failing(
+        *("monitor", "--rules", tmp_path / "store", "--positions", tmp_path / "1.parquet"),
+        *("--state", tmp_path / "store"),
+    )
+    assert f"no monitor was saved to {tmp_path / 'store'}" in message

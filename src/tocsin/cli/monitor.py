@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from tocsin.cli.options import LocalPath, join_values, split_names
 from tocsin.cli.output_file import check_not_input, check_out, check_rules, temporary_folder
-from tocsin.errors import MonitorError, TocsinError
+from tocsin.errors import MonitorError, TocsinError, suggest
 from tocsin.files.paths import FORMATS, detect_format, list_data_files
 from tocsin.files.rules import read_schema
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tocsin.engine.version import Version
 
 _PATH = LocalPath()
+_DEFAULT = ParameterSource.DEFAULT
 _ROWS = 1 << 16  # positions of an update; chosen: larger ones are not faster
 _SHOWN = 20  # events that are listed
 _EVENTS = ("enter", "leave", "dwell", "lost")
@@ -102,13 +104,20 @@ def _duration(name: str, help: str) -> Callable[[Any], Any]:
     help="A .parquet, .csv or .jsonl file for the events. Default: the first ones are listed.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the output file if it exists.")
+@click.option(
+    "--state", type=_PATH, help="A folder: go on from what is saved there, and save at the end."
+)
+@click.pass_context
 def monitor(
+    context: click.Context,
+    /,
     source: Path,
     version: int | None,
     positions: Path,
     schema: str | None,
     out: Path | None,
     overwrite: bool,
+    state: Path | None,
     **options: Any,
 ) -> None:
     """Report what objects enter, leave and dwell in.
@@ -126,16 +135,22 @@ def monitor(
         check_not_input(out, positions, source)
     from tocsin.cli.progress import show_progress
 
-    columns = {name: options.pop(name) or () for name in ("position", "keep", "payload")}
+    options |= {name: options[name] or () for name in ("position", "keep", "payload")}
+    given = {name for name in options if context.get_parameter_source(name) is not _DEFAULT}
     start = clock.perf_counter()
     with show_progress() as bar:
         bar.step("reading rules")
-        run = Run(source, version, positions, format, schema, options | columns, bar)
+        run = Run(source, version, positions, format, schema, bar)
+        run.open(state, options, given)
         if out is None:
             for _ in run.events():
                 pass
         else:
             _write(run, out)
+        if state is not None:
+            # Last, so that a run that fails can be repeated.
+            bar.step("saving the state")
+            run.monitor.save(state)
     _print_summary(run, clock.perf_counter() - start, out)
 
 
@@ -149,12 +164,11 @@ class Run:
         positions: Path,
         format: str,
         schema: str | None,
-        options: dict[str, Any],
         bar: Bar,
     ):
+        from tocsin.cli.job import read_rules
         from tocsin.files.events import open_events
         from tocsin.model.schema import Schema
-        from tocsin.moving.monitor import Monitor
 
         self._files, self._bar = list_data_files(positions), bar
         declared = read_schema(schema) if schema is not None else Schema({})
@@ -164,25 +178,46 @@ class Run:
             rules, self._number = _open_store(source, version)
             known = rules.schema
         self._positions = open_events(self._files, format, declared, known, bar.advance)
-        columns = self._positions.schema
-        _check_times(columns, options["time"])
         if rules is None:
-            from tocsin.cli.job import read_rules
-
+            columns = self._positions.schema
             rules = read_rules(source, columns, declared, "auto", {}).snapshot()
-        self._columns = _needed_columns(rules, columns, options)
-        self.monitor = Monitor(rules, **options)
-        # The types of events are known before the first one; and columns that are not there.
-        self.schema = self.monitor.update(columns.empty_table()).schema
+        self._rules = rules
         self.first: list[pa.Table] = []  # the events that are listed
         self.counts: Counter[str] = Counter()  # of events, by kind
         self.rejected: Counter[str] = Counter()  # of rows, by reason
+
+    def open(self, state: Path | None, options: dict[str, Any], given: set[str]) -> None:
+        """Begin with a new monitor, or with a saved one whose options are those that are given."""
+        from tocsin.moving.monitor import Monitor
+        from tocsin.moving.options import MonitorOptions
+
+        is_new = (
+            state is None or not state.exists() or (state.is_dir() and not any(state.iterdir()))
+        )
+        if state is not None and not is_new:
+            self.monitor = Monitor.open(state, self._rules)
+            _check_options(self.monitor.options, MonitorOptions(**options), given, state)
+        else:
+            self.monitor = Monitor(self._rules, **options)
+        self._before = self.monitor.counters
+        columns, options = self._positions.schema, vars(self.monitor.options)
+        _check_columns(columns, options["time"], options["removed"])
+        self._columns = _needed_columns(self._rules, columns, options, state is not None)
+        # Rules may have changed since the state was saved; and these are the types of events.
+        self._changes = self.monitor.update(columns.empty_table())
+        self.schema = self._changes.schema
+
+    def counter(self, name: str) -> int:
+        """Return a counter of the monitor, without what was counted before this run."""
+        return int(self.monitor.counters[name] - self._before[name])
 
     def events(self) -> Iterator[pa.Table]:
         """Yield the events of each block of positions."""
         import pyarrow as pa
 
         self._bar.step("watching", sum(file.stat().st_size for file in self._files))
+        self._count(self._changes)
+        yield self._changes
         for file in self._files:
             for batch in self._positions.batches(file, self._columns):
                 for first in range(0, batch.num_rows, _ROWS):
@@ -220,9 +255,25 @@ def _open_store(source: Path, version: int | None) -> tuple[Version, int]:
     return rules, origin.version
 
 
-def _check_times(columns: pa.Schema, name: str) -> None:
-    """Raise if the column of times was read as something else."""
+def _check_options(saved: Any, now: Any, given: set[str], state: Path) -> None:
+    """Raise if an option that is given differs from the saved one."""
+    was, is_ = (vars(options) | options.describe() for options in (saved, now))
+    for name in sorted(given):
+        if was[name] != is_[name]:
+            raise MonitorError(
+                f"the state in {state} was saved with {name} = {getattr(saved, name)!r}, but now "
+                f"it is {getattr(now, name)!r}; give what was saved, or another folder"
+            )
+
+
+def _check_columns(columns: pa.Schema, name: str, removed: str | None) -> None:
+    """Raise if the column of times was read as something else, or that of flags is missing."""
     import pyarrow.types as t
+
+    if removed is not None and removed.lower() not in map(str.lower, columns.names):
+        raise MonitorError(
+            f"removed: the positions have no column {removed!r}{suggest(removed, columns.names)}"
+        )
 
     for field in columns:
         is_time = (
@@ -235,11 +286,18 @@ def _check_times(columns: pa.Schema, name: str) -> None:
             )
 
 
-def _needed_columns(rules: Version, columns: pa.Schema, options: dict[str, Any]) -> set[str]:
-    """Return the columns to read; warn of those that rules test and that are not there."""
+def _needed_columns(
+    rules: Version, columns: pa.Schema, options: dict[str, Any], all_of_schema: bool
+) -> set[str]:
+    """Return the columns to read; warn of those that rules test and that are not there.
+
+    A state has all columns of the schema: rules of a later run may test any of them.
+    """
     from tocsin.engine.result import tested_columns
 
     own = [options["key"], options["time"], options["removed"], *options["keep"]]
+    if all_of_schema:
+        own += [*rules.schema, *rules.schema.nested_names()]
     wanted = {name.lower() for name in own if name is not None}
     present = tested_columns(rules, columns)
     missing = {name.lower() for name in rules.tested()} - {name.lower() for name in present}
@@ -274,21 +332,20 @@ def _write(run: Run, out: Path) -> None:
 def _print_summary(run: Run, seconds: float, out: Path | None) -> None:
     from tocsin.cli.show import show_table
 
-    counters = run.monitor.counters
+    rows, events = run.counter("rows"), run.counter("events")
     if out is None and run.first:
         _show_events(run)
-        hidden = counters["events"] - sum(map(len, run.first))
+        hidden = events - sum(map(len, run.first))
         if hidden:
             click.echo(f"... and {_count(hidden, 'more event')}; --out writes all")
     click.echo(
-        f"{_count(counters['rows'], 'position')} of {_count(counters['objects'], 'object')}, "
-        f"{_count(counters['events'], 'event')} "
-        f"in {seconds:.1f} s ({counters['rows'] / seconds:,.0f} positions per second)"
-        + ("" if out is None else f": {out}")
+        f"{_count(rows, 'position')}, {_count(events, 'event')} "
+        f"in {seconds:.1f} s ({rows / seconds:,.0f} positions per second), "
+        f"{_count(len(run.monitor), 'object')}" + ("" if out is None else f": {out}")
     )
     if run.counts:
         show_table(["event", "count"], [(e, run.counts[e]) for e in _EVENTS if run.counts[e]])
-    ignored = [(_LATE, counters["late"]), (_DOUBLED, counters["doubled"])]
+    ignored = [(_LATE, run.counter("late")), (_DOUBLED, run.counter("doubled"))]
     ignored += [(f"rejected: {reason}", n) for reason, n in run.rejected.most_common()]
     ignored = [line for line in ignored if line[1]]
     if ignored:

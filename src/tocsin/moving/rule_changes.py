@@ -21,8 +21,10 @@ import pyarrow.compute as pc
 
 from tocsin.engine.ids import hash_texts
 from tocsin.engine.segment import LiveSegment, Segment
-from tocsin.engine.version import Version, can_be_id
+from tocsin.engine.version import Version, can_be_id, find_many
+from tocsin.errors import MonitorError
 from tocsin.jit import Int64s, UInt8s, UInt64Out, UInt64s, kernel, step
+from tocsin.model.arrow import is_text
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.predicates import INTERVAL
 from tocsin.model.text_codes import mix
@@ -43,6 +45,9 @@ class RuleList(NamedTuple):
         )
 
 
+_NO_RULES = RuleList(np.empty(0, np.int32), pa.array([], pa.large_string()), np.empty(0, np.uint64))
+
+
 class Changes(NamedTuple):
     """What became of rules."""
 
@@ -54,18 +59,17 @@ class Changes(NamedTuple):
 
 
 class JudgedRules:
-    """The rules that the state of a monitor was judged by."""
+    """The rules that the state of a monitor was judged by: a version, or a list that was saved."""
 
     def __init__(self, version: Version | None, listed: RuleList | None = None, positions: int = 0):
         self._segments: Sequence[LiveSegment] = () if version is None else version.segments
-        self._listed = listed  # in place of a version
+        self._listed = _NO_RULES if listed is None else listed  # in place of a version
         self.positions = positions if version is None else version.next_position
         self.version = version
 
     def to_list(self) -> RuleList:
         """Return all rules."""
         if self.version is None:
-            assert self._listed is not None
             return self._listed
         version = self.version
         return _concatenate([_list_rules(live, version) for live in version.segments])
@@ -90,11 +94,30 @@ class JudgedRules:
         rules = self.to_list()
         return rules.ids.take(pa.array(np.searchsorted(rules.positions, positions)))
 
+    def positions_in(self, version: Version, positions: np.ndarray) -> np.ndarray:
+        """Return where a version has the rules at these positions, -1 where it does not."""
+        if version is self.version:
+            return positions
+        found = find_many(version.segments, self.ids_at(positions).to_pylist(), version.id_type)
+        return np.array(
+            [-1 if at is None else version.segments[at[0]].segment.positions[at[1]] for at in found]
+        )
+
+    def check_type(self, version: Version) -> None:
+        """Raise if these are a list whose ids are texts, and those of a version are not, or so."""
+        ids, type_ = self._listed.ids, version.id_type
+        if len(ids) and type_ is not None and is_text(ids.type) != is_text(type_):
+            came, was = ("texts", "integers") if is_text(type_) else ("integers", "texts")
+            raise MonitorError(
+                f"the ids of the rules are {came}, and those of the rules that the saved state "
+                f"was judged by were {was}, such as {ids[0].as_py()!r}; are these its rules?"
+            )
+
     def find_changes(self, version: Version) -> Changes | None:
         """Return how the rules of a version differ from these; None if they are the same."""
         if version is self.version:
             return None
-        old = [] if self._listed is None else [self._listed]
+        old = [self._listed]
         new = []
         known = {live.segment: live for live in self._segments}
         for live in version.segments:
@@ -109,9 +132,6 @@ class JudgedRules:
             assert self.version is not None
             old.append(_list_rules(live, self.version))
         return _compare(_concatenate(old), _concatenate(new), self.positions)
-
-
-_NO_RULES = RuleList(np.empty(0, np.int32), pa.array([], pa.large_string()), np.empty(0, np.uint64))
 
 
 def _concatenate(lists: Sequence[RuleList]) -> RuleList:

@@ -124,10 +124,11 @@ def build_fences(boxes: Boxes, kinds: Sequence[int]) -> Fences:
     n = len(boxes.rule)
     bound = boxes.bound.reshape(-1, 4)
     hull = _hull_of(bound, kinds)
-    centers = [_centers(bound, axis, kind, hull) for axis, kind in enumerate(kinds)]
-    order = pack(*centers, CAPACITY) if n else np.empty(0, np.int64)
+    x, y = (_centers(bound, axis, kind, hull) for axis, kind in enumerate(kinds))
+    order = pack(x, y, CAPACITY) if n else np.empty(0, np.int64)
     bound = bound[order]
-    nodes, firsts, sizes = [np.empty((0, 4), np.int64)], [np.empty(0, np.int64)], []
+    nodes, firsts = [np.empty((0, 4), np.int64)], [np.empty(0, np.int64)]
+    sizes: list[np.ndarray] = []
     below, start = bound, 0
     while n and (not sizes or len(below) > 1):
         first = np.arange(0, len(below), CAPACITY)
@@ -154,7 +155,7 @@ def build_fences(boxes: Boxes, kinds: Sequence[int]) -> Fences:
         alive=[],
         node=node.ravel(),
         first=np.concatenate(firsts),
-        size=np.concatenate([np.empty(0, np.int64), *sizes]),
+        size=np.concatenate(sizes) if n else [],
         roots=[len(node) - 1] if n else [],
     )
 
