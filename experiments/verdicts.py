@@ -14,17 +14,31 @@ to a check.
 Speed-ups are compared with speed-ups. Where a paper gives the share of time saved, it is turned
 into one: 90% saved is 10 times as fast. A speed-up is reached if at least half of the paper's gain
 is: for 10 times as fast these are 5.5 times (`reaches`).
+
+*Counted points* (`Claim`, `judge`) are a second rule, by which chapter 2 of the thesis is judged.
+A claim is written down before the run. Its points are counted: one agrees if the median of its
+rounds is within 5% of the limit, or on the right side of it. It is undecided if what it is compared
+with lies between its rounds. Reproduced: 90% of the points agree; partly: half of them do.
+Inconclusive: it depends on undecided points, or on how something is read that the paper does not
+say. The worst point is shown and does not decide.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-HOLDS, FAILS, UNTESTED = "holds", "does not hold", "cannot be tested"
+HOLDS, FAILS, UNTESTED = "holds", "does not hold", "cannot be tested here"
+REPRODUCED, PARTLY, NOT_REPRODUCED = "reproduced", "partly", "not reproduced"
+INCONCLUSIVE = "inconclusive"
+OUTCOMES = (REPRODUCED, PARTLY, NOT_REPRODUCED, INCONCLUSIVE)  # of counted points
+OWN = "our own question"  # not a claim of a paper, and not counted
+
+_TOLERANCE = 0.05  # of the limit
+_MOST, _HALF = 0.9, 0.5  # of the points
 
 Rounds = float | Sequence[float] | np.ndarray  # a number, or what it was in each round
 
@@ -37,6 +51,90 @@ class Check:
     measured: str
     true: bool
     is_main: bool = False
+    outcome: str = ""  # of counted points
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a paper says of some points, and the number that each is compared with."""
+
+    says: str
+    needs: str  # "at least", "at most" or "about", which is both
+    limit: float
+    unit: str = "x"
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """Return between which numbers a point agrees."""
+        least, most = self.limit * (1 - _TOLERANCE), self.limit * (1 + _TOLERANCE)
+        return (
+            -np.inf if self.needs == "at most" else least,
+            np.inf if self.needs == "at least" else most,
+        )
+
+
+Points = Mapping[str, Rounds]
+
+
+def judge(claim: Claim, readings: Points | Mapping[str, Points]) -> Check:
+    """Count the points that agree with a claim, and say what follows.
+
+    Where the paper leaves something open, `readings` has the points of each way to read it. If
+    these do not have the same outcome, the claim is inconclusive.
+    """
+    first = next(iter(readings.values()))
+    by_reading: Any = readings if isinstance(first, Mapping) else {"": readings}
+    counts = {reading: _count(claim, points) for reading, points in by_reading.items()}
+    outcomes = {count.outcome for count in counts.values()}
+    found = outcomes.pop() if len(outcomes) == 1 else INCONCLUSIVE
+    texts = [
+        f"{count.agreeing}" + (f" ({reading})" if reading else "")
+        for reading, count in counts.items()
+    ]
+    reading = max(counts, key=lambda reading: counts[reading].miss)
+    worst = counts[reading].worst + (f" ({reading})" if reading else "")
+    measured = f"{', '.join(texts)}; the worst {worst}"
+    if all(len(points) == 1 for points in by_reading.values()) and len(counts) == 1:
+        measured = worst
+    measured += f"; required: {claim.needs} {number(claim.limit)}{claim.unit}"
+    return Check(claim.says, measured, found == REPRODUCED, outcome=found)
+
+
+class _Count(NamedTuple):
+    outcome: str
+    agreeing: str  # how many points do, in words
+    miss: float  # of the worst point
+    worst: str
+
+
+def _count(claim: Claim, points: Points) -> _Count:
+    least, most = claim.bounds
+    rounds = {name: np.atleast_1d(np.asarray(values, float)) for name, values in points.items()}
+    middles = {name: float(np.median(values)) for name, values in rounds.items()}
+    agree = {name for name, middle in middles.items() if least <= middle <= most}
+    undecided = {
+        name
+        for name, values in rounds.items()
+        if any(values.min() < bound < values.max() for bound in (least, most))
+    }
+    outcomes = {
+        _outcome(len(each) / len(points)) for each in (agree - undecided, agree | undecided)
+    }
+    misses = {name: max(least - middle, middle - most) for name, middle in middles.items()}
+    name = max(misses, key=lambda name: misses[name])
+    text = f"{len(agree)} of {len(points)} agree"
+    text += f" with {len(undecided)} undecided" if undecided else ""
+    values = rounds[name]
+    worst = f"{number(middles[name])}{claim.unit}"
+    if len(values) > 1:
+        worst += f" ({number(values.min())} to {number(values.max())})"
+    worst += f" for {name}" if name else ""
+    outcome = outcomes.pop() if len(outcomes) == 1 else INCONCLUSIVE
+    return _Count(outcome, text, misses[name], worst)
+
+
+def _outcome(share: float) -> str:
+    return REPRODUCED if share >= _MOST else PARTLY if share >= _HALF else NOT_REPRODUCED
 
 
 def at_least(
@@ -114,6 +212,7 @@ class Finding:
     table: list[list[str]] = field(default_factory=list)  # headings first
     differs: str = ""  # what is not as in the paper, in a few words; shown beside the verdict
     untested: str = ""  # why the claim cannot be tested
+    is_own: bool = False  # a question of our own
 
     def __post_init__(self) -> None:
         mains = sum(check.is_main for check in self.checks)
@@ -128,6 +227,10 @@ class Finding:
     def verdict(self) -> str:
         if self.untested:
             return UNTESTED
+        if self.is_own:
+            return OWN
+        if self.checks[0].outcome:
+            return self.checks[0].outcome
         return HOLDS if self.checks[0].true else FAILS
 
     @property

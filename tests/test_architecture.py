@@ -181,9 +181,32 @@ def runs_of_a_micro_batch(folder):
     return [run]
 
 
+def runs_of_a_position(folder):
+    def positions(time, *objects):
+        rows = [(name, time, x, 0.5) for name, x in objects]
+        return pa.table(dict(zip(("object", "t", "x", "y"), zip(*rows))))
+
+    def prepare():
+        rules = tocsin.Rules({"x": "number", "y": "number"})
+        rules.add("dock", "x < 5 AND y < 5")
+        monitor = tocsin.Monitor(rules, dwell=2, margin=0.5)
+        monitor.update(positions(0, ("a", 1.0), ("b", 2.0)))
+        rules.replace("dock", "x < 4 AND y < 5")
+        return monitor
+
+    def run(monitor):
+        events = monitor.update(positions(5, ("b", 9.0), ("b", 8.0)))
+        assert events.column("event").to_pylist() == ["dwell", "dwell", "leave"]
+
+    run(prepare())  # to record what Numba does takes long
+    monitor = prepare()
+    return [lambda: run(monitor)]
+
+
 WALKS = {
     "The path of an event": runs_of_an_event,
     "The path of a rule": runs_of_a_rule,
+    "The path of a position": runs_of_a_position,
     "The path of a micro-batch": runs_of_a_micro_batch,
 }
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from examples import ad_targeting, air_conditioning, contact_tracing, range_join, rule_review
+from examples import ad_targeting, air_conditioning, contact_tracing, fleet, range_join, rule_review
 
 
 def test_ad_targeting(capsys):
@@ -52,3 +52,12 @@ def test_rule_review(capsys, tmp_path):
     assert "dest = 'LXA', but no event has a matching value" in printed
     assert "arr_delay >= 5400, but arr_delay ranges from -86.0 to 1272.0" in printed
     assert (tmp_path / "review.png").stat().st_size > 10_000
+
+
+def test_fleet(capsys, tmp_path):
+    fleet.main(vehicles=9, out=str(tmp_path / "fleet.png"))
+    printed = capsys.readouterr().out
+    assert "9 vehicles, " in printed
+    assert "  all     lost        1" in printed
+    assert "2 events with margin=25.0" in printed
+    assert (tmp_path / "fleet.png").stat().st_size > 10_000

@@ -19,7 +19,7 @@ def transcript():
 
 def without_timings(text):
     """Return the lines of a text without times and rates, which differ from run to run."""
-    text = re.sub(r"in [\d,.]+ s \([\d,.]+ events", "in ... s (... events", text)
+    text = re.sub(r"in [\d,.]+ s \([\d,.]+ (events|positions)", r"in ... s (... \1", text)
     text = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", "now", text)
     return [line.rstrip() for line in text.splitlines()]
 

@@ -1254,6 +1254,34 @@ CHANGES = [
     ),
     Example(
         "C1",
+        "a condition that is written differently but means the same is no change",
+        {"r": BOX},
+        {"min_stay": 5},
+        [
+            ("update", [at(0, 5.0)], []),
+            (
+                "rules",
+                [("replace", "r", ("and", [("cmp", "x", "<=", 10), ("cmp", "x", ">=", 0)]), None)],
+            ),
+            ("update", [], []),
+            ("advance", 5, [enter(5, since=0)]),
+        ],
+    ),
+    Example(
+        "C1",
+        "to remove an object is no update: rules are as they were",
+        {"r": BOX},
+        {},
+        [
+            ("update", [at(0, 5.0), at(0, 6.0, "b")], [enter(0), enter(0, object="b")]),
+            ("rules", [("remove", "r")]),
+            ("remove", "a", [leave(0, reason=REMOVED)]),
+            ("inside", "r", ["b"]),
+            ("advance", 0, [leave(0, object="b", reason="rule removed")]),
+        ],
+    ),
+    Example(
+        "C1",
         "a rule that comes and goes between two updates was never there",
         {"r": BOX},
         {},

@@ -1,15 +1,15 @@
-"""The oracle of moving objects gives what a person expects."""
+"""The oracle of moving objects gives what a person expects, for each line of docs/monitor.md."""
+
+import re
+from pathlib import Path
 
 import pytest
 
 from tests.moving.examples import EXAMPLES, Example, apply_edits, play
 from tests.moving.naive_monitor import NaiveMonitor, NaiveRules
 
-LINES = [
-    *("I1", "I2", "I3", "I4", "I5", "I6", "S1", "S2", "S3"),
-    *("M1", "M2", "M3", "M4", "M5", "M6", "M7", "M8", "R1", "R2"),
-    *("C1", "C2", "C3", "C4", "C5", "C6", "O1"),
-]
+PAGE = Path(__file__).parents[2] / "docs" / "monitor.md"
+LINES = re.findall(r"^\| ([A-Z]\d) \|", PAGE.read_text(), re.MULTILINE)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
@@ -20,5 +20,13 @@ def test_examples(example: Example):
     assert play(example, monitor, rules) == []
 
 
-def test_every_line_has_an_example():
+def test_every_line_of_the_page_has_examples_and_every_example_a_line():
+    assert len(LINES) > 20
     assert list(dict.fromkeys(example.line for example in EXAMPLES)) == LINES
+
+
+def test_the_oracle_refers_to_lines_of_the_page():
+    source = (Path(__file__).parent / "naive_monitor.py").read_text()
+    named = set(re.findall(r"\b[A-Z]\d\b", source))
+    assert len(named) > 15
+    assert named <= set(LINES)

@@ -1,5 +1,6 @@
 """The examples in documents run: those that are not doctests, most of which need Spark."""
 
+import datetime
 import time
 
 import pyarrow as pa
@@ -58,8 +59,20 @@ def prepare_reports(spark, folder):
     return {"stream": read_stream(spark, folder / "stream", REPORTS, **reports)}
 
 
+def prepare_positions(spark, folder):
+    rules = tocsin.Rules({"x": "number"})
+    rules.add("dock-4", "x < 10")
+    rules.save(folder / "shared" / "fences")
+    noon = datetime.datetime(2024, 5, 1, 12)
+    times = [noon, noon.replace(minute=20)]
+    rows = {"object": ["van", "van"], "t": pa.array(times, pa.timestamp("us", "UTC"))}
+    schema = "object STRING, t TIMESTAMP, x DOUBLE"
+    return {"positions": read_stream(spark, folder / "stream", schema, x=[5.0, 50.0], **rows)}
+
+
 PREPARE = {
     "README.md": prepare_matching,
+    "docs/monitor.md": prepare_positions,
     "docs/similarity.md": prepare_similarity,
     "docs/spark.md": prepare_live_rules,
     "docs/uncertain-spark.md": prepare_reports,
@@ -96,6 +109,13 @@ def test_readme(run_page):
     names = run_page("README.md")
     assert names["alerts"].isStreaming
     assert names["store"].rules()["gold"].where == "tier = 'gold' AND x > 7"
+
+
+def test_monitor(run_page, spark, tmp_path):
+    run_page("docs/monitor.md")
+    found = spark.read.parquet(f"{tmp_path}/data/fleet-events").orderBy("time").collect()
+    events = [(row.object, row.rule, row.event, row.rules_version) for row in found]
+    assert events == [("van", "dock-4", event, 1) for event in ("enter", "dwell", "leave")]
 
 
 def test_similarity(run_page):

@@ -274,7 +274,7 @@ def planned(events, store, **options):
 @pytest.fixture
 def in_version(spark, tmp_path, monkeypatch):
     """A function that plans a stream, and returns a function for the result of a later version."""
-    monkeypatch.setattr(worker, "_micro_batch", lambda: ("query-1", "3"))
+    monkeypatch.setattr(worker, "micro_batch", lambda: ("query-1", "3"))
     events = spark.readStream.schema(FIELDS).parquet(str(tmp_path))
     batch = pa.RecordBatch.from_pydict({"n": pa.array([1])})
 
@@ -455,7 +455,7 @@ def test_a_rule_over_a_column_that_the_stream_lacks_does_not_stop_it(spark, plac
 
 def test_a_missing_attribute_is_reported_once(in_version, tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(
-        worker, "_resolve_version", lambda source: source._replace(version=store.version)
+        worker, "resolve_version", lambda source: source._replace(version=store.version)
     )
     store = tocsin.RuleStore.create(tmp_path / "store", SCHEMA | {"temp": "number"})
     store.add("cold", "temp IS NULL")

@@ -35,16 +35,7 @@ class Job(NamedTuple):
 
     def read_rules(self, columns: Any) -> Rules:
         """Return the rules of a file; attributes are the events' columns and the declared names."""
-        schema = Schema(columns)
-        for name in self.declared:
-            if name not in schema:
-                schema.add(name, self.declared.kind(name))
-        for name, type_ in self.declared.nested.values():
-            if name.lower() not in schema.nested:
-                schema.add(name, str(type_))
-        rules = Rules(schema, self.index_name, self.index_options)
-        add_file(rules, self.rules)
-        return rules
+        return read_rules(self.rules, columns, self.declared, self.index_name, self.index_options)
 
     def refuse_columns(self, columns: dict[str, str]) -> None:
         """Raise if there are columns, by name and type, that the output cannot hold."""
@@ -57,6 +48,22 @@ class Job(NamedTuple):
                 f"write {instead}, or leave it out (--keep names the events' columns to keep, "
                 "--output rows gives no lists)"
             )
+
+
+def read_rules(
+    path: Path, columns: Any, declared: Schema, index: str, options: dict[str, Any]
+) -> Rules:
+    """Return the rules of a file; attributes are columns of events and the declared names."""
+    schema = Schema(columns)
+    for name in declared:
+        if name not in schema:
+            schema.add(name, declared.kind(name))
+    for name, type_ in declared.nested.values():
+        if name.lower() not in schema.nested:
+            schema.add(name, str(type_))
+    rules = Rules(schema, index, options)
+    add_file(rules, path)
+    return rules
 
 
 class Outcome(NamedTuple):

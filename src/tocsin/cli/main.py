@@ -24,9 +24,11 @@ from tocsin.errors import ConditionWarning, TocsinError
 COMMANDS = {
     "rules": "tocsin.cli.rules:rules",
     "match": "tocsin.cli.match:match",
+    "monitor": "tocsin.cli.monitor:monitor",
     "lint": "tocsin.cli.lint:lint",
     "explain": "tocsin.cli.explain:explain",
     "plan": "tocsin.cli.explain:plan",
+    "state": "tocsin.cli.state:state",
     "router": "tocsin.cli.router:router",
     "calibrate": "tocsin.cli.calibrate:calibrate",
     "demo": "tocsin.cli.demo.command:demo",

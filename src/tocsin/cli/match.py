@@ -6,11 +6,6 @@ read and before Spark starts, which takes seconds.
 
 from __future__ import annotations
 
-import contextlib
-import signal
-import tempfile
-import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,8 +18,9 @@ from tocsin.cli.options import (
     join_values,
     split_names,
 )
+from tocsin.cli.output_file import check_not_input, check_out, check_rules, temporary_folder
 from tocsin.engine.request import HOW, OUTPUTS, MatchRequest
-from tocsin.errors import RuleError, TocsinError
+from tocsin.errors import RuleError
 from tocsin.files.paths import detect_format
 from tocsin.files.rules import read_schema
 
@@ -32,7 +28,6 @@ if TYPE_CHECKING:
     from tocsin.cli.job import Outcome
 
 _PATH = LocalPath()
-_OUT_SUFFIXES = (".parquet", ".csv", ".jsonl")
 _BUSIEST = 5  # rules in the summary
 
 
@@ -120,10 +115,10 @@ def match(
         )
     if version is not None and not source.is_dir():
         raise click.UsageError("--version is for a rule store; a file of rules has none.")
-    _check_out(out, overwrite)
+    check_out(out, overwrite)
     events_format = detect_format(events)
-    _check_rules(source)
-    _check_not_input(out, events, source)
+    check_rules(source)
+    check_not_input(out, events, source)
     from tocsin.cli.job import Job
     from tocsin.cli.progress import show_progress
     from tocsin.model.schema import Schema
@@ -147,73 +142,9 @@ def match(
         import_spark()
     else:
         from tocsin.cli.in_process import match_files
-    with _temporary_folder(out) as folder, show_progress() as bar:
+    with temporary_folder(out) as folder, show_progress() as bar:
         outcome = match_files(job, folder, bar)
     _print_summary(outcome, out)
-
-
-@contextlib.contextmanager
-def _temporary_folder(out: Path) -> Iterator[Path]:
-    """Yield a folder next to the output and remove it; system errors about it become ours."""
-    try:
-        with (
-            _exit_when_ended(),
-            tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as folder,
-        ):
-            yield Path(folder)
-    except OSError as error:
-        if error.filename is not None and f".{out.name}." not in str(error.filename):
-            raise  # about another file
-        raise TocsinError(f"{out} cannot be written: {error.strerror or error}") from None
-
-
-@contextlib.contextmanager
-def _exit_when_ended() -> Iterator[None]:
-    """Exit if SIGTERM or SIGHUP ends the process, which otherwise would not remove its folder."""
-
-    def leave(number: int, frame: object) -> None:
-        raise SystemExit(128 + number)
-
-    numbers = [n for n in (signal.SIGTERM, signal.SIGHUP) if signal.getsignal(n) == signal.SIG_DFL]
-    if threading.current_thread() is not threading.main_thread():
-        numbers = []  # Python allows it only there
-    for number in numbers:
-        signal.signal(number, leave)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            signal.signal(number, signal.SIG_DFL)
-
-
-# ------------------------------------------------------------ checks
-
-
-def _check_out(out: Path, overwrite: bool) -> None:
-    if out.suffix not in _OUT_SUFFIXES:
-        raise TocsinError(f"{out}: the name of the output must end in {', '.join(_OUT_SUFFIXES)}")
-    if out.is_dir():
-        raise TocsinError(f"{out} is a folder; the output must be a file")
-    if out.exists() and not overwrite:
-        raise TocsinError(f"{out} exists already; --overwrite replaces it")
-    if not out.parent.is_dir():
-        raise TocsinError(f"{out}: there is no folder {out.parent}")
-
-
-def _check_not_input(out: Path, *inputs: Path) -> None:
-    """Raise if the output would replace an input."""
-    for each in inputs:
-        if out.exists() and (out.samefile(each) or each in out.parents):
-            raise TocsinError(f"{out} is an input, so it cannot be the output; name another file")
-
-
-def _check_rules(source: Path) -> None:
-    if source.is_dir():
-        from tocsin.engine.store import RuleStore
-
-        RuleStore(source)
-    else:
-        detect_format(source)
 
 
 # ------------------------------------------------------------ summary

@@ -147,7 +147,7 @@ class StoreFolder:
     """The objects of a store: reads and publishes versions."""
 
     def __init__(self, path: str | os.PathLike[str] | Storage):
-        self.storage = _open_storage(path)
+        self.storage = open_storage(path)
         self.log = StreamLog(self.storage)
         self.versions = VersionFolder(self.storage)
 
@@ -491,18 +491,18 @@ def _is_old(entry: Entry) -> bool:
     return time.time() - entry.modified >= _UNFINISHED
 
 
-def _open_storage(path: Any) -> Storage:
+def open_storage(path: Any, what: str = "a rule store") -> Storage:
     """Return the storage at a path that a user has given; raise if it cannot be one."""
     if isinstance(path, Storage):
         return path
     if not isinstance(path, str | os.PathLike):
-        raise StoreError(f"a rule store is named by its path, got {type(path).__name__} {path!r}")
+        raise StoreError(f"{what} is named by its path, got {type(path).__name__} {path!r}")
     text = os.fspath(path)
     if isinstance(text, bytes) or not text or "\0" in text:
-        raise StoreError(f"a rule store is named by its path, got {path!r}")
+        raise StoreError(f"{what} is named by its path, got {path!r}")
     if _SCHEME.match(text):
         raise StoreError(
-            f"{text!r} is a URL, but a rule store must be a folder on a local or mounted file "
+            f"{text!r} is a URL, but {what} must be a folder on a local or mounted file "
             "system that this machine and Spark's workers can reach"
             + ("; leave out 'file:'" if text.startswith("file:") else "")
         )

@@ -171,6 +171,8 @@ def misfit_error(name: str, type_: pa.DataType, value: str, is_given: bool) -> E
     """Return the error for a value, as it is shown, that is not of its column's type."""
     text = value.strip("'")
     hints = ["leave missing values empty"] if text.strip('" ').upper() in _MISSING else []
+    if is_given and not hints and t.is_timestamp(type_):
+        hints.append("a time is written as 2024-05-01 12:30:00")
     if not is_given:
         hints.append(f"give --schema {name}={_wider_kind(type_, text)}")
     return EventError(

@@ -14,7 +14,7 @@ from tocsin.jit import Int32Out, Int64Out, Int64s, UInt8Out, field_types, kernel
 from tocsin.moving.objects import Objects
 from tocsin.moving.positions import to_times
 from tocsin.moving.reports import Reports
-from tocsin.moving.rule_changes import Changes
+from tocsin.moving.rule_changes import Changes, JudgedRules
 from tocsin.moving.transitions import (
     EVENT,
     LOST,
@@ -39,6 +39,7 @@ class Outcome(NamedTuple):
 
     events: np.ndarray  # [8 n] see `transitions`
     objects: Objects
+    judged: JudgedRules  # the rules by their positions in events
     version: Version
     changes: Changes | None
     batch: pa.Table | None  # the rows that events refer to
@@ -88,7 +89,9 @@ def build_table(outcome: Outcome, schema: pa.Schema, kept: int, number: int | No
     payload = pa.schema(list(schema)[own + kept :])
     if len(payload):
         has_rule = (what & 15 != LOST) & (what >> 4 != RULE_REMOVED >> 4)
-        table = outcome.version.directory.payload_at(rule[has_rule], payload)
+        positions = outcome.judged.positions_in(outcome.version, rule[has_rule])
+        has_rule[has_rule] = positions >= 0
+        table = outcome.version.directory.payload_at(positions[positions >= 0], payload)
         rows = pa.array(np.cumsum(has_rule) - 1, mask=~has_rule)
         columns += table.combine_chunks().take(rows).columns
     return pa.table(
@@ -103,12 +106,43 @@ def build_table(outcome: Outcome, schema: pa.Schema, kept: int, number: int | No
 def sort_events(events: np.ndarray) -> np.ndarray:
     """Return the order by time, object and rule; events of one rule and time stay as they are."""
     disorder = find_disorder(events)
-    table = events.reshape(-1, EVENT)
-    if disorder == _NONE:
-        return np.arange(len(table))
-    if disorder == _TIMES:
-        return np.argsort(table[:, TIME], kind="stable")
-    return np.lexsort((table[:, WHICH], table[:, WHO], table[:, TIME]))
+    order = np.arange(len(events) // EVENT)
+    if disorder != _NONE:
+        scratch = np.empty((2, len(order)), np.int64)
+        for word in (TIME,) if disorder == _TIMES else (WHICH, WHO, TIME):
+            sort_by_word(events, word, order, *scratch)
+    return order
+
+
+@kernel
+def sort_by_word(
+    events: Int64s, word: int, order: Int64Out, keys: Int64Out, scratch: Int64Out
+) -> None:
+    """Sort an order of events by one of their words; a stable sort by 11 bits at a time."""
+    n = order.shape[0]
+    least = most = events[order[0] * EVENT + word]
+    for i in range(n):
+        keys[i] = events[i * EVENT + word]
+        least, most = min(least, keys[i]), max(most, keys[i])
+    span = np.uint64(most) - np.uint64(least)  # of all integers, if need be
+    for i in range(n):
+        keys[i] = np.int64(np.uint64(keys[i]) - np.uint64(least))
+    counts = np.zeros(2049, np.int64)
+    shift = np.uint64(0)
+    while shift < 64 and span >> shift > 0:
+        for i in range(2049):
+            counts[i] = 0
+        for i in range(n):
+            counts[np.int64((np.uint64(keys[i]) >> shift) & np.uint64(2047)) + 1] += 1
+        for i in range(2048):
+            counts[i + 1] += counts[i]
+        for i in range(n):
+            digit = np.int64((np.uint64(keys[order[i]]) >> shift) & np.uint64(2047))
+            scratch[counts[digit]] = order[i]
+            counts[digit] += 1
+        for i in range(n):
+            order[i] = scratch[i]
+        shift += np.uint64(11)
 
 
 class Columns(NamedTuple):
@@ -169,9 +203,9 @@ def _rules(positions: np.ndarray, what: np.ndarray, outcome: Outcome) -> pa.Arra
     has_rule = what & 15 != LOST
     is_here = has_rule & ~is_removed
     if is_here.all() and len(outcome.version):
-        return outcome.version.directory.ids_at(positions)
-    ids = outcome.version.directory.ids_at(positions[is_here])
-    parts = [ids if len(outcome.version) else ids.slice(0, 0)]
+        return outcome.judged.ids_at(positions)
+    ids = outcome.judged.ids_at(positions[is_here])
+    parts = [ids]
     place = np.cumsum(is_here) - 1
     if outcome.changes is not None and is_removed.any():
         removed = outcome.changes.removed

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
 from tocsin.engine.rules import Rules
-from tocsin.engine.store_folder import Origin, StoreFolder
+from tocsin.engine.storage import Storage
+from tocsin.engine.storage.memory import Memory
+from tocsin.engine.store import RuleStore
+from tocsin.engine.store_folder import Origin, StoreFolder, open_storage
 from tocsin.engine.version import Version
-from tocsin.errors import MonitorError
+from tocsin.errors import MonitorError, StoreError
 from tocsin.moving.options import MonitorOptions
+from tocsin.moving.saved_monitor import open_tracker, save_tracker
 from tocsin.moving.tracker import Tracker
 
 
@@ -91,7 +95,34 @@ class Monitor:
         self._tracker = tracker
         self._source = RuleSource(rules)
         self._lock = threading.Lock()
-        self._source.latest()  # raises if there are no rules
+        tracker.judged.check_type(self._source.latest()[0])  # raises if there are no rules, too
+
+    # ------------------------------------------------------------ save
+
+    def save(self, path: str | os.PathLike[str] | Storage) -> None:
+        """Save the state to a folder, or another storage, in place of one that is there.
+
+        It has the options and all objects, and the ids of the rules, but not the rules themselves.
+        """
+        with self._lock:
+            save_tracker(_open_storage(path), self._tracker)
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str] | Storage, rules: Any) -> Self:
+        """Return the monitor that was saved to a folder; it goes on as if it had never stopped.
+
+        Rules that have changed since are judged at the next update, by their ids and conditions.
+        They may come from another store than before.
+        """
+        monitor = cls.__new__(cls)
+        monitor._begin(open_tracker(_open_storage(path)), rules)
+        return monitor
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        storage = Memory()
+        self.save(storage)
+        objects = {entry.name: storage.read(entry.name) for entry in storage.list("")}
+        return _unpickle, (type(self), objects, self._source.rules)
 
     # ------------------------------------------------------------ change
 
@@ -141,6 +172,11 @@ class Monitor:
         return pa.table({"reason": pa.array([], pa.string())}) if rejected is None else rejected
 
     @property
+    def options(self) -> MonitorOptions:
+        """The options that it was made with."""
+        return self._tracker.options
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the state."""
         with self._lock:
@@ -156,11 +192,24 @@ class Monitor:
         return 0 if objects is None else objects.size
 
 
+def _unpickle(kind: type[Monitor], objects: dict[str, bytes], rules: Any) -> Monitor:
+    return kind.open(Memory(objects), rules)
+
+
+def _open_storage(path: Any) -> Storage:
+    try:
+        return open_storage(path, "a saved monitor")
+    except StoreError as error:
+        raise MonitorError(str(error)) from None
+
+
 class RuleSource:
     """Where a monitor finds its rules."""
 
     def __init__(self, rules: Any):
-        self._rules = rules
+        if isinstance(rules, RuleStore):
+            rules = rules.path
+        self.rules = rules
         self._store: StoreFolder | None = None
         self._opened: tuple[Version, Origin] | None = None
         if isinstance(rules, str | os.PathLike):
@@ -174,7 +223,7 @@ class RuleSource:
     def latest(self) -> tuple[Version, int | None]:
         """Return the rules as they are now, and the number of their version in a store."""
         if self._store is None:
-            rules = self._rules
+            rules = self.rules
             return (rules.snapshot() if isinstance(rules, Rules) else rules), None
         if self._opened is None:
             self._opened = self._store.open()
@@ -183,4 +232,4 @@ class RuleSource:
         return self._opened[0], self._opened[1].version
 
     def __repr__(self) -> str:
-        return repr(self._rules)
+        return repr(self.rules)

@@ -27,6 +27,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from tocsin.errors import MonitorError
 from tocsin.jit import (
     Int32Out,
     Int32s,
@@ -248,6 +249,16 @@ def sort_slots(
 
 
 @kernel
+def write_rows(records: Int64Out, slots: Int32s, rows: Int64s) -> None:
+    """Write where in the log of reports those of slots are."""
+    n = slots.shape[0]
+    for i in range(n):
+        if i + _AHEAD < n:
+            prefetch(records, np.int64(slots[i + _AHEAD]) * WORDS)
+        records[np.int64(slots[i]) * WORDS + ROW] = rows[i]
+
+
+@kernel
 def count_stays(records: Int64s, slots: Int32s) -> tuple[int, int]:
     """Return how many stays the objects at slots have, each once if equal ones are adjacent.
 
@@ -399,6 +410,27 @@ class Objects:
 
     def _table(self) -> KeyTable:
         return KeyTable(self._entry, self._place, self._text)
+
+    def fill(self, keys: pa.Array, records: np.ndarray, stays: np.ndarray) -> None:
+        """Take the objects of a state, in order of first appearance; there must be none so far.
+
+        `records` is [n, 8], without places in memory, and `stays` is [all, 3].
+        """
+        n = len(keys)
+        slots = self.assign(keys, np.ones(n, np.uint8))
+        if self.size != n or (slots != np.arange(n)).any():
+            raise MonitorError("a key is there twice")
+        counts = records[:, COUNT]
+        records[:, START] = (np.cumsum(counts) - counts) * STAY
+        records[:, ROOM] = counts
+        self.records[: n * WORDS] = records.reshape(-1)
+        self.next_rank = int(records[-1, RANK]) + 1 if n else 0
+        self.reserve_stays(len(stays))
+        self.pool_end = self._pool_packed = stays.size
+        self.pool[: stays.size] = stays.reshape(-1)
+        firsts = np.arange(0, n, BLOCK)
+        if n:
+            self.block_due[: len(firsts)] = np.minimum.reduceat(records[:, DUE], firsts)
 
     # ------------------------------------------------------------ room
 

@@ -7,7 +7,7 @@ import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -29,6 +29,7 @@ _UNITS = {
     )
     for unit in names.split()
 }
+EVENT_COLUMNS = ("object", "rule", "event", "time", "since", "reason", "rules_version")
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*")
 _TICK = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}  # nanoseconds of units of timestamps
 
@@ -63,6 +64,14 @@ class MonitorOptions:
             for each in names:
                 _check_name(name, each)
             object.__setattr__(self, name, tuple(names))
+        taken = set(EVENT_COLUMNS)
+        for name in ("keep", "payload"):
+            for each in getattr(self, name):
+                if each.lower() in taken:
+                    raise MonitorError(
+                        f"{name}: events have a column {each!r} already; leave it out, or rename it"
+                    )
+                taken.add(each.lower())
         if self.removed is not None:
             _check_name("removed", self.removed)
         if not isinstance(self.margin, str):
@@ -96,6 +105,15 @@ class MonitorOptions:
         """Whether some rule may have a margin."""
         return self.margin != 0
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the options as values that JSON has."""
+        return {f.name: _to_json(getattr(self, f.name)) for f in fields(self)}
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> Self:
+        """Return the options that `to_json` has returned."""
+        return cls(**{name: _from_json(value) for name, value in values.items()})
+
     def describe(self) -> dict[str, str]:
         """Return the options that decide what a state means, as texts that can be compared."""
         return {
@@ -105,13 +123,22 @@ class MonitorOptions:
         }
 
 
+def _to_json(value: Any) -> Any:
+    if isinstance(value, datetime.timedelta | np.timedelta64):
+        return {"nanoseconds": _nanoseconds(value)}
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _from_json(value: Any) -> Any:
+    return f"{value['nanoseconds']} ns" if isinstance(value, dict) else value
+
+
 def _plain(value: Any) -> Any:
     """Return a duration such that equal ones are described alike."""
-    if isinstance(value, datetime.timedelta):
+    is_text = isinstance(value, str) and _DURATION.fullmatch(value)
+    if is_text or isinstance(value, datetime.timedelta | np.timedelta64):
         return f"{_nanoseconds(value)} ns"
-    if isinstance(value, str) and _DURATION.fullmatch(value):
-        return f"{_nanoseconds(value)} ns"
-    return value
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _check_name(parameter: str, name: Any) -> None:

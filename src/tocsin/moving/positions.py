@@ -6,6 +6,7 @@ least by all columns comes first, so the result does not depend on the order of 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -23,6 +24,7 @@ from tocsin.moving.options import MonitorOptions
 
 _ON_SPARK = "use tocsin.spark.monitor"
 _EXTREMES = (-(2**63), 2**63 - 1)  # words that mean no time
+_MEANINGS = {"key": "objects", "time": "times", "removed": "flags"}  # of parameters
 
 
 class Positions(NamedTuple):
@@ -34,7 +36,7 @@ class Positions(NamedTuple):
     removed: np.ndarray  # uint8, whether a row removes its object; empty without such a column
     reports: pa.Table  # the columns that rules may test, and those to keep
     key_type: pa.DataType  # as it was given
-    time_type: pa.DataType
+    time_type: pa.DataType | None  # None if there are no times, also none before
     rejected: pa.Table  # rows that are not valid, with the column `reason`
 
 
@@ -49,7 +51,7 @@ def read_positions(
     table = _to_table(source, options, schema)
     keys, key_type = _read_keys(_column(table, options.key, "key"), options.key, has_text_keys)
     column = _column(table, options.time, "time")
-    times, time_type, has_time = _read_times(column, options.time, time_type)
+    times, time_type, has_time = _read_times(column, f"times in {options.time!r}", time_type)
     has_key = np.asarray(keys.is_valid())
     is_valid = has_key & has_time
     removed = np.empty(0, np.uint8)
@@ -58,15 +60,14 @@ def read_positions(
         if not t.is_boolean(flags.type) and not t.is_null(flags.type):
             raise MonitorError(f"column {options.removed!r} must be flags, got {flags.type}")
         removed = np.asarray(flags.cast(pa.bool_()).fill_null(False)).astype(np.uint8)
-    rejected = table.slice(0, 0).append_column("reason", pa.array([], pa.string()))
-    if not is_valid.all():
-        bad = np.flatnonzero(~is_valid)
-        reasons = np.where(
-            has_key[bad],
-            f"the time {options.time!r} is missing or not finite",
-            f"the key {options.key!r} is missing",
-        )
-        rejected = table.take(pa.array(bad)).append_column("reason", pa.array(reasons, pa.string()))
+    reasons = {
+        True: f"the time {options.time!r} is missing or not finite",
+        False: f"the key {options.key!r} is missing",
+    }
+    bad = np.flatnonzero(~is_valid)
+    rejected = _take_rows(table, bad).append_column(
+        "reason", pa.array([reasons[has] for has in has_key[bad].tolist()], pa.string())
+    )
     reports = _read_reports(table, options, schema)
     return Positions(
         keys, times, is_valid.astype(np.uint8), removed, reports, key_type, time_type, rejected
@@ -95,7 +96,7 @@ def read_time(value: Any, time_type: pa.DataType | None, what: str) -> tuple[int
     with translate_errors(MonitorError, f"{what} is no time"):
         array = value if isinstance(value, pa.Array) else pa.array([value])
     words, type_, is_time = _read_times(pa.chunked_array([array]), what, time_type)
-    if not is_time.all():
+    if not is_time.all() or type_ is None:
         raise MonitorError(f"{what} must be a time, got {value!r}")
     return int(words[0]), type_
 
@@ -115,10 +116,11 @@ def sort_doubled(
     places = np.flatnonzero(in_run)
     runs = np.cumsum(~follows)[places]
     rows = order[places]
-    values = _sort_keys(reports.take(pa.array(rows)))
-    keyed = sorted(range(len(rows)), key=lambda i: (int(runs[i]), values[i], int(rows[i])))
+    keys = [runs]
+    for column in reports.take(pa.array(rows)).columns:
+        keys += _sort_keys(decode(column))
     order = order.copy()
-    order[places] = rows[keyed]
+    order[places] = rows[np.lexsort((rows, *reversed(keys)))]
     return order
 
 
@@ -144,7 +146,8 @@ def _table_of_dicts(rows: Sequence[Any], options: MonitorOptions, schema: Schema
             raise EventError(f"position {number} must be a dict, got {type(row).__name__}")
         names |= dict.fromkeys(map(str, row))
     if not rows:
-        names = dict.fromkeys([options.key, options.time, *filter(None, [options.removed])])
+        own = [options.key, options.time, *options.keep, *filter(None, [options.removed])]
+        names = dict.fromkeys(own)
     columns = {}
     for name in names:
         values = [row.get(name) for row in rows]
@@ -155,8 +158,10 @@ def _table_of_dicts(rows: Sequence[Any], options: MonitorOptions, schema: Schema
             with translate_errors(EventError, f"attribute {name!r}"):
                 columns[name] = pa.array(values, pa.float64())
             continue
+        # pandas has NaT and NaN for missing keys and times, also in dicts.
+        is_own = name.lower() in (options.key.lower(), options.time.lower())
         with translate_errors(EventError, f"column {name!r}"):
-            columns[name] = pa.array(values)
+            columns[name] = pa.array(values, from_pandas=is_own or None)
     return pa.table(columns)
 
 
@@ -174,9 +179,12 @@ def _column(table: pa.Table, name: str, parameter: str) -> pa.ChunkedArray:
     if len(found) > 1:
         found = [n for n in found if n == name]
     if len(found) != 1:
+        columns = ", ".join(table.column_names) or "no columns"
+        if len([n for n in table.column_names if n.lower() == name.lower()]) > 1:
+            raise MonitorError(f"the positions have several columns {name!r}: {columns}")
         raise MonitorError(
-            f"{parameter}: the positions have no column {name!r}"
-            f"{suggest(name, table.column_names)}; they have {', '.join(table.column_names)}"
+            f"the positions have no column {name!r}{suggest(name, table.column_names)}; they have "
+            f"{columns}; {parameter} names the column of {_MEANINGS[parameter]}"
         )
     return table.column(found[0])
 
@@ -207,28 +215,30 @@ def _read_keys(
 
 
 def _read_times(
-    column: pa.ChunkedArray, name: str, known: pa.DataType | None
-) -> tuple[np.ndarray, pa.DataType, np.ndarray]:
-    """Return times as words, their type, and which of them are times."""
+    column: pa.ChunkedArray, what: str, known: pa.DataType | None
+) -> tuple[np.ndarray, pa.DataType | None, np.ndarray]:
+    """Return times as words, their type if it is known, and which of them are times."""
     array = decode(column)
     type_ = array.type
     if t.is_null(type_):
-        type_ = known or pa.timestamp("us")
-        return np.zeros(len(array), np.int64), type_, np.zeros(len(array), bool)
+        return np.zeros(len(array), np.int64), known, np.zeros(len(array), bool)
     if not (t.is_timestamp(type_) or t.is_integer(type_) or t.is_floating(type_)):
+        advice = "parse with pandas.to_datetime" if is_text(type_) else "cast to timestamp"
         raise MonitorError(
-            f"times in {name!r} must be timestamps or numbers, got {type_}; cast them to timestamp"
+            f"{what}: expected timestamps or numbers, got {type_}; {advice}, for example"
         )
     if t.is_floating(type_):
         type_, array = pa.float64(), array.cast(pa.float64())
+    if t.is_uint64(type_):
+        with translate_errors(MonitorError, what):
+            array = array.cast(pa.int64())
     if known is not None and known != type_:
         is_zoned = t.is_timestamp(type_) and type_.tz is not None
         was_zoned = t.is_timestamp(known) and known.tz is not None
         if t.is_timestamp(known) != t.is_timestamp(type_) or is_zoned != was_zoned:
-            raise MonitorError(
-                f"times in {name!r} were of type {known} so far, got {type_}; cast them"
-            )
-        with translate_errors(MonitorError, f"times in {name!r} were of type {known} so far"):
+            zones = "; a time has a zone either always or never" * (is_zoned != was_zoned)
+            raise MonitorError(f"{what}: times were of type {known} so far, got {type_}{zones}")
+        with translate_errors(MonitorError, f"{what}: times were of type {known} so far"):
             array = array.cast(known)
         type_ = known
     is_time = np.asarray(array.is_valid())
@@ -261,18 +271,79 @@ def _read_reports(table: pa.Table, options: MonitorOptions, schema: Schema) -> p
                 values = values_of(array)
                 if np.isnan(values).any():
                     array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
-            columns[name] = array
+            columns[name] = _storable(array, name)
     if not columns:  # a table without columns has no number of rows
         columns[""] = pa.nulls(table.num_rows)
     return pa.table(columns)
 
 
+# ------------------------------------------------------------ types
+
+
+def _take_rows(table: pa.Table, rows: np.ndarray) -> pa.Table:
+    """Return rows of a table, without columns of types that have no such operation."""
+    columns = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        with contextlib.suppress(MonitorError):
+            columns[name] = _storable(decode(column) if len(rows) else column, name).take(rows)
+    return pa.table(columns)
+
+
+def _storable(array: Any, name: str) -> Any:
+    """Return a column such that rows can be taken from it, or raise if there is no such type.
+
+    Texts within lists and structs of polars are views, which Arrow cannot take from.
+    """
+    type_ = _without_views(array.type)
+    what = f"column {name!r} cannot be kept, because it is of type {array.type}; cast it"
+    with translate_errors(MonitorError, what):
+        array = array if type_ == array.type else array.cast(type_)
+        # Raises now what would otherwise be raised when the state is half changed.
+        array.slice(0, 0).cast(type_).take(pa.array([], pa.int64()))
+        pa.array([], type_)
+    return array
+
+
+def _without_views(type_: pa.DataType) -> pa.DataType:
+    """Return the type without views of texts and bytes at any depth."""
+    if t.is_string_view(type_):
+        return pa.large_string()
+    if t.is_binary_view(type_):
+        return pa.large_binary()
+    if not t.is_nested(type_) or t.is_union(type_):
+        return type_
+    fields = [type_.field(i) for i in range(type_.num_fields)]
+    plain = [field.with_type(_without_views(field.type)) for field in fields]
+    if plain == fields:
+        return type_
+    if t.is_struct(type_):
+        return pa.struct(plain)
+    if t.is_map(type_):
+        key, value = _without_views(type_.key_type), _without_views(type_.item_type)
+        return pa.map_(key, value, type_.keys_sorted)
+    if t.is_fixed_size_list(type_):
+        return pa.list_(plain[0], type_.list_size)
+    return pa.large_list(plain[0]) if t.is_large_list(type_) else pa.list_(plain[0])
+
+
 # ------------------------------------------------------------ order
 
 
-def _sort_keys(table: pa.Table) -> list[Any]:
-    columns = [[_sort_key(to_python(value)) for value in column] for column in table.columns]
-    return list(zip(*columns, strict=True))
+def _sort_keys(column: pa.Array) -> list[np.ndarray]:
+    """Return numbers that order the values of a column, the most significant first.
+
+    Null is lowest, and NaN highest.
+    """
+    keys = [np.asarray(column.is_valid())]
+    if t.is_floating(column.type):
+        keys.append(np.asarray(pc.is_nan(column).fill_null(False)))
+    try:
+        ranks = pc.rank(column, tiebreaker="dense")
+    except pa.ArrowNotImplementedError:
+        values = [_sort_key(to_python(value)) for value in column]
+        places = {value: place for place, value in enumerate(sorted(set(values)))}
+        ranks = [places[value] for value in values]
+    return [*keys, np.asarray(ranks)]
 
 
 def _sort_key(value: Any) -> tuple[Any, ...]:

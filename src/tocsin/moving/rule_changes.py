@@ -21,10 +21,13 @@ import pyarrow.compute as pc
 
 from tocsin.engine.ids import hash_texts
 from tocsin.engine.segment import LiveSegment, Segment
-from tocsin.engine.version import Version, can_be_id
+from tocsin.engine.version import Version, can_be_id, find_many
+from tocsin.errors import MonitorError
 from tocsin.jit import Int64s, UInt8s, UInt64Out, UInt64s, kernel, step
-from tocsin.model.conjunctions import Conjunctions
-from tocsin.model.predicates import INTERVAL
+from tocsin.model.arrow import is_text
+from tocsin.model.conjunctions import Conjunctions, expand_ranges
+from tocsin.model.encoding import OTHER
+from tocsin.model.predicates import INTERVAL, NOT_SET, SET
 from tocsin.model.text_codes import mix
 from tocsin.moving.transitions import CHANGED, MOVED, REMOVED
 
@@ -43,6 +46,9 @@ class RuleList(NamedTuple):
         )
 
 
+_NO_RULES = RuleList(np.empty(0, np.int32), pa.array([], pa.large_string()), np.empty(0, np.uint64))
+
+
 class Changes(NamedTuple):
     """What became of rules."""
 
@@ -54,18 +60,17 @@ class Changes(NamedTuple):
 
 
 class JudgedRules:
-    """The rules that the state of a monitor was judged by."""
+    """The rules that the state of a monitor was judged by: a version, or a list that was saved."""
 
     def __init__(self, version: Version | None, listed: RuleList | None = None, positions: int = 0):
         self._segments: Sequence[LiveSegment] = () if version is None else version.segments
-        self._listed = listed  # in place of a version
+        self._listed = _NO_RULES if listed is None else listed  # in place of a version
         self.positions = positions if version is None else version.next_position
         self.version = version
 
     def to_list(self) -> RuleList:
         """Return all rules."""
         if self.version is None:
-            assert self._listed is not None
             return self._listed
         version = self.version
         return _concatenate([_list_rules(live, version) for live in version.segments])
@@ -90,11 +95,30 @@ class JudgedRules:
         rules = self.to_list()
         return rules.ids.take(pa.array(np.searchsorted(rules.positions, positions)))
 
+    def positions_in(self, version: Version, positions: np.ndarray) -> np.ndarray:
+        """Return where a version has the rules at these positions, -1 where it does not."""
+        if version is self.version:
+            return positions
+        found = find_many(version.segments, self.ids_at(positions).to_pylist(), version.id_type)
+        return np.array(
+            [-1 if at is None else version.segments[at[0]].segment.positions[at[1]] for at in found]
+        )
+
+    def check_type(self, version: Version) -> None:
+        """Raise if these are a list whose ids are texts, and those of a version are not, or so."""
+        ids, type_ = self._listed.ids, version.id_type
+        if len(ids) and type_ is not None and is_text(ids.type) != is_text(type_):
+            came, was = ("texts", "integers") if is_text(type_) else ("integers", "texts")
+            raise MonitorError(
+                f"the ids of the rules are {came}, and those of the rules that the saved state "
+                f"was judged by were {was}, such as {ids[0].as_py()!r}; are these its rules?"
+            )
+
     def find_changes(self, version: Version) -> Changes | None:
         """Return how the rules of a version differ from these; None if they are the same."""
         if version is self.version:
             return None
-        old = [] if self._listed is None else [self._listed]
+        old = [self._listed]
         new = []
         known = {live.segment: live for live in self._segments}
         for live in version.segments:
@@ -109,9 +133,6 @@ class JudgedRules:
             assert self.version is not None
             old.append(_list_rules(live, self.version))
         return _compare(_concatenate(old), _concatenate(new), self.positions)
-
-
-_NO_RULES = RuleList(np.empty(0, np.int32), pa.array([], pa.large_string()), np.empty(0, np.uint64))
 
 
 def _concatenate(lists: Sequence[RuleList]) -> RuleList:
@@ -192,10 +213,15 @@ def _compute_fingerprints(segment: Segment, version: Version) -> np.ndarray:
     for part in segment.parts:
         c = part.conjunctions
         rows = is_category[c.attribute] != 0
-        sets = rows & (c.kind != INTERVAL)
-        points = [c.points[a:b] for a, b in zip(c.low[sets], c.high[sets], strict=True)]
-        ends = c.low[rows & (c.kind == INTERVAL)]
-        codes = np.unique(np.concatenate([ends, *points])) if rows.any() else np.empty(0, np.int64)
+        sets = np.flatnonzero(rows & (c.kind != INTERVAL))
+        runs = np.flatnonzero(rows & (c.kind == INTERVAL) & (c.low > OTHER))
+        codes = np.concatenate(
+            [
+                c.points[expand_ranges(c.low[sets], c.high[sets])],
+                expand_ranges(c.low[runs], c.high[runs] + 1),
+            ]
+        )
+        codes = np.unique(codes)
         texts = [version.categories.text(int(code)) for code in codes]
         coded = np.array([text is not None for text in texts], bool)
         codes, hashes = codes[coded], _hash([text for text in texts if text is not None])
@@ -244,7 +270,9 @@ def write_fingerprints(
 ) -> None:
     """Add the hash of each conjunction to the fingerprint of its rule, which is at `places`.
 
-    `codes` are the categories with texts, ascending, and `code_hash` the hashes of these.
+    `codes` are the categories with texts, ascending, and `code_hash` the hashes of these. Whether
+    the codes of a list of categories follow each other, so that it is an interval, depends on the
+    other rules: it is hashed as the set that it is, without those that a complement excludes.
     """
     offsets, attribute, kind, low, high = c.offsets, c.attribute, c.kind, c.low, c.high
     points = c.points
@@ -252,12 +280,27 @@ def write_fingerprints(
         whole = np.uint64(1)
         for row in range(offsets[i], offsets[i + 1]):
             a = attribute[row]
-            values = np.uint64(0)
-            if kind[row] == INTERVAL:
-                if is_category[a] == 0 or low[row] != high[row]:
-                    values = mix(mix(np.uint64(low[row])) ^ np.uint64(high[row]))
-                else:
-                    values = mix(hash_code(low[row], codes, code_hash))
+            values, what = np.uint64(0), np.int64(kind[row])
+            is_listed, other = False, np.int64(-1)
+            if is_category[a] != 0:
+                for each in range(offsets[i], offsets[i + 1]):
+                    if attribute[each] == a and kind[each] == INTERVAL and low[each] > OTHER:
+                        is_listed = True
+                    if attribute[each] == a and kind[each] == NOT_SET:
+                        other = np.int64(each)
+            if is_listed and what == NOT_SET:
+                continue
+            if is_listed:
+                what = np.int64(SET)
+                for code in range(low[row], high[row] + 1):
+                    is_excluded = False
+                    if other >= 0:
+                        for at in range(low[other], high[other]):
+                            is_excluded |= points[at] == code
+                    if not is_excluded:
+                        values += mix(mix(hash_code(code, codes, code_hash)))
+            elif what == INTERVAL:
+                values = mix(mix(np.uint64(low[row])) ^ np.uint64(high[row]))
             else:
                 for at in range(low[row], high[row]):
                     point = np.uint64(points[at])
@@ -265,5 +308,5 @@ def write_fingerprints(
                         point = hash_code(points[at], codes, code_hash)
                     values += mix(mix(point))  # in any order: codes are numbered anew
             # A sum: the order of rows is that of the attributes' numbers.
-            whole += mix(mix(name_hash[a] ^ np.uint64(kind[row] + 1)) ^ values)
+            whole += mix(mix(name_hash[a] ^ np.uint64(what + 1)) ^ values)
         out[places[i]] += mix(whole)

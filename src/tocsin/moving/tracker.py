@@ -11,6 +11,7 @@ these in one process, and Spark's workers have one for each bucket of objects.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,7 +35,6 @@ from tocsin.moving.objects import (
     COUNT,
     POSITION,
     RANK,
-    ROW,
     RULE,
     START,
     STAY,
@@ -44,6 +44,7 @@ from tocsin.moving.objects import (
     find_due,
     find_stays,
     sort_slots,
+    write_rows,
 )
 from tocsin.moving.options import MonitorOptions, check_duration, to_ticks
 from tocsin.moving.positions import Positions, read_positions, read_time, sort_doubled
@@ -78,8 +79,9 @@ _NOTHING_WIDENED = nothing_widened()
 class Tracker:
     """Who is inside what, as of the last update."""
 
-    def __init__(self, options: MonitorOptions):
+    def __init__(self, options: MonitorOptions, threads: int | None = None):
         self.options = options
+        self.threads = threads  # of a match, as in `Rules.match`
         self.objects: Objects | None = None  # None until the type of keys is known
         self.reports = Reports()
         self.judged = JudgedRules(None)
@@ -93,6 +95,9 @@ class Tracker:
         self.buffer = np.empty(0, np.int64)  # of events; memory that is reused costs less
         self._settings: tuple[Version, pa.DataType | None, Options, Widened | None] | None = None
         self.is_broken = False
+        # What changed since `collect_changes`: slots, and keys of forgotten objects.
+        self._touched: list[np.ndarray] | None = None
+        self._forgotten: list[pa.Array] = []
 
     # ------------------------------------------------------------ change
 
@@ -114,6 +119,35 @@ class Tracker:
         version = version if self.judged.version is None else self.judged.version
         return self._run(version, number, None, None, key)
 
+    def collect_changes(self) -> None:
+        """Collect which objects change from now on."""
+        self._touched, self._forgotten = [], []
+
+    def touch(self, slots: np.ndarray) -> None:
+        """Note that objects may change."""
+        if self._touched is not None:
+            self._touched.append(slots)
+
+    def forget(self, slots: np.ndarray) -> None:
+        """Forget objects."""
+        assert self.objects is not None
+        if self._touched is not None:
+            self._forgotten.append(self.objects.keys(slots))
+        self.objects.forget(slots)
+
+    def changes(self) -> tuple[np.ndarray, pa.Array] | None:
+        """Return the slots of objects that changed, and keys of forgotten ones; None if unknown."""
+        objects = self.objects
+        if self._touched is None or objects is None:
+            return None
+        is_touched = np.zeros(objects.slots, bool)
+        for slots in self._touched:
+            is_touched[slots] = True
+        is_touched &= objects.records.reshape(-1, WORDS)[: objects.slots, RANK] >= 0
+        keys = pa.concat_arrays([pa.array([], objects.word_type), *self._forgotten])
+        gone = keys.filter(pa.array(objects.find(keys) < 0))
+        return np.flatnonzero(is_touched).astype(np.int32), gone
+
     def _run(
         self,
         version: Version,
@@ -124,6 +158,10 @@ class Tracker:
     ) -> pa.Table:
         self.check()
         time_type = self.time_type if positions is None else positions.time_type
+        if positions is not None and self.key_type is not None and t.is_integer(self.key_type):
+            what = f"keys in {self.options.key!r}: expected {self.key_type}, as before"
+            with translate_errors(MonitorError, what):
+                positions.keys.cast(self.key_type)
         key_type = self.key_type or (positions.key_type if positions is not None else pa.string())
         kept, payload = self._user_columns(version, positions)
         schema = schema_of(version, key_type, time_type or pa.timestamp("us"), kept, payload)
@@ -131,14 +169,19 @@ class Tracker:
         matches, keys = None, _NO_KEYS
         if positions is not None:
             batch = add_missing(positions.reports, version.tested())
-            matches = version.match(batch)
+            matches = version.match(batch, self.threads)
             if np.diff(matches.offsets).max(initial=0) > _LONG:
                 matches = matches.sorted()
             if widened is not None:
                 attributes = {a: i for i, a in enumerate(version.tested_attributes())}
                 events = Events.read(batch, version.attributes, attributes, version.categories)
                 keys = events.keys(0, len(events))
-        changes = self.judged.find_changes(version)
+        # A state that was opened knows the rules that it was judged by as a list only.
+        judged = JudgedRules(version)
+        if removed is not None and self.judged.version is None:
+            judged = self.judged
+        self.judged.check_type(version)
+        changes = None if judged is self.judged else self.judged.find_changes(version)
         holding = None
         if changes is not None and self.objects is not None:
             holding = find_holding(changes, version, self.objects, self.reports, widened)
@@ -165,10 +208,12 @@ class Tracker:
             if removed is not None:
                 step.remove(removed)
             batch = None if positions is None else positions.reports
-            outcome = Outcome(step.events(), self.objects, version, changes, batch, self.reports)
+            outcome = Outcome(
+                step.events(), self.objects, judged, version, changes, batch, self.reports
+            )
             table = build_table(outcome, schema, len(kept), number)
             step.finish()
-        self.judged = JudgedRules(version)
+        self.judged = judged
         self.counts["events"] += len(table)
         self.is_broken = False
         return table
@@ -239,9 +284,10 @@ class Tracker:
         else:
             dwell = np.full(version.next_position + 2, -1)
             for position, value in _payload_of(version, "dwell", options.dwell_column):
-                check_duration("dwell", value)
-                if time_type is not None:
-                    dwell[position] = to_ticks("dwell", value, time_type)
+                with _naming_rule(version, position):
+                    check_duration("dwell", value)
+                    if time_type is not None:
+                        dwell[position] = to_ticks("dwell", value, time_type)
         settings = Options(freeze(np.array(wait), np.int64), freeze(dwell, np.int64))
         widened = None
         if options.has_margin:
@@ -258,7 +304,8 @@ class Tracker:
                 raise MonitorError(
                     f"margin is a distance, and position column {name!r} "
                     + (f"is of kind {kind}" if kind else "is no attribute of the rules")
-                    + "; position takes attributes that are numbers or integers"
+                    + "; name those that are coordinates, numbers or integers, as in "
+                    "position=['x', 'y']"
                 )
             kinds[name.lower()] = FLOAT if kind == "number" else INTEGER
         return kinds
@@ -269,11 +316,9 @@ class Tracker:
             return np.array([self.options.margin])
         margins = np.zeros(version.next_position + 2)
         for position, value in _payload_of(version, "margin", column):
-            if not isinstance(value, int | float) or not 0 <= value < np.inf:
-                raise MonitorError(
-                    f"margin: payload column {column!r} has {value!r} for a rule; it takes "
-                    "finite numbers, 0 or more"
-                )
+            with _naming_rule(version, position):
+                if not isinstance(value, int | float) or not 0 <= value < np.inf:
+                    raise MonitorError(f"margin must be a number, 0 or more, got {value!r}")
             margins[position] = value
         return margins
 
@@ -434,6 +479,7 @@ class Step:
         """Return room for what objects at slots, and new matches, can cause at most."""
         objects, tracker, numbers = self._objects, self._tracker, self._numbers
         self._collect()
+        tracker.touch(slots)
         stays, most = count_stays(objects.records, slots)
         objects.reserve_stays(3 * (stays + matches) + len(slots))
         numbers[POOL_END] = objects.pool_end
@@ -470,16 +516,16 @@ class Step:
 
     def finish(self) -> None:
         """Forget what is outdated, and pack what has become sparse."""
-        reports, objects = self._tracker.reports, self._objects
+        reports = self._tracker.reports
         self._collect()
         if self._outdated:
             reports.forget(np.concatenate(self._outdated))
         if self._forgotten:
-            objects.forget(np.concatenate(self._forgotten))
+            self._tracker.forget(np.concatenate(self._forgotten))
         packed = reports.pack()
         if packed is not None:
             slots, rows = packed
-            objects.records.reshape(-1, WORDS)[slots, ROW] = rows
+            write_rows(self._objects.records, slots, rows)
 
 
 def subtract(word: int, ticks: int, time_type: pa.DataType) -> int:
@@ -496,13 +542,25 @@ def _grow(array: np.ndarray, size: int) -> np.ndarray:
     return np.concatenate([array, np.zeros(size + size // 2 - len(array), array.dtype)])
 
 
+@contextlib.contextmanager
+def _naming_rule(version: Version, position: int) -> Iterator[None]:
+    """Add the id of a rule to errors about its payload."""
+    try:
+        yield
+    except MonitorError as error:
+        id_ = version.directory.ids_at(np.array([position], np.int32))[0].as_py()
+        raise error.with_place(f"rule {id_!r}") from None
+
+
 def _payload_of(version: Version, option: str, column: str) -> Iterator[tuple[int, Any]]:
     """Yield positions and values of a payload column, where it is not null."""
     if column not in version.payload_schema.names:
         if len(version):
             known = version.payload_schema.names
+            other = "a duration such as '15 min'" if option == "dwell" else "a number"
             raise MonitorError(
-                f"{option}: the rules have no payload column {column!r}{suggest(column, known)}"
+                f"{option}: {column!r} is neither {other} nor a payload column of the rules"
+                f"{suggest(column, known)}"
             )
         return
     positions = version.positions()

@@ -13,8 +13,9 @@ except ModuleNotFoundError as missing:
 from tocsin.spark import uncertain
 from tocsin.spark.linting import lint
 from tocsin.spark.matching import match
+from tocsin.spark.moving import monitor
 from tocsin.spark.session import session
 from tocsin.spark.similarity import similarity_join
 from tocsin.spark.tuning import tune
 
-__all__ = ["lint", "match", "session", "similarity_join", "tune", "uncertain"]
+__all__ = ["lint", "match", "monitor", "session", "similarity_join", "tune", "uncertain"]

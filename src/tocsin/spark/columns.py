@@ -120,7 +120,7 @@ def find_needed_columns(
         )
         if not live:
             raise EventError(message.removesuffix("."))
-        warnings.warn(f"{message} In this stream its value is always null", stacklevel=3)
+        warnings.warn(f"{message} Its value is always null", stacklevel=3)
     return [*needed, *maps]
 
 

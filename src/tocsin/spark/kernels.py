@@ -34,13 +34,16 @@ SIMILARITY = Kernels("tocsin.similarity.partitioning", ("tocsin.similarity",))
 UNCERTAIN = Kernels("tocsin.uncertain", ("tocsin.uncertain",))
 
 
-def kernels_of(version: Version, how: str) -> Kernels:
-    """Return the kernels that match these rules; `how` is that of `match`."""
+def kernels_of(version: Version, how: str, *more: str) -> Kernels:
+    """Return the kernels that match these rules, and those of more packages.
+
+    `how` is that of `match`.
+    """
     parts = [part for live in version.segments for part in live.parts]
     packages = {".".join(type(p.part.index).__module__.split(".")[:3]) for p in parts}
     packages |= {each.package for part in parts for each in part.filters}
     leave_out = () if how == "top" else ("topk",)
-    return Kernels(MATCHING.module, (*MATCHING.packages, *sorted(packages)), leave_out)
+    return Kernels(MATCHING.module, (*MATCHING.packages, *sorted(packages), *more), leave_out)
 
 
 @functools.cache

@@ -106,7 +106,7 @@ def match(
     kept = columns.select(request.keep)
     if batch_id is not None:
         _check_batch_id(batch_id, events, rules)
-    source, version = _prepare_rules(rules, events, columns, index, options, batch_id)
+    source, version = prepare_rules(rules, events, columns, index, options, batch_id)
     if rules_version and source.archive:
         raise RuleError(
             "rules_version is for the path of a rule store; these rules have no version"
@@ -119,14 +119,15 @@ def match(
     request = replace(request, keep=[f.name for f in kept])
     arrow = pa.schema([(f.name, to_arrow(f.dataType)) for f in fields])
     result = ResultBuilder.plan(request, version, arrow, SPARK_TYPES)
-    schema = st.StructType([*kept, *map(_to_spark, result.own_columns)])
+    schema = st.StructType([*kept, *map(to_spark, result.own_columns)])
     collated = [f.name for f in fields if is_collated(f.dataType)]
     hidden = list({*collated, *weight_columns})
     job = functools.partial(match_batches, source, result, hidden)
     return map_batches(events, quote_columns(selected), job, schema, kernels_of(version, how))
 
 
-def _to_spark(field: pa.Field) -> st.StructField:
+def to_spark(field: pa.Field) -> st.StructField:
+    """Return the column of a result for a column of Arrow."""
     try:
         return from_arrow(field)
     except (TypeError, ValueError):
@@ -139,7 +140,7 @@ def _to_spark(field: pa.Field) -> st.StructField:
 # ------------------------------------------------------------ the rules
 
 
-def _prepare_rules(
+def prepare_rules(
     rules: Any,
     events: Any,
     columns: EventColumns,

@@ -104,11 +104,12 @@ def map_batches(
     """
     # mapInArrow fails for names with dots, and a batch without columns has no number of rows.
     numbered = {f"c{i}": sql for i, sql in enumerate(columns.values())} or {"c0": "0"}
-    named = functools.partial(_name_columns, list(columns) or [""], job)
+    named = functools.partial(name_columns, list(columns) or [""], job)
     return select(frame, numbered).mapInArrow(in_workers(named, kernels), result)
 
 
-def _name_columns(names: list[str], job: Any, batches: Iterable[pa.RecordBatch]) -> Any:
+def name_columns(names: list[str], job: Any, batches: Iterable[pa.RecordBatch]) -> Any:
+    """Run a job on batches whose columns get these names."""
     return job(pa.RecordBatch.from_arrays(batch.columns, names) for batch in batches)
 
 

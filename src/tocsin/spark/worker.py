@@ -50,7 +50,7 @@ def match_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the result of each batch; the `hidden` columns are not attributes."""
     for events in batches:
-        current = _resolve_version(source)
+        current = resolve_version(source)
         rules = open_rules(current)
         attributes = events.drop_columns(hidden)
         if source.version is None:
@@ -58,7 +58,7 @@ def match_batches(
         try:
             yield from result.build(rules, events, attributes, current.version, threads=1)
         except MisfitError as error:
-            raise _planning_error(current, str(error)) from None
+            raise planning_error(current, str(error)) from None
 
 
 # ------------------------------------------------------------ rules
@@ -80,9 +80,9 @@ def _map_rules(source: RuleSource, stamp: str | None) -> Version:
     try:
         return StoreFolder(source.path).open(source.version, verify=False)[0]
     except StoreError as error:
-        query, batch = _micro_batch()
+        query, batch = micro_batch()
         if query and batch:
-            raise StoreError(f"{error}; {_unpin_advice(source, query, batch)}") from None
+            raise StoreError(f"{error}; {unpin_advice(source, query, batch)}") from None
         raise
 
 
@@ -108,18 +108,18 @@ def _map_archive(source: RuleSource) -> Version:
     raise last_error
 
 
-def _resolve_version(source: RuleSource) -> RuleSource:
+def resolve_version(source: RuleSource) -> RuleSource:
     """Return a source with the version of this micro-batch if it is live."""
     if source.version is not None:
         return source
-    query, batch = _micro_batch()
+    query, batch = micro_batch()
     if not query or not batch:
         raise StoreError("live rules need a streaming query, but this task belongs to none")
     _report_name(source.path, query, _query_name(query))
     return source._replace(version=StoreFolder(source.path).pin(query, batch))
 
 
-def _micro_batch() -> tuple[str | None, str | None]:
+def micro_batch() -> tuple[str | None, str | None]:
     """Return the ids of this task's streaming query and micro-batch."""
     context = TaskContext.get()
     if context is None:
@@ -157,13 +157,21 @@ def _add_missing_attributes(
 
     If there are maps of sparse attributes, the attributes may be in these.
     """
-    known = {name.lower() for name in events.column_names}
-    missing = [name for name in rules.tested() if name.lower() not in known]
-    if not missing or any(is_sparse(field.type) for field in events.schema):
+    missing = report_missing(rules, events.schema, source)
+    if not missing:
         return events
-    _report_missing(source.path, _micro_batch()[0], tuple(missing))
     columns = [*events.columns, *(pa.nulls(events.num_rows) for _ in missing)]
     return pa.RecordBatch.from_arrays(columns, [*events.column_names, *missing])
+
+
+def report_missing(rules: Version, events: pa.Schema, source: RuleSource) -> list[str]:
+    """Return the tested attributes that events have neither columns nor maps for; log them."""
+    known = {name.lower() for name in events.names}
+    missing = [name for name in rules.tested() if name.lower() not in known]
+    if not missing or any(is_sparse(field.type) for field in events):
+        return []
+    _report_missing(source.path, micro_batch()[0], tuple(missing))
+    return missing
 
 
 @functools.lru_cache(maxsize=64)
@@ -179,16 +187,17 @@ def _report_missing(path: str, query: str | None, missing: tuple[str, ...]) -> N
         )
 
 
-def _planning_error(source: RuleSource, message: str) -> StoreError:
+def planning_error(source: RuleSource, message: str) -> StoreError:
     """Return the error for a version whose types do not fit the planned ones."""
     advice = "restart the query, so that it is planned with the current version"
-    query, batch = _micro_batch()
+    query, batch = micro_batch()
     if query and batch:
-        advice += f"; {_unpin_advice(source, query, batch)}"
+        advice += f"; {unpin_advice(source, query, batch)}"
     return StoreError(f"{source.path}, version {source.version}: {message}; {advice}")
 
 
-def _unpin_advice(source: RuleSource, query: str, batch: str) -> str:
+def unpin_advice(source: RuleSource, query: str, batch: str) -> str:
+    """Return what to do if the version of a micro-batch is what makes it fail."""
     return (
         f"if batch {batch} fails again, it is pinned to version {source.version}: "
         f"run `tocsin rules unpin {source.path} {query} {batch}`"
