@@ -27,6 +27,9 @@ highest is found by trying whether numbers are present, with steps that double a
 the mark is still the highest afterwards, nothing was deleted meanwhile from it on. Numbers below
 the mark are listed, and so are those of a store without marks, or whose marked version is missing:
 Tocsins that did not mark have written it, or pruned it.
+
+Object stores can list from a name on. Whoever has seen the highest number there lists from it: one
+request.
 """
 
 from __future__ import annotations
@@ -52,11 +55,14 @@ class VersionFolder:
 
     def __init__(self, storage: Storage):
         self._storage = storage
+        self._known = 0  # the highest number that was seen
 
     # ------------------------------------------------------------ read
 
     def numbers(self, start: int = 0) -> Sequence[int]:
         """Return the numbers of all versions from `start` on, ascending."""
+        if self._storage.lists_from:
+            return sorted(self._list(_VERSION, self.name_of(start)))
         mark = self._marks()[-1]
         while start >= mark > 0 and not self._is_missing(mark):
             count = self._count_from(start)
@@ -83,17 +89,19 @@ class VersionFolder:
         """Return all marked numbers, 0 for none, ascending."""
         return sorted([0, *self._list(_MARK)])
 
-    def _list(self, pattern: re.Pattern[str]) -> list[int]:
-        """Return the numbers in the names of a kind of objects."""
+    def _list(self, pattern: re.Pattern[str], start: str = "") -> list[int]:
+        """Return the numbers in the names of a kind of objects, from a name on."""
         prefix, _, _ = pattern.pattern.rpartition("/")
         with self._translate_errors():
-            names = [entry.name for entry in self._storage.list(f"{prefix}/")]
+            names = [entry.name for entry in self._storage.list(f"{prefix}/", start)]
         return [int(match[1]) for match in map(pattern.fullmatch, names) if match]
 
     def find_latest(self) -> int | None:
         """Return the number of the current version; None if there is no store."""
-        numbers = self.numbers(self._marks()[-1]) or self.numbers()
-        return numbers[-1] if numbers else None
+        start = self._known if self._storage.lists_from else 0
+        numbers = self.numbers(start or self._marks()[-1]) or self.numbers()
+        self._known = numbers[-1] if numbers else 0
+        return self._known or None
 
     def latest(self) -> int:
         """Return the number of the current version; raise if there is no store."""
