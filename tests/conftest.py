@@ -1,6 +1,7 @@
 """What all tests share: a Spark session, and how hard Hypothesis tries."""
 
 import functools
+import logging
 import os
 import re
 import sys
@@ -106,10 +107,12 @@ def bucket() -> Iterator[str]:
     import boto3
     from moto.server import ThreadedMotoServer
 
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # one line a request
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
-    endpoint = "http://%s:%d" % server.get_host_and_port()
-    keys = {"AWS_ACCESS_KEY_ID": "tests", "AWS_SECRET_ACCESS_KEY": "a secret of tests"}
+    host, port = server.get_host_and_port()
+    endpoint = f"http://{host}:{port}"
+    keys = {"AWS_ACCESS_KEY_ID": "AKIAKEY", "AWS_SECRET_ACCESS_KEY": "a secret of tests"}
     region = {"AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1"}
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (keys | region).items():
@@ -122,8 +125,8 @@ def bucket() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def spark() -> "Iterator[SparkSession]":
-    """A small local Spark with its default meaning of SQL, in UTC."""
+def spark(bucket: str) -> "Iterator[SparkSession]":
+    """A small local Spark with its default meaning of SQL, in UTC; its workers can use buckets."""
     # Workers must run this interpreter; what `python` means on the path is anyone's guess.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

@@ -85,20 +85,20 @@ def test_one_of_all_puts_if_absent_succeeds(storage):
 
 
 def test_a_reader_sees_the_old_or_the_new_object(storage):
-    size, seen, is_done = 1 << 16, set(), threading.Event()
+    size, seen, is_done = 1 << 12, set(), threading.Event()
 
     def read():
         while not is_done.is_set():
             seen.add(bytes(storage.map("a")))
 
-    storage.put({"a": [b"0" * size]})
+    storage.put({"a": [b"0" * size] * 16})
     reader = threading.Thread(target=read)
     reader.start()
-    for i in range(50):
-        storage.put({"a": [b"%d" % (i % 10)] * size})
+    for i in range(20):
+        storage.put({"a": [b"%d" % (i % 10) * size] * 16})
     is_done.set()
     reader.join()
-    assert seen <= {b"%d" % i * size for i in range(10)}
+    assert seen <= {b"%d" % i * size * 16 for i in range(10)}
 
 
 def test_a_list_is_in_order_and_begins_anywhere(storage):

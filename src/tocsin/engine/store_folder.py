@@ -57,8 +57,8 @@ from tocsin.engine.segment_files import (
     pack_segment,
     read_segment,
 )
-from tocsin.engine.storage import Entry, Storage
-from tocsin.engine.storage.bucket import Bucket, is_bucket
+from tocsin.engine.storage import Entry, Storage, is_bucket
+from tocsin.engine.storage.bucket import Bucket
 from tocsin.engine.storage.folder import Folder
 from tocsin.engine.stream_log import StreamLog
 from tocsin.engine.version import Version
@@ -291,9 +291,23 @@ class StoreFolder:
             )
             if origin is not None and parent is not None and file.has_same_rules(parent):
                 return origin
+            if parent is None:
+                self._check_puts()
             self.storage.put(new)
             file = self.versions.put(file, parent)
         return self._origin(file, version)
+
+    def _check_puts(self) -> None:
+        """Raise if the storage replaces what must be absent, as some object stores do."""
+        name = f"probe/{uuid.uuid4().hex}"
+        self.storage.put_if_absent(name, b"first")
+        is_replaced = self.storage.put_if_absent(name, b"second")
+        self.storage.delete([name])
+        if is_replaced:
+            raise StoreError(
+                f"{self.storage.locate()} cannot hold a rule store: it replaces objects that must "
+                "be absent, so that two writers would overwrite each other"
+            )
 
     @contextlib.contextmanager
     def _translate_write_errors(self) -> Iterator[None]:

@@ -28,8 +28,9 @@ the mark is still the highest afterwards, nothing was deleted meanwhile from it 
 the mark are listed, and so are those of a store without marks, or whose marked version is missing:
 Tocsins that did not mark have written it, or pruned it.
 
-Object stores can list from a name on. Whoever has seen the highest number there lists from it: one
-request.
+Object stores can list from a name on, so there whoever has seen the highest number lists from it.
+A listing may lack a version that was deleted meanwhile, and the higher one that was put before
+that. So here, too, the mark must be the one that was seen before.
 """
 
 from __future__ import annotations
@@ -55,14 +56,19 @@ class VersionFolder:
 
     def __init__(self, storage: Storage):
         self._storage = storage
-        self._known = 0  # the highest number that was seen
+        # Where `lists_from`: the highest number and the highest mark that were seen.
+        self._known, self._mark_seen = 0, -1
 
     # ------------------------------------------------------------ read
 
     def numbers(self, start: int = 0) -> Sequence[int]:
         """Return the numbers of all versions from `start` on, ascending."""
         if self._storage.lists_from:
-            return sorted(self._list(_VERSION, self.name_of(start)))
+            while True:
+                found = sorted(self._list(_VERSION, self.name_of(start)))
+                before, self._mark_seen = self._mark_seen, self._marks()[-1]
+                if self._mark_seen == before:
+                    return found
         mark = self._marks()[-1]
         while start >= mark > 0 and not self._is_missing(mark):
             count = self._count_from(start)

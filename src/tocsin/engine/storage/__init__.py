@@ -29,6 +29,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
+BUCKETS = {"s3": "s3", "s3a": "s3", "gs": "gs", "az": "az"}  # Spark's name for s3 is s3a
+
 
 class Entry(NamedTuple):
     """What is known of an object without reading it."""
@@ -78,3 +80,13 @@ class Storage(Protocol):
 
     def sweep(self, prefix: str, age: float) -> None:
         """Delete what failed puts of names with a prefix have left, older than `age` in seconds."""
+
+
+def is_bucket(place: str) -> bool:
+    """Return whether a text is the URL of a bucket.
+
+    >>> is_bucket("s3://rules/fraud"), is_bucket("/srv/rules")
+    (True, False)
+    """
+    scheme, separator, _ = place.partition("://")
+    return bool(separator) and scheme in BUCKETS

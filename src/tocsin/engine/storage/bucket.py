@@ -28,24 +28,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from tocsin.engine.storage import Entry
+from tocsin.engine.storage import BUCKETS, Entry
 from tocsin.engine.storage.folder import Folder
 from tocsin.errors import StoreError
 from tocsin.jit import cache_roots
 
-_SCHEMES = {"s3": "s3", "s3a": "s3", "gs": "gs", "az": "az"}  # Spark's name for s3 is s3a
 _DAY = 24 * 3600.0
 _ANSWER = re.compile(r"<Code>(.*?)</Code>.*?<Message>(.*?)</Message>", re.DOTALL)
 _LARGEST_MESSAGE = 500
-
-
-def is_bucket(place: str) -> bool:
-    """Return whether a text is the URL of a bucket.
-
-    >>> is_bucket("s3://rules/fraud"), is_bucket("/srv/rules")
-    (True, False)
-    """
-    return place.partition("://")[0] in _SCHEMES and "://" in place
 
 
 class Bucket:
@@ -191,7 +181,7 @@ def _normalise(url: str) -> str:
     path = "/".join(part for part in parts.path.split("/") if part)
     if not parts.netloc or any(part in (".", "..") for part in path.split("/")):
         raise StoreError(f"{url!r} is not the URL of a bucket, such as s3://bucket/folder")
-    return f"{_SCHEMES[parts.scheme]}://{parts.netloc}/{path}".rstrip("/")
+    return f"{BUCKETS[parts.scheme]}://{parts.netloc}/{path}".rstrip("/")
 
 
 def _import_obstore() -> Any:
