@@ -107,7 +107,8 @@ def nasty_points(rng: np.random.Generator, shape: Shape, frame: np.ndarray, colu
     part = rng.random((n, 1))
     first = rng.integers(len(vertices) - 1, size=n)
     kind = rng.integers(7, size=n)[:, None]
-    points = low + (high / 2 - low / 2) * rng.random((n, 2)) * (2 - 1e-9)
+    where = rng.random((n, 2))
+    points = low * (1 - where) + high * where
     corner = points
     if frame[2]:
         corner = frame[:2] + rng.integers(0, columns + 1, (n, 2)) / frame[2:]
