@@ -6,6 +6,10 @@ from sqlglot import ErrorLevel, exp
 
 from tocsin.errors import ConditionError, shorten
 
+# Functions about shapes, as PostGIS writes them.
+SHAPE_NAMES = ("ST_Covers", "ST_CoveredBy", "ST_Contains", "ST_Within", "ST_DWithin", "ST_Point",
+               "ST_DistanceSphere", "ST_GeomFromText")  # fmt: skip
+
 
 def flatten(node: exp.Expr) -> list[exp.Expr]:
     """Return the operands of a chain of one operator, such as a AND b AND c, in their order."""
@@ -54,7 +58,10 @@ def position(node: exp.Expr) -> int | None:
 def to_sql(node: exp.Expr) -> str:
     """Return a node as SQL, short enough for a message."""
     # What the dialect lacks is no matter of a message; sqlglot would log it.
-    return shorten(node.sql("spark", unsupported_level=ErrorLevel.IGNORE), 100)
+    text = node.sql("spark", unsupported_level=ErrorLevel.IGNORE)
+    for name in SHAPE_NAMES if "ST_" in text else ():
+        text = text.replace(name.upper(), name)
+    return shorten(text, 100)
 
 
 def error_at(message: str, node: exp.Expr) -> ConditionError:
