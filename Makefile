@@ -35,6 +35,7 @@ bench: $(READY) java
 	$(BIN)/python -m benchmarks.similarity --out docs/benchmarks-similarity.md
 	$(BIN)/python -m benchmarks.uncertain --out docs/benchmarks-uncertain.md
 	$(BIN)/python -m benchmarks.covering --out docs/benchmarks-covering.md
+	$(BIN)/python -m benchmarks.moving --out docs/benchmarks-moving.md
 	$(BIN)/python -m benchmarks.threads --out docs/benchmarks-threads.md
 	$(BIN)/python -m benchmarks.spark_matching --out docs/benchmarks-spark.md
 	$(BIN)/python -m benchmarks.similarity_spark --out docs/benchmarks-similarity-spark.md

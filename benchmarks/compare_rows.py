@@ -9,6 +9,7 @@ docs/ that has more such figures. Everything but `threads` and `spark` runs on o
 
 from __future__ import annotations
 
+import itertools
 import sys
 import tempfile
 import time
@@ -245,6 +246,19 @@ def minimum(size: Size) -> Call:
 def lint(size: Size) -> Call:
     rules = load(boxes(size(20_000), 0.01))
     return lambda: rules.lint(threads=1)
+
+
+@row("moving/update")
+def update(size: Size) -> Call:
+    rules, n = load(boxes(size(25_000), 0.006)), size(16_000)
+    monitor, now, every = tocsin.Monitor(rules), itertools.count(), points(8 * n)
+    ways = [every.slice(i * n, n).append_column("object", [np.arange(n)]) for i in range(8)]
+
+    def call() -> None:
+        for table in ways:
+            monitor.update(table.append_column("t", [np.full(n, next(now))]))
+
+    return call
 
 
 @row("threads/match")

@@ -102,6 +102,12 @@ def test_covering(output_of):
         assert name in output
 
 
+def test_moving_objects(output_of):
+    output = output_of("moving")
+    for name in ("integer keys", "text keys", "pandas", "DuckDB", "NumPy", "`add`", "`remove`"):
+        assert name in output
+
+
 def test_threads(output_of):
     output = output_of("threads")
     for task in ("W2", "W5", "B, 3,000 events x 1,000 rules: top 5"):

@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as st
 
-from tocsin.engine.result import check_names
 from tocsin.engine.storage.folder import Folder
 from tocsin.engine.version import Version
 from tocsin.errors import MonitorError, suggest
@@ -198,15 +197,7 @@ def _event_schema(
     """Return the columns of events: those of a monitor that is given no rows, which checks all."""
     arrow = pa.schema([(f.name, to_arrow(f.dataType)) for f in fields])
     events = Tracker(options).update(arrow.empty_table(), version, None).schema
-    names, own = events.names, len(events) - len(kept) - len(options.payload)
-    check_names(
-        [
-            ("added by monitoring", names[:own]),
-            ("kept", [f.name for f in kept]),
-            ("payload", names[own + len(kept) :]),
-        ],
-        MonitorError,
-    )
+    own = len(events) - len(kept) - len(options.payload)
     of_rules = [to_spark(field) for field in events]
     of_rules[own : own + len(kept)] = kept
     return st.StructType([st.StructField(f.name, f.dataType) for f in of_rules])
