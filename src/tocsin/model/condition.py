@@ -122,14 +122,8 @@ class _Form(NamedTuple):
         if not self.residuals:
             return []
         bound = {n: leaf.residual(literals) for n, leaf in self.residuals.items()}
-        return [
-            list(
-                dict.fromkeys(
-                    bound[n] for _, own in self.conjunctions[i] for n in own if n in bound
-                )
-            )
-            for i in kept
-        ]
+        leaves = [[n for _, own in self.conjunctions[i] for n in own if n in bound] for i in kept]
+        return [list(dict.fromkeys(bound[n] for n in own)) for own in leaves]
 
     def find_impossible(self, predicates: list[Predicate | None]) -> list[Tree]:
         """Return the parts of the text that never hold."""

@@ -145,7 +145,7 @@ class Constants:
         return slot if slot is not None and slot.text == text else None
 
     def read_text(self, node: exp.Literal) -> Callable[[Literals], str]:
-        """Return how to read a text, which may be a list of one: the only argument of a function."""
+        """Return how to read a text; the only argument of a function is a list of one text."""
         slot, text = self._find_slot(node), str(node.this)
         if slot is None or slot.size > 1:
             return lambda _: text

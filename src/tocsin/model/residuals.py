@@ -87,14 +87,17 @@ class Residuals:
         return len(self.rule)
 
     def take(self, rows: np.ndarray) -> Residuals:
-        """Return the residuals at these rows, with only their shapes."""
-        tests = ShapeTests(*(each[rows] for each in self.tests))
+        """Return the residuals at these rows; most of the shapes are theirs."""
+        tests, shapes = ShapeTests(*(each[rows] for each in self.tests)), self.shapes
         used = np.unique(tests.shape)
+        if 2 * len(used) < shapes.size:  # otherwise building them anew costs more than it saves
+            shapes = take(shapes, used)
+            tests = tests._replace(shape=freeze(np.searchsorted(used, tests.shape), np.int32))
         return Residuals(
             freeze(self.rule[rows], np.int32),
             freeze(self.conjunction[rows], np.int32),
-            _freeze_tests(tests._replace(shape=np.searchsorted(used, tests.shape))),
-            self.shapes if len(used) == self.shapes.size else take(self.shapes, used),
+            _freeze_tests(tests),
+            shapes,
         )
 
     def of_rules(self, positions: np.ndarray) -> Residuals | None:
@@ -224,7 +227,8 @@ def concatenate_residuals(parts: Sequence[Residuals | None]) -> Residuals | None
 def find_distinct(table: ShapeTable) -> tuple[np.ndarray, np.ndarray]:
     """Return the first of equal shapes, and for each shape which of these it is."""
     numbers: dict[Shape, int] = {}
-    first, number_of = [], []
+    first: list[int] = []
+    number_of: list[int] = []
     for number in range(table.size):
         own = numbers.setdefault(shape_at(table, number), len(numbers))
         if own == len(first):

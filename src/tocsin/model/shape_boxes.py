@@ -20,5 +20,6 @@ def box_interval(kind: Kind, low: float, high: float) -> Predicate | None:
         return interval(encoding.least_integer_key(least), encoding.least_integer_key(above) - 1)
     # A coordinate is the quotient of two doubles, which may differ from the double that is nearest
     # to the decimal: see `residuals.to_coordinate`.
-    low, high = math.nextafter(low, -math.inf, steps=2), math.nextafter(high, math.inf, steps=2)
+    for _ in range(2):
+        low, high = math.nextafter(low, -math.inf), math.nextafter(high, math.inf)
     return interval(double_cuts(low, digits)[0], double_cuts(high, digits)[1] - 1)

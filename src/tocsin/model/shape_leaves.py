@@ -139,8 +139,10 @@ class ShapeLeaves:
             x, y, center = self._points(arguments[0], arguments[1], node)
             radius = self._numbers([arguments[2]], "the distance of ST_DWithin")
 
-            shape = _LatestShape(lambda s: disc(*center(s), *radius(s)), node)
-            return self._test(x, y, shape, _PLANE, negated, node)
+            def read_disc(s: Literals) -> Shape:
+                return disc(*_pair(center(s)), radius(s)[0])
+
+            return self._test(x, y, _LatestShape(read_disc, node), _PLANE, negated, node)
         if name == "st_distancesphere":
             raise error_at(
                 f"{title(node)} is a distance, not a condition; compare it: {to_sql(node)} < 500",
@@ -162,11 +164,14 @@ class ShapeLeaves:
         arguments = list(_arguments(distance))
         if len(arguments) != 2:
             raise error_at("ST_DistanceSphere takes two points", distance)
-        x, y, center = self._points(*arguments, distance)
+        x, y, center = self._points(arguments[0], arguments[1], distance)
         radius = self._numbers([limit], "the limit of ST_DistanceSphere")
         closed = is_equal == is_less  # more than a distance is not at most this distance
 
-        shape = _LatestShape(lambda s: globe_disc(*center(s), *radius(s), closed), node)
+        def read_disc(s: Literals) -> Shape:
+            return globe_disc(*_pair(center(s)), radius(s)[0], closed)
+
+        shape = _LatestShape(read_disc, node)
         return self._test(x, y, shape, _GLOBE, negated == is_less, node)
 
     def _test(
@@ -321,6 +326,10 @@ def _point_arguments(node: exp.Expr) -> list[exp.Expr]:
             node,
         )
     return arguments
+
+
+def _pair(numbers: list[float]) -> tuple[float, float]:
+    return numbers[0], numbers[1]
 
 
 def _order(name: str) -> str:

@@ -8,7 +8,7 @@ boxes are. Equal shapes are stored once.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -136,6 +136,7 @@ def _parse(column: pa.ChunkedArray, ids: pa.Array) -> list[Shape]:
         row = int(np.flatnonzero(np.asarray(array.is_null()))[0])
         raise RuleError(f"row {row} (rule {ids[row].as_py()!r}): the shape is null")
     values = array.to_pylist()
+    read: Callable[[Sequence[Any]], list[Shape]]
     if is_text(array.type):
         is_json = [value.lstrip().startswith("{") for value in values]
         read = read_geojson if any(is_json) and all(is_json) else read_wkt

@@ -24,9 +24,8 @@ def residual_text(residual: Residual, attributes: Attributes) -> str:
     'NOT ST_DWithin(ST_Point(x, y), ST_Point(2.35, 48.86), 0.01)'
     """
     shape, prefix = residual.shape, "NOT " * residual.negated
-    point = (
-        f"ST_Point({attributes.sql(residual.x.attribute)}, {attributes.sql(residual.y.attribute)})"
-    )
+    columns = [attributes.sql(each.attribute) for each in (residual.x, residual.y)]
+    point = f"ST_Point({', '.join(columns)})"
     if shape.kind == Kind.POLYGON:
         name = "ST_Covers" if shape.closed else "ST_Contains"
         return f"{prefix}{name}(ST_GeomFromText('{to_wkt(shape)}'), {point})"
