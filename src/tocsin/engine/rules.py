@@ -64,7 +64,7 @@ class Rules:
         Options of that index, by name: ``index="ntree", options={"fan_out": 8}``.
     point
         The two attributes, or terms, that tables of shapes are about: ``point=("lon", "lat")``.
-        See `add_many`.
+        By default lon and lat, longitude and latitude, or x and y, whichever the schema has.
 
     >>> rules = Rules({"x": "number", "tier": "category"})
     >>> rules.add("cheap", "x BETWEEN 3 AND 8")
@@ -181,8 +181,8 @@ class Rules:
           unbounded, and an attribute with neither end is not tested
         * long: `id`, `attribute`, `low`, `high`, optionally `weight`; one row per predicate,
           all rows of an id form one rule
-        * shapes: `id`, `shape`, for rules with a `point`; a polygon with its edge, as well-known
-          text, well-known bytes or GeoJSON. Of a geopandas frame, it is the geometry
+        * shapes: `id`, `shape`; a polygon, with its edge, that the `point` of the rules must be
+          in, as well-known text, well-known bytes or GeoJSON; or a geopandas frame
 
         All forms may have the columns `at_least` and `score`, see `add`; null is none.
 

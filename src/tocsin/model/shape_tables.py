@@ -32,6 +32,7 @@ from tocsin.model.schema import ARTICLE
 from tocsin.model.shape_boxes import box_interval
 
 COLUMN = "shape"
+_USUAL_POINTS = (("lon", "lat"), ("longitude", "latitude"), ("x", "y"))
 
 
 def check_point(point: Any, attributes: Attributes) -> tuple[str, str]:
@@ -43,6 +44,20 @@ def check_point(point: Any, attributes: Attributes) -> tuple[str, str]:
         )
     find_point(point, attributes.copy(len(attributes)))
     return point[0], point[1]
+
+
+def usual_point(attributes: Attributes) -> tuple[str, str] | None:
+    """Return the usual names of a point, if attributes have just one pair of them."""
+    found = [
+        (x, y)
+        for x, y in _USUAL_POINTS
+        if all((a := attributes.find(n)) is not None and _is_number(attributes, a) for n in (x, y))
+    ]
+    return found[0] if len(found) == 1 else None
+
+
+def _is_number(attributes: Attributes, attribute: int) -> bool:
+    return coordinate_of(attribute, attributes.kind(attribute)) is not None
 
 
 def find_point(point: Sequence[str], attributes: Attributes) -> tuple[Coordinate, Coordinate]:

@@ -5,7 +5,7 @@
   unbounded, and an attribute without any bound is not tested
 * long: `id`, `attribute`, `low`, `high` and optionally `weight`. Each row is a predicate, and all
   rows of one id are one conjunction. For a category, `low` and `high` are its value
-* shapes: `id` and `shape`, if the rules have a point; see `shape_tables`
+* shapes: `id` and `shape`; see `shape_tables`
 
 All forms may have `at_least`, the probability that the rule requires, and `score`, the rule's own
 in place of weights; null is none. All other columns are payload. Boxes and long rows are read
@@ -33,7 +33,13 @@ from tocsin.model.predicates import INTERVAL
 from tocsin.model.residuals import Residual, Residuals, build_residuals
 from tocsin.model.rule_numbers import WEIGHTS_OR_SCORE, merge_rule_numbers, read_rule_numbers
 from tocsin.model.schema import Schema
-from tocsin.model.shape_tables import COLUMN, from_geopandas, read_shapes, to_shape_column
+from tocsin.model.shape_tables import (
+    COLUMN,
+    from_geopandas,
+    read_shapes,
+    to_shape_column,
+    usual_point,
+)
 from tocsin.model.weights import check_weight_pairs
 
 _RULES_ON_SPARK = (
@@ -127,12 +133,9 @@ def _find_form(
         "long": ["attribute", *bounds] if "attribute" in names and bounds else [],
         "shapes": [COLUMN] if COLUMN in names and point is not None else [],
     }
+    if not any(columns.values()) and COLUMN in names:
+        return "shapes"  # of a usual point, if there is one
     forms = {form: listed for form, listed in columns.items() if listed}
-    if not forms and COLUMN in names:
-        raise RuleError(
-            f"the table has a column {COLUMN!r}, but which attributes are the point that is tested "
-            "is not known; say so, as in Rules(schema, point=('lon', 'lat'))"
-        )
     if not forms:
         stems = [n[: n.rindex("_")] for n in names if n.lower().endswith(("_low", "_high"))]
         unknown = f"; the schema has no attribute {stems[0]!r}" if stems else ""
@@ -381,9 +384,14 @@ def _box_weights(
 def _read_shapes(
     table: pa.Table, ids: pa.Array, conditions: ConditionReader, first: int
 ) -> RuleTable:
-    assert conditions.point is not None
     attributes, n = conditions.attributes, len(ids)
-    c, residuals = read_shapes(table.column(COLUMN), ids, conditions.point, attributes, first)
+    point = conditions.point or usual_point(attributes)
+    if point is None:
+        raise RuleError(
+            f"the table has a column {COLUMN!r}, but it is not known which attributes are the "
+            "point: say so, as in Rules(schema, point=('lon', 'lat'))"
+        )
+    c, residuals = read_shapes(table.column(COLUMN), ids, point, attributes, first)
     weights = _weights_column(table)
     if weights is not None and c.size:
         axes, columns = c.attribute[:2].tolist(), np.ones((n, 2), bool)
@@ -549,7 +557,6 @@ def _long_weights(table: pa.Table, tested: np.ndarray, ids: pa.Array) -> np.ndar
 def _describe_forms(names: list[str]) -> str:
     return (
         "a table of rules has the columns id and where (texts), or id and <attribute>_low, "
-        "<attribute>_high (boxes), or id, attribute, low and high (long), or id and shape "
-        "(for rules with a point); "
+        "<attribute>_high (boxes), or id, attribute, low and high (long), or id and shape; "
         f"this one has {', '.join(map(repr, names)) or 'none'}"
     )
