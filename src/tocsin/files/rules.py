@@ -92,7 +92,7 @@ def open_rules(path: Path, schema: str | None, version: int | None = None) -> Ru
         if schema is not None:
             raise TocsinError("--schema is for a file of rules; a store has its own schema")
         return Rules.open(path, version)
-    _check_format(path)
+    check_format(path)
     if version is not None:
         raise TocsinError(f"--version is for a rule store, but {path} is a file")
     rules = Rules(open_schema(path, schema))
@@ -102,7 +102,7 @@ def open_rules(path: Path, schema: str | None, version: int | None = None) -> Ru
 
 def open_schema(path: Path, schema: str | None) -> Schema:
     """Return the schema that is given for a file of rules; raise if the file or schema is none."""
-    _check_format(path)
+    check_format(path)
     if schema is None:
         raise TocsinError(
             f"{path} has no schema; give one, as in --schema x=number,tier=category or "
@@ -132,7 +132,7 @@ def _is_geojson(path: Path) -> bool:
     return path.is_file() and path.suffix.lower() == ".geojson"
 
 
-def _check_format(path: Path) -> None:
+def check_format(path: Path) -> None:
     """Raise unless a file, by its name, is one of rules."""
     if not _is_geojson(path):
         detect_format(path)
