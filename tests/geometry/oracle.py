@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import shapely
 
+from tocsin.geometry.rasters import SIZE, X_SCALE
 from tocsin.geometry.shape import Shape, read_geometries
 
 OUTSIDE, INSIDE, ON_EDGE = 0, 1, 2
@@ -99,7 +100,7 @@ def random_shape(rng: np.random.Generator, family: str, most: int = 40) -> Shape
             return read_geometries([polygon])[0].with_edge(bool(rng.random() < 0.5))
 
 
-def nasty_points(rng: np.random.Generator, shape: Shape, frame: np.ndarray, columns: int, n: int):
+def nasty_points(rng: np.random.Generator, shape: Shape, head: np.ndarray, n: int):
     """Return n points on and by vertices, edges and the sides of cells, or anywhere."""
     vertices = shape.points
     x_low, x_high, y_low, y_high = shape.bounds
@@ -110,8 +111,8 @@ def nasty_points(rng: np.random.Generator, shape: Shape, frame: np.ndarray, colu
     where = rng.random((n, 2))
     points = low * (1 - where) + high * where
     corner = points
-    if frame[2]:
-        corner = frame[:2] + rng.integers(0, columns + 1, (n, 2)) / frame[2:]
+    if head[X_SCALE]:
+        corner = head[:2] + rng.integers(0, int(head[SIZE]) + 1, (n, 2)) / head[2:4]
     mixed = np.column_stack([rng.choice(vertices[:, 0], n), rng.choice(vertices[:, 1], n)])
     on_edge = vertices[first] * (1 - part) + vertices[first + 1] * part
     middle = vertices[first] / 2 + vertices[first + 1] / 2

@@ -20,7 +20,7 @@ from tests.geometry.oracle import (
     rings_of,
 )
 from tocsin.geometry.inside import are_inside
-from tocsin.geometry.rasters import COLUMNS, FRAME, HEAD
+from tocsin.geometry.rasters import HEAD
 from tocsin.geometry.shape import Shape, disc, polygon_from_wkt
 from tocsin.geometry.table import ShapeTable, build_table
 
@@ -46,11 +46,7 @@ def test_nasty_points(family):
     shapes = [random_shape(rng, family) for _ in range(SHAPES)]
     table = build_table(shapes)
     for number, shape in enumerate(shapes):
-        frame, columns = (
-            table.frames[FRAME * number :][:FRAME],
-            table.heads[HEAD * number + COLUMNS],
-        )
-        points = nasty_points(rng, shape, frame, columns, POINTS)
+        points = nasty_points(rng, shape, table.heads[HEAD * number :], POINTS)
         expected = [is_in_rings(shape, x, y) for x, y in points.tolist()]
         assert ask(table, number, points).tolist() == expected, shape
 
@@ -62,8 +58,8 @@ def test_families_reach_all_cases():
     for family in FAMILIES:
         shape = random_shape(rng, family)
         table = build_table([shape])
-        rasters.add(bool(table.frames[2]))
-        points = nasty_points(rng, shape, table.frames, table.heads[COLUMNS], 300)
+        rasters.add(bool(table.heads[2]))
+        points = nasty_points(rng, shape, table.heads, 300)
         rings = rings_of(shape)
         finite = points[np.isfinite(points).all(axis=1)].tolist()
         places |= {place_in_rings(rings, x, y) for x, y in finite}
@@ -162,7 +158,7 @@ def test_differences_from_shapely_are_its_rounding():
     for _ in range(100):
         shape = random_shape(rng, "plain").with_edge(True)
         table = build_table([shape])
-        points = nasty_points(rng, shape, table.frames, table.heads[COLUMNS], 200)
+        points = nasty_points(rng, shape, table.heads, 200)
         points = points[np.isfinite(points).all(axis=1)]
         rings = rings_of(shape)
         polygon = shapely.Polygon()

@@ -14,20 +14,23 @@ import numpy as np
 from tocsin.geometry.inside import great_circle, is_inside
 from tocsin.geometry.rasters import (
     CELL,
-    COLUMNS,
     COUNT,
-    FRAME,
+    FEW,
+    FIRST,
+    GLOBE_DISC,
     HEAD,
-    KIND,
     LIST,
-    ROWS,
+    SIZE,
     VERTEX,
+    X_LOW,
+    X_SCALE,
+    Y_LOW,
+    Y_SCALE,
 )
 from tocsin.geometry.shape import EARTH_RADIUS, Kind
 from tocsin.geometry.table import ShapeTable, shape_at
 from tocsin.jit import Float64Out, Float64s, Int64s, UInt8Out, bare_step, kernel
 
-_GLOBE_DISC = int(Kind.GLOBE_DISC)
 _SPARE = 1e-6  # of a cell: more than rounding takes from a place
 _DISC_CELLS = 16  # columns and rows for the edge of a disc
 _LARGE = 1e300  # beyond it, differences may overflow
@@ -54,11 +57,9 @@ def are_within(
 @bare_step
 def distance_to_edge(table, shape, x, y):
     """Return how far a point is from the nearest edge of a shape; NaN or infinity for no point."""
-    head, frame = HEAD * shape, FRAME * shape
-    heads, frames, points, starts = table.heads, table.frames, table.points, table.starts
-    if heads[head + COLUMNS] == 0:
-        center_x, center_y, radius = frames[frame], frames[frame + 1], frames[frame + 2]
-        return abs(distance_to_center(heads[head + KIND], center_x, center_y, x, y) - radius)
+    heads, points, starts = table.heads, table.points, table.starts
+    if heads[HEAD * shape + SIZE] <= 0.0:
+        return abs(distance_to_center(heads, shape, x, y) - heads[HEAD * shape + X_SCALE])
     least = math.inf
     for ring in range(table.rings[shape], table.rings[shape + 1]):
         for i in range(starts[ring], starts[ring + 1] - 1):
@@ -77,22 +78,24 @@ def is_within(table, shape, x, y, margin):
         return True
     if not (abs(x) < math.inf and abs(y) < math.inf):
         return False
-    head, frame = HEAD * shape, FRAME * shape
-    heads, frames, points, lists = table.heads, table.frames, table.points, table.lists
-    columns, rows = heads[head + COLUMNS], heads[head + ROWS]
-    if columns == 0:
-        center_x, center_y, radius = frames[frame], frames[frame + 1], frames[frame + 2]
-        return distance_to_center(heads[head + KIND], center_x, center_y, x, y) - radius <= margin
-    first_column, last_column = cells_near(x, margin, frames[frame], frames[frame + 2], columns)
-    first_row, last_row = cells_near(y, margin, frames[frame + 1], frames[frame + 3], rows)
+    heads, points, lists = table.heads, table.points, table.lists
+    head, size = HEAD * shape, heads[HEAD * shape + SIZE]
+    if size <= 0.0:
+        return distance_to_center(heads, shape, x, y) - heads[head + X_SCALE] <= margin
+    first_cell, vertex = np.int64(heads[head + CELL]), np.int64(heads[head + VERTEX])
+    first_column, last_column = cells_near(
+        x, margin, heads[head + X_LOW], heads[head + X_SCALE], size
+    )
+    first_row, last_row = cells_near(y, margin, heads[head + Y_LOW], heads[head + Y_SCALE], size)
     for row in range(first_row, last_row + 1):
         for column in range(first_column, last_column + 1):
-            cell = table.cells[heads[head + CELL] + row * columns + column]
-            if cell < 2:
-                continue
-            begin = heads[head + LIST] + cell - 2
-            for j in range(begin + 1, begin + 1 + (lists[begin] >> COUNT)):
-                i = heads[head + VERTEX] + lists[j]
+            edges = np.int64(table.cells[first_cell + row * np.int64(size) + column])
+            count, begin = edges >> COUNT & FEW, edges >> FIRST
+            if edges < 0:
+                begin = np.int64(heads[head + LIST]) + ~edges
+                count = np.int64(lists[begin]) >> COUNT
+            for j in range(count):
+                i = vertex + (begin + j if edges >= 0 else np.int64(lists[begin + 1 + j]))
                 distance = distance_to_segment(
                     points[2 * i], points[2 * i + 1], points[2 * i + 2], points[2 * i + 3], x, y
                 )
@@ -114,9 +117,10 @@ def cells_near(value, margin, low, scale, size):
 
 
 @bare_step
-def distance_to_center(kind, center_x, center_y, x, y):
+def distance_to_center(heads, shape, x, y):
     """Return how far a point is from the centre of a disc."""
-    if kind == _GLOBE_DISC:
+    center_x, center_y = heads[HEAD * shape + X_LOW], heads[HEAD * shape + Y_LOW]
+    if heads[HEAD * shape + SIZE] == GLOBE_DISC:
         return great_circle(center_x, center_y, x, y)
     return math.hypot(x - center_x, y - center_y)
 
@@ -146,15 +150,15 @@ def edge_boxes(table: ShapeTable, shape: int) -> np.ndarray:
     For a polygon, they are the cells of its raster that edges touch. A point outside of them all
     is outside or inside as every point that it can reach without entering one.
     """
-    head, frame = table.heads[HEAD * shape :][:HEAD], table.frames[FRAME * shape :][:FRAME]
-    if head[COLUMNS] == 0:
+    head = table.heads[HEAD * shape :][:HEAD]
+    x_low, y_low, x_scale, y_scale = head[:SIZE].tolist()
+    size, first_cell = int(head[SIZE]), int(head[CELL])
+    if size <= 0:
         return _disc_boxes(table, shape)
-    x_low, y_low, x_scale, y_scale = frame.tolist()
     if x_scale == 0.0:
         return np.array(shape_at(table, shape).boxes)
-    columns, rows = int(head[COLUMNS]), int(head[ROWS])
-    cells = table.cells[head[CELL] : head[CELL] + rows * columns]
-    row, column = np.divmod(np.flatnonzero(cells >= 2), columns)
+    cells = table.cells[first_cell : first_cell + size**2]
+    row, column = np.divmod(np.flatnonzero((cells < 0) | (cells >> COUNT > 0)), size)
     low = [x_low + (column - _SPARE) / x_scale, y_low + (row - _SPARE) / y_scale]
     high = [x_low + (column + 1 + _SPARE) / x_scale, y_low + (row + 1 + _SPARE) / y_scale]
     return _outward(low[0], high[0], low[1], high[1])
@@ -163,7 +167,7 @@ def edge_boxes(table: ShapeTable, shape: int) -> np.ndarray:
 def _disc_boxes(table: ShapeTable, shape: int) -> np.ndarray:
     """Return the cells over a disc's boxes that its edge may cross."""
     disc = shape_at(table, shape)
-    (center_x, center_y), (radius, _) = disc.points.tolist()
+    radius = disc.points[1, 0]
     found = []
     for x_low, x_high, y_low, y_high in disc.boxes:
         x, y = (
@@ -181,7 +185,7 @@ def _disc_boxes(table: ShapeTable, shape: int) -> np.ndarray:
         else:
             reach = np.hypot(half_x, half_y)
         distance = np.empty(len(left))
-        write_center_distances(int(disc.kind), center_x, center_y, middle_x, middle_y, distance)
+        write_center_distances(table, shape, middle_x, middle_y, distance)
         near = np.abs(distance - radius) <= reach * (1 + _SPARE) + radius * 1e-12
         found.append(_outward(left[near], right[near], bottom[near], top[near]))
     return np.concatenate(found)
@@ -189,11 +193,11 @@ def _disc_boxes(table: ShapeTable, shape: int) -> np.ndarray:
 
 @kernel
 def write_center_distances(
-    kind: int, center_x: float, center_y: float, x: Float64s, y: Float64s, out: Float64Out
+    table: ShapeTable, shape: int, x: Float64s, y: Float64s, out: Float64Out
 ) -> None:
     """Write how far points are from the centre of a disc."""
     for i in range(out.shape[0]):
-        out[i] = distance_to_center(kind, center_x, center_y, x[i], y[i])
+        out[i] = distance_to_center(table.heads, shape, x[i], y[i])
 
 
 def _outward(

@@ -20,71 +20,122 @@ from tocsin.geometry.exact import circle_side, orientation
 from tocsin.geometry.rasters import (
     BACKWARD,
     CELL,
-    CLOSED,
-    COLUMNS,
     COUNT,
-    FRAME,
+    FEW,
+    FIRST,
     FROM_INSIDE,
+    GLOBE_DISC,
     HEAD,
-    KIND,
     LIST,
-    ROWS,
+    SIZE,
     VERTEX,
     VERTICAL,
+    X_LOW,
+    X_SCALE,
+    Y_LOW,
+    Y_SCALE,
 )
-from tocsin.geometry.shape import EARTH_RADIUS, Kind
+from tocsin.geometry.shape import EARTH_RADIUS
 from tocsin.geometry.table import ShapeTable
-from tocsin.jit import Float64s, Int64s, UInt8Out, bare_step, kernel
+from tocsin.jit import Float64s, Int64s, UInt8Out, bare_step, kernel, prefetch
 
-_DISC, _GLOBE_DISC = int(Kind.DISC), int(Kind.GLOBE_DISC)
 _MAX = float(np.finfo(np.float64).max)
 _ON_EDGE = 2  # beside 0 and 1 for outside and inside
+_NOWHERE, _DISC = -1, -(1 << 40)  # in place of a cell, and of what is in one
+_GROUP = 32  # points
 
 
 @kernel
 def are_inside(table: ShapeTable, shapes: Int64s, x: Float64s, y: Float64s, out: UInt8Out) -> None:
-    """Write whether each point is in the shape with the number beside it."""
-    for i in range(shapes.shape[0]):
-        out[i] = is_inside(table, shapes[i], x[i], y[i])
+    """Write whether each point is in the shape with the number beside it.
+
+    Steps are taken for groups of points, so that the processor loads what several of them need at
+    once. This is two to five times faster than `is_inside` for each if the table is large.
+    """
+    heads, cells, points = table.heads, table.cells, table.points
+    found = np.empty(_GROUP, np.int64)
+    for begin in range(0, shapes.shape[0], _GROUP):
+        stop = min(begin + _GROUP, shapes.shape[0])
+        for i in range(begin, stop):
+            prefetch(heads, HEAD * shapes[i])
+        for i in range(begin, stop):
+            cell = find_cell(heads, shapes[i], x[i], y[i])
+            found[i - begin] = cell
+            if cell >= 0:
+                prefetch(cells, cell)
+        for i in range(begin, stop):
+            cell = found[i - begin]
+            if cell >= 0:
+                edges = cells[cell]
+                found[i - begin] = edges
+                if edges >> COUNT > 0:
+                    vertex = np.int64(heads[HEAD * shapes[i] + VERTEX]) + (edges >> FIRST)
+                    prefetch(points, 2 * vertex)
+            else:
+                found[i - begin] = cell if cell == _DISC else 0
+        for i in range(begin, stop):
+            if found[i - begin] == _DISC:
+                out[i] = is_in_disc(heads, table.closed, shapes[i], x[i], y[i])
+            else:
+                out[i] = is_in_cell(table, shapes[i], found[i - begin], x[i], y[i])
 
 
 @bare_step
 def is_inside(table, shape, x, y):
     """Return whether a point is in a shape of a table."""
-    heads, frames = table.heads, table.frames
-    head, frame = HEAD * shape, FRAME * shape
-    columns = heads[head + COLUMNS]
-    if columns == 0:
-        return is_in_disc(
-            heads[head + KIND], heads[head + CLOSED],
-            frames[frame], frames[frame + 1], frames[frame + 2], x, y,
-        )  # fmt: skip
-    u = (x - frames[frame]) * frames[frame + 2]
-    v = (y - frames[frame + 1]) * frames[frame + 3]
-    if not (u >= 0.0 and v >= 0.0 and u < columns and v < heads[head + ROWS]):  # NaN, too
-        return False
-    cell = table.cells[heads[head + CELL] + np.int64(v) * columns + np.int64(u)]
-    if cell < 2:
-        return cell == 1
-    begin = heads[head + LIST] + cell - 2
-    side = side_of_edges(table.lists, begin, table.points, heads[head + VERTEX], x, y)
-    return side == 1 or (side == _ON_EDGE and heads[head + CLOSED] != 0)
+    cell = find_cell(table.heads, shape, x, y)
+    if cell >= 0:
+        return is_in_cell(table, shape, np.int64(table.cells[cell]), x, y)
+    return cell == _DISC and is_in_disc(table.heads, table.closed, shape, x, y)
 
 
 @bare_step
-def side_of_edges(lists, begin, points, vertex, x, y):
+def find_cell(heads, shape, x, y):
+    """Return the number of a point's cell, `_NOWHERE` or `_DISC`."""
+    head = HEAD * shape
+    size = heads[head + SIZE]
+    if size <= 0.0:
+        return _DISC
+    u = (x - heads[head + X_LOW]) * heads[head + X_SCALE]
+    v = (y - heads[head + Y_LOW]) * heads[head + Y_SCALE]
+    if not (u >= 0.0 and v >= 0.0 and u < size and v < size):  # NaN, too
+        return _NOWHERE
+    return np.int64(heads[head + CELL]) + np.int64(v) * np.int64(size) + np.int64(u)
+
+
+@bare_step
+def is_in_cell(table, shape, edges, x, y):
+    """Return whether a point is in a polygon; `edges` is the number in the point's cell."""
+    if edges >= 0 and edges >> COUNT == 0:
+        return edges != 0
+    side = side_of_edges(
+        table.lists, np.int64(table.heads[HEAD * shape + LIST]), edges,
+        table.points, np.int64(table.heads[HEAD * shape + VERTEX]), x, y,
+    )  # fmt: skip
+    return side == 1 or (side == _ON_EDGE and table.closed[shape] != 0)
+
+
+@bare_step
+def side_of_edges(lists, first_list, edges, points, vertex, x, y):
     """Return 0 if a point is outside, 1 if it is inside, 2 if it is on an edge.
 
-    Edges are those of the list of the point's cell; what crosses the way to the free side counts.
+    Of the edges of its cell, those count that cross the way to the free side.
     """
-    flags = lists[begin]
-    turn = np.int64(flags & VERTICAL)  # then x and y change places
+    if edges >= 0:
+        flags, count = edges, edges >> COUNT & FEW
+        begin = edges >> FIRST
+    else:
+        begin = first_list + ~edges
+        flags = np.int64(lists[begin])
+        count = flags >> COUNT
+    turn = flags & VERTICAL  # then x and y change places
     if turn != 0:
         x, y = y, x
     backward = flags & BACKWARD != 0
     is_in = flags & FROM_INSIDE != 0
-    for i in range(begin + 1, begin + 1 + (flags >> COUNT)):
-        at = 2 * (vertex + lists[i])
+    for i in range(count):
+        edge = begin + i if edges >= 0 else np.int64(lists[begin + 1 + i])
+        at = 2 * (vertex + edge)
         ax, ay = points[at + turn], points[at + 1 - turn]
         bx, by = points[at + 2 + turn], points[at + 3 - turn]
         if (ay > y) != (by > y):
@@ -107,17 +158,19 @@ def touches(ax, ay, bx, by, x, y):
 
 
 @bare_step
-def is_in_disc(kind, closed, center_x, center_y, radius, x, y):
+def is_in_disc(heads, closed, shape, x, y):
     """Return whether a point is in a disc."""
-    if kind == _GLOBE_DISC:
+    head = HEAD * shape
+    center_x, center_y, radius = heads[head + X_LOW], heads[head + Y_LOW], heads[head + X_SCALE]
+    if heads[head + SIZE] == GLOBE_DISC:
         if not (abs(x) <= 180.0 and abs(y) <= 90.0):
             return False
         distance = great_circle(center_x, center_y, x, y)
-        return distance < radius or (closed != 0 and distance == radius)
+        return distance < radius or (closed[shape] != 0 and distance == radius)
     if not (abs(x) <= _MAX and abs(y) <= _MAX):
         return False
     side = circle_side(x, y, center_x, center_y, radius)
-    return side < 0 or (closed != 0 and side == 0)
+    return side < 0 or (closed[shape] != 0 and side == 0)
 
 
 @bare_step

@@ -1,9 +1,9 @@
 """`ShapeTable`: n shapes as flat arrays, and what kernels derive from them.
 
-What is stored is the first five arrays. `heads`, `frames`, `cells` and `lists` are the rasters
-(`rasters.py`), which are built from these. A test of a point reads the shape's head and frame, a
-cell, and for a few points a list of edges and their vertices: about five cache lines. A vertex
-takes 16 bytes, and a raster about as much for each vertex again; see `nbytes`.
+What is stored is the first five arrays. `heads`, `cells` and `lists` are the rasters
+(`rasters.py`), which are built from these. A test of a point reads the shape's head and a
+cell, and for some points vertices, seldom a list of them: two or three cache lines. A vertex takes
+16 bytes, and a raster about as much for each vertex again; see `nbytes`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,7 @@ class ShapeTable(NamedTuple):
     rings: Int64s  # [n + 1] the rings of shape s are rings[s] to rings[s + 1]
     starts: Int64s  # [r + 1] the vertices of ring r are starts[r] to starts[r + 1]
     points: Float64s  # [2 v] x and y of each vertex; of a disc, see `Kind`
-    heads: Int64s  # [HEAD n] see `rasters`
-    frames: Float64s  # [FRAME n]
+    heads: Float64s  # [HEAD n] see `rasters`
     cells: Int32s  # [c]
     lists: Int32s  # [l]
 
