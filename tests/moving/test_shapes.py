@@ -1,5 +1,6 @@
 """Monitors of rules with shapes: who is in what, margins, and rules that change."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -23,7 +24,7 @@ def is_near(shape, x, y, margin):
     """Return whether a point is up to a margin away from the edge, by fractions."""
     x, y, margin = Fraction(x), Fraction(y), Fraction(margin)
     for ring in rings_of(shape):
-        for (ax, ay), (bx, by) in zip(ring, ring[1:]):
+        for (ax, ay), (bx, by) in itertools.pairwise(ring):
             ax, ay, bx, by = map(Fraction, (ax, ay, bx, by))
             dx, dy = bx - ax, by - ay
             along = (x - ax) * dx + (y - ay) * dy

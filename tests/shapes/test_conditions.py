@@ -62,8 +62,9 @@ def test_a_fence_and_a_speed():
 )  # fmt: skip
 def test_the_edge(where, edge, inside, outside):
     rules = xy(where)
-    for event, expected in (({"x": 0, "y": 2}, edge), ({"x": 2, "y": 2.5}, inside),
-                            ({"x": 5, "y": 5}, outside), ({"x": 0, "y": 4.5}, outside)):  # fmt: skip
+    cases = [((0, 2), edge), ((2, 2.5), inside), ((5, 5), outside), ((0, 4.5), outside)]
+    for (x, y), expected in cases:
+        event = {"x": x, "y": y}
         assert matched(rules, event) == [0] * expected
         assert rules.explain(event, 0).matched == expected
 
@@ -211,11 +212,10 @@ def test_large_integers_are_what_they_are_as_doubles():
     low, high = 2**60, 2**60 + 2**12
     ring = f"{low} 0, {high} 0, {high} 4, {low} 4, {low} 0"
     rules.add("big", f"ST_Covers(ST_GeomFromText('POLYGON(({ring}))'), ST_Point(n, m))")
-    rules.add("small", "ST_Covers(ST_GeomFromText('POLYGON((0.2 0.2, 0.8 0.2, 0.2 0.8, 0.2 0.2))'), "
-                       "ST_Point(n, m))")  # fmt: skip
-    events = [
-        {"n": n, "m": 1} for n in (low - 200, low - 10, low, high, high + 100, high + 1000, 0)
-    ]
+    small = "POLYGON((0.2 0.2, 0.8 0.2, 0.2 0.8, 0.2 0.2))"
+    rules.add("small", f"ST_Covers(ST_GeomFromText('{small}'), ST_Point(n, m))")
+    numbers = (low - 200, low - 10, low, high, high + 100, high + 1000, 0)
+    events = [{"n": n, "m": 1} for n in numbers]
     expected = [(e, "big") for e, event in enumerate(events) if low <= float(event["n"]) <= high]
     assert pairs(rules.match(events)) == expected
 

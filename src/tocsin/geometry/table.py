@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.errors import StoreError
-from tocsin.geometry.rasters import CELL, HEAD, LIST, STOP, VERTEX, build_rasters
+from tocsin.geometry.rasters import CELL, HEAD, LIST, VERTEX, build_rasters
 from tocsin.geometry.shape import Kind, Shape
 from tocsin.jit import Float64s, Int32s, Int64s, UInt8s, field_types, freeze_fields
 
@@ -91,16 +91,15 @@ def concatenate(tables: Sequence[ShapeTable]) -> ShapeTable:
     if not tables:
         return build_table([])
     heads = []
-    before = np.zeros(4, np.int64)
+    before = np.zeros(3)
     for table in tables:
         own = table.heads.reshape(-1, HEAD).copy()
-        own[:, (CELL, LIST, VERTEX, STOP)] += before
-        vertices = len(table.points) // 2
-        before += (len(table.cells), len(table.lists), vertices, vertices)
+        own[:, (CELL, LIST, VERTEX)] += before
+        before += (len(table.cells), len(table.lists), len(table.points) // 2)
         heads.append(own.ravel())
     columns = {
         name: np.concatenate([getattr(table, name) for table in tables])
-        for name in ("kinds", "closed", "points", "frames", "cells", "lists")
+        for name in ("kinds", "closed", "points", "cells", "lists")
     }
     return freeze_fields(
         ShapeTable,
