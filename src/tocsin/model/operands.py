@@ -6,10 +6,13 @@ from sqlglot import exp
 
 from tocsin.errors import ConditionError
 from tocsin.model.attributes import Attributes, kind_of_term
-from tocsin.model.nodes import SHAPE_NAMES, error_at, to_sql
+from tocsin.model.nodes import error_at, to_sql
 from tocsin.model.terms import Term, read_term
 
-_SHAPE_FUNCTIONS = {each.lower(): each for each in SHAPE_NAMES}
+_SHAPE_FUNCTIONS = {
+    *("st_covers", "st_contains", "st_coveredby", "st_within", "st_dwithin", "st_distancesphere"),
+    *("st_point", "st_geomfromtext"),
+}
 _SHAPE_ADVICE = {
     "st_intersects": "; for a point, ST_Covers means the same",
     "st_disjoint": "; for a point, NOT ST_Covers means the same",

@@ -15,7 +15,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as t
 import sqlglot
-from sqlglot.errors import SqlglotError
 
 from tocsin.errors import ConditionError, RuleError, ShapeError
 from tocsin.geometry.shape import Shape, read_geojson, read_wkb, read_wkt
@@ -25,6 +24,7 @@ from tocsin.model import encoding
 from tocsin.model.arrow import decode, is_text
 from tocsin.model.attributes import Attributes
 from tocsin.model.conjunctions import Conjunctions
+from tocsin.model.nodes import PARSER_ERRORS
 from tocsin.model.operands import Operands
 from tocsin.model.predicates import INTERVAL
 from tocsin.model.residuals import Coordinate, Residuals, ShapeTests, coordinate_of
@@ -73,8 +73,10 @@ def _find_coordinate(text: str, attributes: Attributes) -> Coordinate:
     if attribute is None:
         try:
             attribute = Operands(attributes).operand(sqlglot.parse_one(text, dialect="spark"))
-        except (SqlglotError, ConditionError) as error:
+        except ConditionError as error:
             raise RuleError(f"point: {error}") from None
+        except PARSER_ERRORS:
+            raise RuleError(f"point: {text!r} is no attribute, and no term") from None
     kind = attributes.kind(attribute)
     coordinate = coordinate_of(attribute, kind)
     if coordinate is None:
