@@ -37,7 +37,7 @@ from tocsin.geometry.rasters import (
 )
 from tocsin.geometry.shape import EARTH_RADIUS
 from tocsin.geometry.table import ShapeTable
-from tocsin.jit import Float64s, Int64s, UInt8Out, bare_step, kernel, prefetch
+from tocsin.jit import Float64s, Int64s, UInt8Out, bare_step, kernel, prefetch, step
 
 _MAX = float(np.finfo(np.float64).max)
 _ON_EDGE = 2  # beside 0 and 1 for outside and inside
@@ -47,15 +47,21 @@ _GROUP = 32  # points
 
 @kernel
 def are_inside(table: ShapeTable, shapes: Int64s, x: Float64s, y: Float64s, out: UInt8Out) -> None:
-    """Write whether each point is in the shape with the number beside it.
+    """Write whether each point is in the shape with the number beside it."""
+    locate_points(table, shapes, x, y, shapes.shape[0], out)
+
+
+@step
+def locate_points(table, shapes, x, y, count, out):
+    """Write whether each of the first `count` points is in the shape with the number beside it.
 
     Steps are taken for groups of points, so that the processor loads what several of them need at
     once. This is two to five times faster than `is_inside` for each if the table is large.
     """
     heads, cells, points = table.heads, table.cells, table.points
     found = np.empty(_GROUP, np.int64)
-    for begin in range(0, shapes.shape[0], _GROUP):
-        stop = min(begin + _GROUP, shapes.shape[0])
+    for begin in range(0, count, _GROUP):
+        stop = min(begin + _GROUP, count)
         for i in range(begin, stop):
             prefetch(heads, HEAD * shapes[i])
         for i in range(begin, stop):
