@@ -309,7 +309,7 @@ class Tracker:
         if self.regions is not None:
             kinds = self._position_kinds(version)
             x, y = (kinds[name.lower()] for name in self.options.position)
-            self.regions.attach(version, (x, y))
+            self.touch(self.regions.attach(version, (x, y)))
         if self._settings is not None and self._settings[:2] == (version, time_type):
             return self._settings[2:]
         options = self.options

@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.engine.version import Version
+from tocsin.errors import MonitorError
 from tocsin.jit import freeze, freeze_fields
 from tocsin.model.conjunctions import expand_ranges
 from tocsin.model.encoding import NULL, integer_value
@@ -71,10 +72,18 @@ from tocsin.moving.regions.shapes import (
 from tocsin.moving.reports import Reports
 from tocsin.moving.rule_changes import Changes
 from tocsin.moving.transitions import CHANGED, MOVED, REPLACES, UNDECIDED
-from tocsin.moving.widening import INTEGER
+from tocsin.moving.widening import FLOAT, INTEGER
 
 _KINDS = {"dist": DIST, "sphere": SPHERE, "rect": RECT}
 _MEASURES = {"area": AREA, "perimeter": PERIMETER}
+# The columns in which regions are saved.
+COLUMNS = pa.schema(
+    [
+        ("region", pa.uint8()),
+        ("fixed", pa.uint64()),
+        *((f"region_{word}", pa.int64()) for word in range(SHAPE)),
+    ]
+)
 COUNTERS = ("reports_saved", "index_visits_saved", "regions_computed")
 
 _NO_SLOTS = np.empty(0, np.int32)
@@ -115,7 +124,7 @@ class Regions:
         self.shape = np.zeros(0, np.int64)
         # What the bits of `fixed` are: an attribute as SQL, and the columns that it is made of.
         self.names: list[tuple[str, tuple[str, ...]]] = []
-        self.kinds: tuple[int, ...] | None = None
+        self.kinds: tuple[int, int] | None = None  # of positions
         self._version: Version | None = None
         self._columns: Columns | None = None
         self._fences: tuple[Version, Fences, np.ndarray] | None = None
@@ -125,19 +134,26 @@ class Regions:
         """Whether a region stays as it is when the object enters or leaves a fence."""
         return not self._options.has_margin
 
-    def attach(self, version: Version, kinds: tuple[int, int]) -> None:
-        """Take the rules as they are now; other rules may number attributes differently."""
+    def attach(self, version: Version, kinds: tuple[int, int]) -> np.ndarray:
+        """Take the rules as they are now; other rules may number attributes differently.
+
+        Return the slots of objects whose region is another, or described otherwise.
+        """
+        changed = np.empty(0, np.int32)
         if version is self._version:
-            return
+            return changed
         x, y = (name.lower() for name in self._options.position)
         key, time = self._options.key.lower(), self._options.time.lower()
         self._columns = Columns(x, y, time, key, kinds)
         names = _names_of(version, {x, y, time, key})
         if self.names[:SHARED] != names[: min(SHARED, len(self.names))]:
+            changed = np.flatnonzero(self.fixed).astype(np.int32)
             self._renumber(names)
         if self.kinds not in (None, kinds):
-            self._forget(np.flatnonzero(self.status), ASKED)
+            changed = np.flatnonzero(self.status).astype(np.int32)
+            self._forget(changed, ASKED)
         self.names, self.kinds, self._version = names, kinds, version
+        return changed
 
     def _renumber(self, names: Sequence[tuple[str, tuple[str, ...]]]) -> None:
         """Give attributes that are fixed their new bits; ask where these are not clear."""
@@ -395,6 +411,38 @@ class Regions:
         self.shape.reshape(-1, SHAPE)[slots] = shape
         self.fixed[slots], self.status[slots] = others, SAFE
         self._forget(slots[~is_region], NO_REGION)
+
+    # ------------------------------------------------------------ save
+
+    def columns(self, slots: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the regions of objects as columns of `COLUMNS`."""
+        shape = self.shape.reshape(-1, SHAPE)[slots]
+        words = {f"region_{word}": shape[:, word] for word in range(SHAPE)}
+        return {"region": self.status[slots], "fixed": self.fixed[slots]} | words
+
+    def describe(self) -> dict[str, Any]:
+        """Return what the columns mean, as values that JSON has."""
+        return {"names": self.names, "kinds": self.kinds}
+
+    def restore(self, meaning: dict[str, Any], columns: dict[str, np.ndarray]) -> None:
+        """Take regions that were saved, of objects at the first slots; raise if there are none."""
+        self.names = [(str(sql), tuple(map(str, own))) for sql, own in meaning["names"]]
+        status, fixed = columns["region"], columns["fixed"]
+        if meaning["kinds"] is not None:
+            x, y = meaning["kinds"]
+            self.kinds = x, y
+        is_known = self.kinds is None or set(self.kinds) <= {INTEGER, FLOAT}
+        known_bits = np.uint64((1 << min(len(self.names), 64)) - 1)
+        if not is_known or len(self.names) > SHARED + 1 or (self.kinds is None and status.any()):
+            raise MonitorError("what the regions mean is not known")
+        if (status > ASKED).any() or (fixed & ~known_bits).any():
+            raise MonitorError("a region is of no kind that there is")
+        self.reserve(len(status))
+        self.status[: len(status)], self.fixed[: len(status)] = status, fixed
+        words = np.stack([columns[f"region_{word}"] for word in range(SHAPE)], axis=1)
+        if self._kind != RECT and np.isnan(words[:, RADIUS].copy().view(np.float64)).any():
+            raise MonitorError("a radius is no number")
+        self.shape[: words.size] = words.ravel()
 
     # ------------------------------------------------------------ look
 
