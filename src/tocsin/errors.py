@@ -5,6 +5,7 @@
     TocsinError
     ├── SchemaError        an attribute is declared twice, without a valid name or kind
     ├── ConditionError     a condition is not valid or not supported; has the position
+    ├── ShapeError         a polygon or disc is not valid, or cannot be read
     ├── RuleError          an id, weight, payload or row of a table of rules is not valid
     │   └── UnknownRuleError   no rule has this id (also a KeyError)
     ├── EventError         events lack a column that a rule tests, or its type is wrong
@@ -85,6 +86,17 @@ class ConditionError(TocsinError):
         marked = f"  {before}{rest}\n  {' ' * len(before)}{carets}"
         self.args = (f"{self} (line {row}, column {column})\n{marked}",)
         return self
+
+
+class ShapeError(TocsinError):
+    """A polygon or disc is not valid or cannot be read.
+
+    `row` is its position among those that were read together.
+    """
+
+    def __init__(self, message: str, row: int = 0):
+        super().__init__(message)
+        self.row = row
 
 
 class RuleError(TocsinError):

@@ -101,7 +101,8 @@ class Buffer:
     ) -> None:
         """Merge the part's matches into the k best rules of each event of a batch."""
         part = self.part
-        best = best._replace(unique=part.single)
+        if best.unique != part.single:
+            best = best._replace(unique=part.single)
         index = part.index_for(batch.keys)
         if index.prunes and not self.live.is_filtered(batch.keys):
             candidates, evaluated = cast(PruningIndex, index).best(

@@ -493,12 +493,14 @@ class RuleDirectory:
         """Return the ids at positions, in the type that the user gave them in."""
         if not self._segments:
             return pa.array([], self._id_type)
-        places = pa.array(self._places(positions))
-        if len(self._segments) == 1:  # an array: much cheaper for the matches of one event
-            taken = self._segments[0].metadata.ids.take(places)
-        else:
+        places = self._places(positions)
+        if len(self._segments) > 1:
             ids = pa.chunked_array([segment.metadata.ids for segment in self._segments])
-            taken = ids.take(places).combine_chunks()
+            taken = ids.take(pa.array(places)).combine_chunks()
+        else:  # arrays are much cheaper for the matches of one event, and NumPy's even more
+            ids = self._segments[0].metadata.ids
+            is_text = pa.types.is_large_string(ids.type)
+            taken = ids.take(pa.array(places)) if is_text else pa.array(np.asarray(ids)[places])
         if taken.type == self._id_type or taken.nbytes > 2**31 - 1:
             return taken  # also if it is more text than 32-bit offsets can address
         return taken.cast(self._id_type)

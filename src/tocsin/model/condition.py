@@ -25,7 +25,7 @@ from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 import sqlglot
-from sqlglot import exp
+from sqlglot import TokenType, exp
 from sqlglot.errors import ParseError, TokenError
 
 from tocsin.errors import ConditionError, is_unicode, shorten
@@ -33,7 +33,7 @@ from tocsin.model.attributes import Attributes
 from tocsin.model.categories import Categories
 from tocsin.model.constants import Constants, Literals, Signature
 from tocsin.model.leaves import Compiler, Leaf
-from tocsin.model.nodes import error_at, to_sql
+from tocsin.model.nodes import PARSER_ERRORS, error_at, to_sql
 from tocsin.model.normal_form import (
     MAX_COUNT,
     Tree,
@@ -277,6 +277,18 @@ def _cut_semicolon(text: str) -> str:
     return text[:end] if end >= 0 else text
 
 
+def _check_brackets(text: str) -> None:
+    """Raise if a bracket is not closed; sqlglot reads some functions without."""
+    opened = []
+    for token in sqlglot.tokenize(text, dialect="spark"):
+        if token.token_type == TokenType.L_PAREN:
+            opened.append(token.start)
+        elif token.token_type == TokenType.R_PAREN and opened:
+            opened.pop()
+    if opened:
+        raise ConditionError("syntax error: this bracket is not closed", opened[-1])
+
+
 def _parse(text: str) -> Any:
     # Spark 4 reads 'it''s' as it's, sqlglot as two texts. A backslash in place of the first quote
     # keeps all positions.
@@ -289,6 +301,8 @@ def _parse(text: str) -> Any:
     if ";" in text:
         escaped = _cut_semicolon(escaped)
     try:
+        if "(" in text:
+            _check_brackets(escaped)
         tree = sqlglot.parse_one(escaped, dialect="spark")
     except ParseError as error:
         detail = error.errors[0] if error.errors else {}
@@ -307,14 +321,13 @@ def _parse(text: str) -> Any:
         problem = problem.replace("Invalid expression / Unexpected token", "unexpected here")
         if "<Token" in problem:
             problem = "it cannot be parsed"
-        if ">>>" in text:
+        if ">>>" in _QUOTED.sub("", text):
             problem += "; write shiftrightunsigned(a, n) for a >>> n"
         raise ConditionError(f"syntax error: {problem}", position) from None
     except TokenError:
         position = text.rfind("'") if text.count("'") % 2 else None
         raise ConditionError("syntax error: a quote or comment is not closed", position) from None
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        # sqlglot expects names or numbers as some arguments, and fails on others.
+    except PARSER_ERRORS:
         raise ConditionError("syntax error: a function has arguments it cannot have") from None
     tree.meta["text"] = text  # for names as they are written
     if isinstance(tree, exp.Alias):
