@@ -67,6 +67,12 @@ def rules() -> None:
     "x=number,tier=category, or a file of events whose columns they are.",
 )
 @click.option("--rules", "source", type=LocalPath(), help="A file of rules to add.")
+@click.option(
+    "--point",
+    metavar="X,Y",
+    help="The attributes that shapes are about. Default: lon and lat, longitude and latitude, or x "
+    "and y.",
+)
 @index_option
 @index_options_option
 @_signed
@@ -74,6 +80,7 @@ def create(
     store: Path,
     schema: str,
     source: Path | None,
+    point: str | None,
     index: str,
     options: dict[str, Any],
     author: str | None,
@@ -86,7 +93,8 @@ def create(
 
     if StoreFolder(store).versions.find_latest() is not None:
         raise StoreError(f"a rule store already exists at {store}")
-    new_rules = Rules(read_schema(schema), index, options)
+    names: Any = None if point is None else tuple(map(str.strip, point.split(",")))
+    new_rules = Rules(read_schema(schema), index, options, names)
     if source is not None:
         add_file(new_rules, source)
     number = new_rules.save(store, author, message)
@@ -112,7 +120,7 @@ def add(
     message: str | None,
     **settings: Any,
 ) -> None:
-    """Add a rule, or all rules of a CSV, JSON lines or Parquet file.
+    """Add a rule, or all rules of a CSV, JSON lines, Parquet or GeoJSON file.
 
     WHERE is a condition, as in "x BETWEEN 3 AND 8 AND tier = 'gold'".
     """

@@ -230,6 +230,7 @@ class StoreFolder:
             file.next_position,
             file.id_type,
             file.payload,
+            file.point,
         )
         return version, self._origin(file, version)
 
@@ -286,6 +287,7 @@ class StoreFolder:
                 self._pack_removed(version, origin, new),
                 author,
                 message,
+                point=version.point,
             )
             if origin is not None and parent is not None and file.has_same_rules(parent):
                 return origin
