@@ -5,7 +5,7 @@ forest of a version joins the trees of its segments, and says which rules are re
 
 An attribute that is not a position is a bit of a mask, by its number in the schema; the last bit is
 shared by all attributes from there on. A term over a position column, or over the time, makes a box
-restless: nothing is known of it but where it ends.
+restless: nothing is known of it but where it ends. So does a shape within its bounding box.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from tocsin.jit import freeze, freeze_fields
 from tocsin.model.attributes import Attributes
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.predicates import INTERVAL, NOT_SET
+from tocsin.model.residuals import Residuals
+from tocsin.model.shape_boxes import box_interval
 from tocsin.moving.regions.layout import Boxes, Fences, build_fences, join_fences, line_of
 
 SHARED = 63  # the bit of all attributes from this number on
@@ -79,7 +81,10 @@ def _tree_of(segment: Segment, attributes: Attributes, columns: Columns) -> Fenc
         roles = np.full(len(attributes), _OTHER, np.uint8)
         for a in segment.attributes:
             roles[a] = _role_of(a, attributes, columns)
-        parts = [boxes_of(part.conjunctions, roles, columns.kinds) for part in segment.parts]
+        parts = [_no_boxes()]
+        for part in segment.parts:
+            located = locate(segment.residuals, part.conjunctions, roles, attributes)
+            parts.append(boxes_of(part.conjunctions, roles, columns.kinds, located))
         trees[columns] = build_fences(_concatenate(parts), columns.kinds)
     return trees[columns]
 
@@ -97,7 +102,44 @@ def _no_boxes() -> Boxes:
     return freeze_fields(Boxes, bound=[], rule=[], others=[], restless=[])
 
 
-def boxes_of(c: Conjunctions, roles: np.ndarray, kinds: Sequence[int]) -> Boxes:
+class Located(NamedTuple):
+    """What tests of shapes decide of conjunctions."""
+
+    is_restless: np.ndarray  # bool [n] in the whole box
+    others: np.ndarray  # uint64 [n]
+    inner: list[tuple[int, list[int]]]  # in this box of a conjunction
+
+
+def locate(
+    residuals: Residuals | None, c: Conjunctions, roles: np.ndarray, attributes: Attributes
+) -> Located:
+    """Return what tests of shapes decide: everything within the bounding box of a shape."""
+    located = Located(np.zeros(c.size, bool), np.zeros(c.size, np.uint64), [])
+    if residuals is None:
+        return located
+    rows, offsets = residuals.rows_of(c)
+    owners = np.repeat(np.arange(c.size), np.diff(offsets))
+    for owner, row in zip(owners.tolist(), rows.tolist(), strict=True):
+        test = residuals.at(row)
+        own = [int(roles[axis.attribute]) for axis in (test.x, test.y)]
+        if set(own) <= {_OTHER, _CONSTANT}:
+            for axis, role in zip((test.x, test.y), own, strict=True):
+                bit = np.uint64(1) << np.uint64(min(axis.attribute, SHARED))
+                located.others[owner] |= bit * np.uint64(role == _OTHER)
+        elif not test.negated or set(own) != {_X, _Y}:
+            located.is_restless[owner] = True
+        else:  # outside of a shape: this is certain outside of its bounding boxes
+            for box in test.shape.boxes:
+                sides: list[list[int]] = [[], []]
+                for number, (axis, role) in enumerate(zip((test.x, test.y), own, strict=True)):
+                    ends = box[2 * number : 2 * number + 2]
+                    found = box_interval(attributes.kind(axis.attribute), *ends)
+                    sides[role] = [1, 0] if found is None else [found.low, found.high]
+                located.inner.append((owner, sides[0] + sides[1]))
+    return located
+
+
+def boxes_of(c: Conjunctions, roles: np.ndarray, kinds: Sequence[int], located: Located) -> Boxes:
     """Return the boxes of conjunctions; `roles` says what each attribute is."""
     lines = [line_of(kind) for kind in kinds]
     bound = np.tile(np.array(lines).ravel(), (c.size, 1))
@@ -106,7 +148,7 @@ def boxes_of(c: Conjunctions, roles: np.ndarray, kinds: Sequence[int]) -> Boxes:
         rows = np.flatnonzero((role == axis) & (c.kind == INTERVAL))
         bound[owner[rows], 2 * axis] = np.maximum(c.low[rows], low)
         bound[owner[rows], 2 * axis + 1] = np.minimum(c.high[rows], high)
-    others, restless = np.zeros(c.size, np.uint64), np.zeros(c.size, np.uint8)
+    others, restless = located.others.copy(), located.is_restless.astype(np.uint8)
     rows = np.flatnonzero(role == _OTHER)
     bits = np.uint64(1) << np.minimum(c.attribute[rows], SHARED).astype(np.uint64)
     np.bitwise_or.at(others, owner[rows], bits)
@@ -122,13 +164,21 @@ def boxes_of(c: Conjunctions, roles: np.ndarray, kinds: Sequence[int]) -> Boxes:
         found = [(i, p) for i, p in zip(with_sets, pieces) if p is not None]
         number = np.concatenate([rest, *(np.full(len(p), i) for i, p in found)])
         bound = np.concatenate([bound[rest], *(p for _, p in found)])
+    restless = restless[number]
+    for i, box in located.inner:
+        own = bound[number == i]
+        low, high = np.maximum(own[:, ::2], box[::2]), np.minimum(own[:, 1::2], box[1::2])
+        inner = np.stack([low[:, 0], high[:, 0], low[:, 1], high[:, 1]], axis=1)
+        bound = np.concatenate([bound, inner])
+        number = np.concatenate([number, np.full(len(inner), i)])
+        restless = np.concatenate([restless, np.ones(len(inner), np.uint8)])
     keep = (bound[:, 0] <= bound[:, 1]) & (bound[:, 2] <= bound[:, 3])
     number = number[keep]
     return Boxes(
         freeze(bound[keep].ravel(), np.int64),
         freeze(c.rule[number], np.int32),
         freeze(others[number], np.uint64),
-        freeze(restless[number], np.uint8),
+        freeze(restless[keep], np.uint8),
     )
 
 

@@ -45,7 +45,7 @@ from tocsin.moving.regions.distance import (
 )
 from tocsin.moving.regions.layout import X_HIGH, X_LOW, Y_HIGH, Y_LOW, Fences, line_end, step_down
 from tocsin.moving.regions.rectangle import to_measure
-from tocsin.moving.widening import INTEGER, is_within
+from tocsin.moving.widening import INTEGER, are_close
 
 DIST, SPHERE, RECT = range(3)
 SHAPE = 6  # words of a region
@@ -382,7 +382,7 @@ def widen_end(key, kind, margin, is_high):
             middle = near - np.int64(
                 (np.uint64(near) - np.uint64(far) + np.uint64(1)) >> np.uint64(1)
             )
-        if is_within(middle, key, kind, margin):
+        if are_close(middle, key, kind, margin):
             near = middle
         else:
             far = middle - 1 if is_high else middle + 1
