@@ -486,7 +486,7 @@ def map_object(
     """Return an object; raise if it has another size or, if `verify`, another checksum."""
     place = storage.locate(name)
     try:
-        data = storage.map(name)
+        data = storage.map(name, expected["sha256"])
     except FileNotFoundError:
         raise _missing_error(place) from None
     _check_size(place, data.nbytes, expected)
