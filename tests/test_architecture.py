@@ -191,12 +191,12 @@ def runs_of_a_position(folder):
         rules = tocsin.Rules({"x": "number", "y": "number"})
         rules.add("dock", "x < 5 AND y < 5")
         monitor = tocsin.Monitor(rules, dwell=2, margin=0.5, **options)
-        monitor.update(positions(0, ("a", 1.0), ("b", 2.0)))
+        monitor.update(positions(0, ("a", 1.0), ("b", 2.0), ("c", 9.0)))
         rules.replace("dock", "x < 4 AND y < 5")
         return monitor
 
     def run(monitor):
-        events = monitor.update(positions(5, ("b", 9.0), ("b", 8.0)))
+        events = monitor.update(positions(5, ("b", 9.0), ("b", 8.0), ("c", 9.0)))
         assert events.column("event").to_pylist() == ["dwell", "dwell", "leave"]
 
     every = ({}, {"safe_regions": "rect"})

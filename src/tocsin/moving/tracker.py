@@ -43,11 +43,10 @@ from tocsin.moving.objects import (
     count_stays,
     find_due,
     find_stays,
-    sort_slots,
     write_rows,
 )
 from tocsin.moving.options import MonitorOptions, check_duration, to_ticks
-from tocsin.moving.positions import Positions, read_positions, read_time, sort_doubled
+from tocsin.moving.positions import Positions, order_rows, read_positions, read_time
 from tocsin.moving.regions.region import SafeRegion
 from tocsin.moving.regions.shapes import UNCHANGED
 from tocsin.moving.regions.tracked import COUNTERS, Cuts, JudgedRows, Regions
@@ -537,12 +536,7 @@ class Step:
         tracker, objects, times = self._tracker, self._objects, positions.times
         slots = objects.assign(positions.keys, positions.is_valid)
         rows = np.flatnonzero(positions.is_valid).astype(np.int32)
-        in_time = times[rows]
-        if (in_time[1:] < in_time[:-1]).any():
-            rows = rows[np.argsort(in_time, kind="stable")]
-        order = np.empty(len(rows), np.int32)
-        sort_slots(slots, rows, objects.slots, order, np.empty(len(rows), np.int32))
-        order = sort_doubled(positions.reports, slots, times, order)
+        order = order_rows(positions, slots, rows)
         tracker.late = _grow(tracker.late, objects.slots)
         tracker.doubled = _grow(tracker.doubled, objects.slots)
         if tracker.regions is not None:

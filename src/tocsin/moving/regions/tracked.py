@@ -37,10 +37,9 @@ from tocsin.moving.objects import (
     STAY,
     WORDS,
     Objects,
-    sort_slots,
 )
 from tocsin.moving.options import MonitorOptions
-from tocsin.moving.positions import Positions, sort_doubled
+from tocsin.moving.positions import Positions, order_rows
 from tocsin.moving.regions.boxes import SHARED, Columns, fences_of, select_fences
 from tocsin.moving.regions.distance import NO_EXCEPTIONS, Exceptions, find_distances
 from tocsin.moving.regions.layout import Fences, line_of, values_of_keys
@@ -293,12 +292,7 @@ class Regions:
         rows = rows[status[slots[rows]] != NO_REGION].astype(np.int32)
         if not len(rows):
             return judged
-        in_time = positions.times[rows]
-        if (in_time[1:] < in_time[:-1]).any():
-            rows = rows[np.argsort(in_time, kind="stable")]
-        order = np.empty(len(rows), np.int32)
-        sort_slots(slots, rows, objects.slots, order, np.empty(len(rows), np.int32))
-        order = sort_doubled(positions.reports, slots, positions.times, order)
+        order = order_rows(positions, slots, rows)
         is_same = self._compare_fixed(rows, slots, positions.reports, version, objects, reports)
         judge_rows(
             self._kind, np.array(self.kinds, np.uint8), objects.records, status, self.shape, order,
