@@ -40,6 +40,7 @@ bench: $(READY) java
 	$(BIN)/python -m benchmarks.spark_matching --out docs/benchmarks-spark.md
 	$(BIN)/python -m benchmarks.similarity_spark --out docs/benchmarks-similarity-spark.md
 	$(BIN)/python -m benchmarks.uncertain_spark --out docs/benchmarks-uncertain-spark.md
+	$(BIN)/python -m benchmarks.moving_spark --out docs/benchmarks-moving-spark.md
 
 # How much slower the working tree, or the commit NEW, is than the commit OLD:
 # make compare OLD=main [NEW=HEAD] [ROWS="range spine/one-event"]

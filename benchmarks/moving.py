@@ -6,7 +6,8 @@ A million objects move among 25,000 squares, which cover the area once; 100,000 
 step, by a third of a square's side (standard deviation). Integer keys and texts. One thread, one
 core. A monitor, a match of the same rows and all peers take turns in each step, and the events of
 every peer are compared with the monitor's. Also: how long it takes until a rule that is added has
-its events. `tiny` only shows that the benchmark runs; its figures mean nothing.
+its events. `tiny` only shows that the benchmark runs; its figures mean nothing. The benchmark on
+Spark is `benchmarks.moving_spark`.
 """
 
 from __future__ import annotations

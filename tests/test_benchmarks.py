@@ -168,6 +168,13 @@ def test_uncertain_on_spark(output_on_spark):
         assert name in output
 
 
+@in_long_runs
+def test_moving_objects_on_spark(output_on_spark):
+    output = output_on_spark("moving_spark")
+    for way in ("`monitor`", "`applyInPandasWithState`"):
+        assert way in output
+
+
 # ------------------------------------------------------------ two commits
 
 

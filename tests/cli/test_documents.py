@@ -1,12 +1,17 @@
-"""The output in docs/command-line.md is the output of the commands."""
+"""Commands in documents run, and print what docs/command-line.md shows."""
 
 import re
 import shlex
 from pathlib import Path
 
-from tests.cli.commands import run
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "command-line.md"
+from tests.cli.commands import run, run_ok
+from tests.documents import ROOT, pages
+
+DOCUMENT = ROOT / "docs" / "command-line.md"
+ELSEWHERE = ["docs/routing.md"]  # its commands are in tests/routing/test_nats.py
 
 
 def transcript():
@@ -39,3 +44,31 @@ def test_the_commands_of_the_document(tmp_path, monkeypatch):
             assert program == "tocsin"
             printed = run(*arguments).output
         assert without_timings(printed) == without_timings(output), command
+
+
+def commands(page):
+    """Return the commands of a page that shows them without output."""
+    text = (ROOT / page).read_text()
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    plain = "\n".join(block for language, block in blocks if not language)
+    return re.findall(r"^tocsin .*$", plain, re.MULTILINE)
+
+
+def test_commands_without_output(tmp_path, monkeypatch):
+    """The files that they read are as the pages describe them."""
+    shown = {page: commands(page) for page in pages() if commands(page)}
+    assert sorted(shown) == ["README.md", "docs/monitor.md", *ELSEWHERE]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rules.csv").write_text("id,where\ngold,tier = 'gold' AND x > 5\n")
+    (tmp_path / "fences.csv").write_text("id,where\ndock-4,x < 10\n")
+    (tmp_path / "positions.csv").write_text("object,t,x,y\nvan,2024-05-01T12:00:00Z,5,0\n")
+    pq.write_table(pa.table({"x": [6.0, 8.0], "tier": ["gold"] * 2}), "events.parquet")
+    noon = pa.array([1_714_564_800_000_000], pa.timestamp("us", "UTC"))
+    pq.write_table(pa.table({"vehicle": ["van"], "at": noon, "x": [5.0]}), "positions.parquet")
+    printed = {command: run_ok(*shlex.split(command)[1:]) for command in shown["README.md"]}
+    assert "x > 7" in printed[shown["README.md"][-1]]
+    assert pq.read_table("matches.parquet").to_pylist() == [
+        {"x": 8.0, "tier": "gold", "rule": "gold"}
+    ]
+    (monitor,) = shown["docs/monitor.md"]
+    assert "enter" in run_ok(*shlex.split(monitor)[1:])

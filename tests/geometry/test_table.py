@@ -36,6 +36,8 @@ def test_take_and_concatenate(shapes):
     assert same(take(table, numbers), build_table([shapes[number] for number in numbers]))
     assert same(concatenate([table, take(table, numbers), build_table([])]),
                 build_table([*shapes, *(shapes[number] for number in numbers)]))  # fmt: skip
+    parts = [shapes[:1], shapes[1:9], [], shapes[9:10], shapes[10:]]
+    assert same(concatenate([build_table(part) for part in parts]), table)
     assert concatenate([]).size == take(table, np.empty(0, int)).size == 0
 
 

@@ -79,7 +79,6 @@ class Buffer:
             self.evaluated += evaluate(part.conjunctions, batch, self.offsets, self.out)
         for each in self.live.filters:
             if each.applies(batch.keys):
-                assert uncertainty is not None
                 each.keep(batch, uncertainty, self.offsets, self.out)
 
     def to_rules(self, batch: EventBatch, uncertainty: Uncertainty | None) -> None:
@@ -101,7 +100,8 @@ class Buffer:
     ) -> None:
         """Merge the part's matches into the k best rules of each event of a batch."""
         part = self.part
-        best = best._replace(unique=part.single)
+        if best.unique != part.single:
+            best = best._replace(unique=part.single)
         index = part.index_for(batch.keys)
         if index.prunes and not self.live.is_filtered(batch.keys):
             candidates, evaluated = cast(PruningIndex, index).best(

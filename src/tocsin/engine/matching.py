@@ -201,7 +201,7 @@ class Run:
                 own_weights = weights.of_events(before + first, before + first + events)
                 sizes = np.zeros(events, np.int64)
                 best = BestRules(
-                    k, False, sizes, np.empty(events * k, np.int32), np.empty(events * k)
+                    k, True, sizes, np.empty(events * k, np.int32), np.empty(events * k)
                 )
                 for buffer in buffers:
                     buffer.keep_best(batch, uncertainty, own_weights, best)

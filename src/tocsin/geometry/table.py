@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.errors import StoreError
-from tocsin.geometry.rasters import build_rasters
+from tocsin.geometry.rasters import CELL, HEAD, LIST, VERTEX, build_rasters
 from tocsin.geometry.shape import Kind, Shape
 from tocsin.jit import Float64s, Int32s, Int64s, UInt8s, field_types, freeze_fields
 
@@ -88,18 +88,27 @@ def take(table: ShapeTable, numbers: np.ndarray) -> ShapeTable:
 
 
 def concatenate(tables: Sequence[ShapeTable]) -> ShapeTable:
-    """Return one table of the shapes of several."""
-    return restore(
-        kinds=np.concatenate([_NO_KINDS, *(t.kinds for t in tables)]),
-        closed=np.concatenate([_NO_KINDS, *(t.closed for t in tables)]),
-        rings=_join_offsets([t.rings for t in tables]),
-        starts=_join_offsets([t.starts for t in tables]),
-        points=np.concatenate([_NO_POINTS, *(t.points for t in tables)]),
+    """Return one table of the shapes of several; rasters are copied."""
+    if not tables:
+        return build_table([])
+    heads = []
+    before = np.zeros(3)
+    for table in tables:
+        own = table.heads.reshape(-1, HEAD).copy()
+        own[:, (CELL, LIST, VERTEX)] += before
+        before += (len(table.cells), len(table.lists), len(table.points) // 2)
+        heads.append(own.ravel())
+    columns = {
+        name: np.concatenate([getattr(table, name) for table in tables])
+        for name in ("kinds", "closed", "points", "classes", "cells", "lists")
+    }
+    return freeze_fields(
+        ShapeTable,
+        rings=_join_offsets([table.rings for table in tables]),
+        starts=_join_offsets([table.starts for table in tables]),
+        heads=np.concatenate(heads),
+        **columns,
     )
-
-
-_NO_KINDS = np.empty(0, np.uint8)
-_NO_POINTS = np.empty(0)
 
 
 def _join_offsets(parts: Sequence[np.ndarray]) -> np.ndarray:

@@ -58,6 +58,8 @@ class BestRules(NamedTuple):
 
     def of_events(self, first: int, stop: int) -> BestRules:
         """Return the lists of the events from `first` up to `stop`."""
+        if stop - first == len(self.sizes):  # all: no copies for a single event
+            return self
         begin, end = first * self.k, stop * self.k
         return self._replace(
             sizes=self.sizes[first:stop],

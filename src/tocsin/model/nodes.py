@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
+import sqlglot
 from sqlglot import ErrorLevel, exp
+from sqlglot.errors import SqlglotError
 
 from tocsin.errors import ConditionError, shorten
+
+# sqlglot expects names or numbers as some arguments, and fails on others.
+PARSER_ERRORS = (SqlglotError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_CALLED, _BRACKETS = re.compile(r"\w+\s*\($"), re.compile(r"(?:\s*[()\]]){0,20}")
 
 
 def flatten(node: exp.Expr) -> list[exp.Expr]:
@@ -52,14 +60,41 @@ def position(node: exp.Expr) -> int | None:
 
 
 def to_sql(node: exp.Expr) -> str:
-    """Return a node as SQL, short enough for a message."""
+    """Return a node as it is written, or else as Spark's SQL, short enough for a message."""
+    found = _find(node)
+    if found:
+        return shorten(node.root().meta["text"][slice(*found)].strip(), 100)
     # What the dialect lacks is no matter of a message; sqlglot would log it.
     return shorten(node.sql("spark", unsupported_level=ErrorLevel.IGNORE), 100)
 
 
 def error_at(message: str, node: exp.Expr) -> ConditionError:
     """Return an error that points at a node of the parsed text."""
-    start = position(node)
-    ends = [n.meta["end"] for n in node.walk() if "end" in n.meta]
-    length = max(ends) + 1 - start if start is not None and ends else 1
-    return ConditionError(message, start, length)
+    start, stop = _find(node) or (position(node), _stop(node))
+    return ConditionError(message, start, stop - start if start is not None else 1)
+
+
+def _find(node: exp.Expr) -> tuple[int, int] | None:
+    """Return where the text of a node begins and ends, or None if that is not found.
+
+    The parser keeps the places of names and constants, but not those of brackets and keywords. So
+    what may be the text is parsed again: it is the text if that returns the node.
+    """
+    text, first, last = node.root().meta.get("text"), position(node), _stop(node)
+    if text is None or first is None or last - first > 200:
+        return None
+    called = _CALLED.search(text, max(first - 50, 0), first)
+    brackets = _BRACKETS.match(text, last)
+    stops = range(brackets.end() if brackets else last, last - 1, -1)
+    for start in (first, called.start()) if called else (first,):
+        for stop in stops:  # the longest first, because the parser also reads "f(x"
+            try:
+                if sqlglot.parse_one(text[start:stop], dialect="spark") == node:
+                    return start, stop
+            except PARSER_ERRORS:
+                continue
+    return None
+
+
+def _stop(node: exp.Expr) -> int:
+    return max((n.meta["end"] + 1 for n in node.walk() if "end" in n.meta), default=0)

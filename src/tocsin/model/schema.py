@@ -201,9 +201,10 @@ class Schema:
             type_ = self.nested[name.lower()][1]
             part = f"{name}.{type_.fields[0][0]}" if type_.fields else f"{name}['key']"
             raise ConditionError(f"{name!r} is a {type_}; test a part of it, as in {part}")
-        known = ", ".join(self._names[:8]) + (", ..." if len(self._names) > 8 else "")
+        columns = [self._names[number] for number in self._index.values()]
+        known = ", ".join(columns[:8]) + (", ..." if len(columns) > 8 else "")
         raise ConditionError(
-            f"unknown attribute {name!r}{suggest(name, self._names) or f'; the schema has {known}'}"
+            f"unknown attribute {name!r}{suggest(name, columns) or f'; the schema has {known}'}"
         )
 
     def find(self, name: str) -> int | None:

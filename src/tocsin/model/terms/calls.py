@@ -114,9 +114,10 @@ def unsupported(node: exp.Expr) -> ConditionError:
                 "Put the value into a column of the events",
                 node,
             )
-        known = function_names()
-        hint = suggest(name, known) or f"; there are {', '.join(known)}"
-        return error_at(f"the function {name} is not supported{hint}", node)
+        if name in shown.lower():  # not of an operator
+            known = function_names()
+            hint = suggest(name, known) or f"; there are {', '.join(known)}"
+            return error_at(f"the function {name} is not supported{hint}", node)
     return error_at(
         f"{shown} is not supported in an expression; compute it as a column of the events", node
     )
