@@ -13,12 +13,13 @@ from tocsin.engine.rules import Rules
 from tocsin.engine.storage import Storage
 from tocsin.engine.storage.memory import Memory
 from tocsin.engine.store import RuleStore
-from tocsin.engine.store_folder import Origin, StoreFolder, open_storage
+from tocsin.engine.store_folder import Origin, StoreFolder
 from tocsin.engine.version import Version
-from tocsin.errors import MonitorError, StoreError
+from tocsin.errors import MonitorError
 from tocsin.moving.options import MonitorOptions
 from tocsin.moving.regions.region import SafeRegion
 from tocsin.moving.saved_monitor import open_tracker, save_tracker
+from tocsin.moving.state_files import open_states
 from tocsin.moving.tracker import Tracker
 
 
@@ -116,7 +117,7 @@ class Monitor:
         It has the options and all objects, and the ids of the rules, but not the rules themselves.
         """
         with self._lock:
-            save_tracker(_open_storage(path), self._tracker)
+            save_tracker(open_states(path), self._tracker)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str] | Storage, rules: Any) -> Self:
@@ -126,7 +127,7 @@ class Monitor:
         They may come from another store than before.
         """
         monitor = cls.__new__(cls)
-        monitor._begin(open_tracker(_open_storage(path)), rules)
+        monitor._begin(open_tracker(open_states(path)), rules)
         return monitor
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -219,13 +220,6 @@ class Monitor:
 
 def _unpickle(kind: type[Monitor], objects: dict[str, bytes], rules: Any) -> Monitor:
     return kind.open(Memory(objects), rules)
-
-
-def _open_storage(path: Any) -> Storage:
-    try:
-        return open_storage(path, "a saved monitor")
-    except StoreError as error:
-        raise MonitorError(str(error)) from None
 
 
 class RuleSource:
