@@ -1,9 +1,9 @@
 """`ShapeTable`: n shapes as flat arrays, and what kernels derive from them.
 
-What is stored is the first five arrays. `heads`, `cells` and `lists` are the rasters
+What is stored is the first five arrays. `heads`, `classes`, `cells` and `lists` are the rasters
 (`rasters.py`), which are built from these. A test of a point reads the shape's head and a
-cell, and for some points vertices, seldom a list of them: two or three cache lines. A vertex takes
-16 bytes, and a raster about as much for each vertex again; see `nbytes`.
+class; for points by an edge also a cell and vertices, seldom a list of them. So it costs two to
+four cache lines. A vertex takes 16 bytes, and rasters twice as much again; see `nbytes`.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ class ShapeTable(NamedTuple):
     starts: Int64s  # [r + 1] the vertices of ring r are starts[r] to starts[r + 1]
     points: Float64s  # [2 v] x and y of each vertex; of a disc, see `Kind`
     heads: Float64s  # [HEAD n] see `rasters`
+    classes: UInt8s  # [c << CLASS]
     cells: Int32s  # [c]
     lists: Int32s  # [l]
 
@@ -99,7 +100,7 @@ def concatenate(tables: Sequence[ShapeTable]) -> ShapeTable:
         heads.append(own.ravel())
     columns = {
         name: np.concatenate([getattr(table, name) for table in tables])
-        for name in ("kinds", "closed", "points", "cells", "lists")
+        for name in ("kinds", "closed", "points", "classes", "cells", "lists")
     }
     return freeze_fields(
         ShapeTable,
