@@ -144,11 +144,11 @@ class GeoPandasWithin(GeoPandas):
 
 
 class SedonaDB(Peer):
-    name, packages = "SedonaDB", ("sedonadb", "shapely")
+    name, packages = "SedonaDB", ("sedonadb", "pyarrow", "geoarrow")
     remark = "builds its index over the shapes in each query"
 
     def __init__(self, points: np.ndarray):
-        import pandas as pd
+        import pyarrow as pa
         import sedonadb
 
         self.context = sedonadb.connect()
@@ -158,25 +158,27 @@ class SedonaDB(Peer):
             "sedona.spatial_join.concurrent_build_side_collection = false",
         ):
             self.context.sql(f"SET {setting}").execute()
-        frame = pd.DataFrame(
-            {"point": np.arange(len(points)), "x": points[:, 0], "y": points[:, 1]}
-        )
-        self.context.create_data_frame(frame).to_view("raw_points")
+        x, y = points.T.copy()
+        table = pa.table({"point": np.arange(len(points)), "x": x, "y": y})
+        self.context.create_data_frame(table).to_view("raw_points")
         query = "SELECT point, ST_Point(x, y) AS place FROM raw_points"
         self.context.sql(query).to_memtable().to_view("points")
 
     def build(self, texts: list[str]) -> None:
-        import pandas as pd
+        import pyarrow as pa
 
-        frame = pd.DataFrame({"shape": np.arange(len(texts)), "text": texts})
-        self.context.create_data_frame(frame).to_view("texts", overwrite=True)
+        table = pa.table({"shape": np.arange(len(texts)), "text": texts})
+        self.context.create_data_frame(table).to_view("texts", overwrite=True)
         query = "SELECT shape, ST_GeomFromText(text) AS polygon FROM texts"
         self.context.sql(query).to_memtable().to_view("shapes", overwrite=True)
 
     def query(self) -> Any:
-        return self.context.sql(
+        import pyarrow as pa
+
+        pairs = self.context.sql(
             "SELECT point, shape FROM points JOIN shapes ON ST_Intersects(polygon, place)"
-        ).to_pandas()
+        )
+        return pa.RecordBatchReader.from_stream(pairs).read_all()
 
     def pairs(self, result: Any) -> Pairs:
         return result["point"].to_numpy(), result["shape"].to_numpy()

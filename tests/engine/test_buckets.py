@@ -151,6 +151,16 @@ def test_on_the_command_line(url):
     assert [entry.number for entry in tocsin.RuleStore(url).versions()] == [2]
 
 
+def test_a_monitor_is_saved_there(url):
+    rules = tocsin.Rules({"x": "number"})
+    rules.add("dock", "x < 10")
+    monitor = tocsin.Monitor(rules, position=["x"])
+    monitor.update([{"object": "van", "t": 1, "x": 5.0}])
+    monitor.save(url)
+    monitor.save(url)
+    assert tocsin.Monitor.open(url, rules).where("van") == ["dock"]
+
+
 # ------------------------------------------------------------ secrets
 
 

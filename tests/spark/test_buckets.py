@@ -47,3 +47,26 @@ def test_a_stream_sees_changes_between_its_batches(spark, store, tmp_path):
     assert sorted((row.n, row.rules_version) for row in rows) == [(7, 2), (8, 3)]
     (stream,) = store.streams()
     assert (stream.query, stream.pinned) == (query, (2, 3))
+
+
+def test_a_monitor_keeps_its_state_there(spark, bucket, store, tmp_path):
+    (tmp_path / "positions").mkdir()
+    state = f"{bucket}/{uuid.uuid4().hex}"
+
+    def run(time, n):
+        row = {"object": ["van"], "t": [time], "n": [n]}
+        pq.write_table(pa.table(row), tmp_path / f"positions/{time}.parquet")
+        positions = spark.readStream.schema("object STRING, t BIGINT, n BIGINT")
+        positions = positions.parquet(str(tmp_path / "positions"))
+        events = tocsin.spark.monitor(
+            positions, store.path, position=["n"], state=state, buckets=2, dwell=5
+        )
+        writer = events.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+    run(1, 7)
+    run(9, 3)
+    rows = spark.read.parquet(str(tmp_path / "out")).collect()
+    events = sorted((row.time, row.event) for row in rows)
+    assert events == [(1, "enter"), (6, "dwell"), (9, "leave")]

@@ -43,7 +43,7 @@ from tocsin.geometry.rasters import (
 )
 from tocsin.geometry.shape import EARTH_RADIUS
 from tocsin.geometry.table import ShapeTable
-from tocsin.jit import Float64s, Int64s, UInt8Out, bare_step, kernel, prefetch
+from tocsin.jit import Float64s, Int64s, UInt8Out, bare_step, kernel, prefetch, step
 
 _MAX = float(np.finfo(np.float64).max)
 _ON_EDGE = 2  # beside 0 and 1 for outside and inside
@@ -55,7 +55,13 @@ _GROUP = 128  # points
 
 @kernel
 def are_inside(table: ShapeTable, shapes: Int64s, x: Float64s, y: Float64s, out: UInt8Out) -> None:
-    """Write whether each point is in the shape with the number beside it.
+    """Write whether each point is in the shape with the number beside it."""
+    locate_points(table, shapes, x, y, shapes.shape[0], out)
+
+
+@step
+def locate_points(table, shapes, x, y, count, out):
+    """Write whether each of the first `count` points is in the shape with the number beside it.
 
     Steps are taken for groups of points, so that the processor loads what several of them need at
     once. This is two to five times faster than `is_inside` for each if the table is large.
@@ -63,8 +69,8 @@ def are_inside(table: ShapeTable, shapes: Int64s, x: Float64s, y: Float64s, out:
     heads, classes = table.heads, table.classes
     cells, points = table.cells, table.points
     found, mixed = np.empty(_GROUP, np.int64), np.empty(_GROUP, np.int64)
-    for begin in range(0, shapes.shape[0], _GROUP):
-        stop = min(begin + _GROUP, shapes.shape[0])
+    for begin in range(0, count, _GROUP):
+        stop = min(begin + _GROUP, count)
         for i in range(begin, stop):
             prefetch(heads, HEAD * shapes[i])
         for i in range(begin, stop):
@@ -72,20 +78,20 @@ def are_inside(table: ShapeTable, shapes: Int64s, x: Float64s, y: Float64s, out:
             found[i - begin] = place
             if place >= 0:
                 prefetch(classes, class_byte(heads, shapes[i], place))
-        count = 0
+        others = 0
         for i in range(begin, stop):
             place = found[i - begin]
             own = MIXED if place == _DISC else OUTSIDE
             if place >= 0:
                 own = class_at(heads, classes, shapes[i], place)
             out[i] = own == INSIDE
-            mixed[count] = i
-            count += own == MIXED
-        for j in range(count):
+            mixed[others] = i
+            others += own == MIXED
+        for j in range(others):
             i = mixed[j]
             if found[i - begin] >= 0:
                 prefetch(cells, cell_at(heads, shapes[i], found[i - begin]))
-        for j in range(count):
+        for j in range(others):
             i = mixed[j]
             if found[i - begin] >= 0:
                 edges = np.int64(cells[cell_at(heads, shapes[i], found[i - begin])])
@@ -93,7 +99,7 @@ def are_inside(table: ShapeTable, shapes: Int64s, x: Float64s, y: Float64s, out:
                 if edges >= 0:
                     vertex = np.int64(heads[HEAD * shapes[i] + VERTEX]) + (edges >> FIRST)
                     prefetch(points, 2 * vertex)
-        for j in range(count):
+        for j in range(others):
             i = mixed[j]
             if found[i - begin] == _DISC:
                 out[i] = is_in_disc(heads, table.closed, shapes[i], x[i], y[i])
