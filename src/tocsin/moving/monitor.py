@@ -17,6 +17,7 @@ from tocsin.engine.store_folder import Origin, StoreFolder
 from tocsin.engine.version import Version
 from tocsin.errors import MonitorError
 from tocsin.moving.options import MonitorOptions
+from tocsin.moving.regions.region import SafeRegion
 from tocsin.moving.saved_monitor import open_tracker, save_tracker
 from tocsin.moving.state_files import open_states
 from tocsin.moving.tracker import Tracker
@@ -56,6 +57,13 @@ class Monitor:
     keep, payload
         Columns of the positions, and of the rules' payload, that events carry.
 
+    safe_regions
+        Computes for each object where it may move without any event, and so need not report:
+        "dist", less than a distance in all; "sphere", around its position; or "rect".
+    rect_by, rect_reach
+        Whether a "rect" has the largest "area" or "perimeter"; and how many times the distance to
+        the nearest edge it may reach, which makes it smaller and faster to compute.
+
     docs/monitor.md says what each of these means in every case.
 
     >>> import tocsin
@@ -85,10 +93,13 @@ class Monitor:
         removed: str | None = None,
         keep: Sequence[str] = (),
         payload: Sequence[str] = (),
+        safe_regions: str | None = None,
+        rect_by: str = "area",
+        rect_reach: float | None = None,
     ):
         options = MonitorOptions(
             key, time, position, dwell, margin, min_stay, min_away, lost_after, delay, removed,
-            keep, payload,
+            keep, payload, safe_regions, rect_by, rect_reach,
         )  # fmt: skip
         self._begin(Tracker(options), rules)
 
@@ -158,6 +169,20 @@ class Monitor:
         """Return the fences that an object is in, in the order in which they were added."""
         with self._lock:
             return self._tracker.where(object)
+
+    def region(self, object: Any) -> SafeRegion | None:
+        """Return where an object may be silent, or None if it must report each position.
+
+        A "sphere" or "rect" has `contains(x, y)`, a "dist" or "sphere" `distance`, a "rect"
+        `bounds`, and each `fixed`: the other columns that must not change.
+        """
+        with self._lock:
+            return self._tracker.region(object)
+
+    def to_ask(self) -> list[Any]:
+        """Return the objects that must report, because a new fence cuts their region."""
+        with self._lock:
+            return self._tracker.to_ask()
 
     @property
     def counters(self) -> dict[str, Any]:

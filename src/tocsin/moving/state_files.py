@@ -187,7 +187,10 @@ def pack_state(content: Mapping[str, Any], totals: Totals, tables: StateTables |
             ("forgotten", _to_stream(pa.table({"key": tables.forgotten}))),
             *(("reports", _to_stream(report)) for report in tables.reports),
         ]
-    return pack(dict(content) | {"clock": totals.clock, "counts": totals.counts}, sections)
+    own: dict[str, Any] = {"clock": totals.clock, "counts": totals.counts}
+    if totals.regions is not None:
+        own["regions"] = totals.regions
+    return pack(dict(content) | own, sections)
 
 
 def unpack_state(
@@ -206,6 +209,7 @@ def unpack_state(
         kept,
         clock,
         counts,
+        header.content.get("regions"),
     )
     if "objects" not in by_name:
         return totals, None
