@@ -20,7 +20,8 @@ class Workload(NamedTuple):
 def countries(points: int, rng: np.random.Generator) -> Workload:
     """Return the countries of the package geopip and uniform points."""
     package = importlib.util.find_spec("geopip")
-    assert package and package.origin
+    assert package
+    assert package.origin
     data = json.loads((Path(package.origin).parent / "globe.geo.json").read_text())
     polygons = [shapely.from_geojson(json.dumps(f["geometry"])) for f in data["features"]]
     texts = [shapely.to_wkt(shapely.make_valid(p), rounding_precision=-1) for p in polygons]
