@@ -69,6 +69,7 @@ from tocsin.moving.transitions import (
     run_rows,
     run_timers,
 )
+from tocsin.moving.velocity_search import VelocitySearch
 from tocsin.moving.widening import FLOAT, INTEGER, Widened, nothing_widened, widen
 
 _LONG = 32  # rules of a row above which all are sorted at once, and not one after the other
@@ -95,6 +96,7 @@ class Tracker:
         self.buffer = np.empty(0, np.int64)  # of events; memory that is reused costs less
         self._settings: tuple[Version, pa.DataType | None, Options, Widened | None] | None = None
         self.is_broken = False
+        self.search = None if options.v_max is None else VelocitySearch(options)
         # What changed since `collect_changes`: slots, and keys of forgotten objects.
         self._touched: list[np.ndarray] | None = None
         self._forgotten: list[pa.Array] = []
@@ -134,6 +136,8 @@ class Tracker:
         if self._touched is not None:
             self._forgotten.append(self.objects.keys(slots))
         self.objects.forget(slots)
+        if self.search is not None:
+            self.search.forget(slots)
 
     def changes(self) -> tuple[np.ndarray, pa.Array] | None:
         """Return the slots of objects that changed, and keys of forgotten ones; None if unknown."""
@@ -184,7 +188,9 @@ class Tracker:
         changes = None if judged is self.judged else self.judged.find_changes(version)
         holding = None
         if changes is not None and self.objects is not None:
-            holding = find_holding(changes, version, self.objects, self.reports, widened)
+            holding = find_holding(
+                changes, version, self.objects, self.reports, widened, self.search, time_type
+            )
         # What follows changes the state. Nothing in it fails, but for memory and interrupts.
         self.is_broken = True
         self._move_clock(positions, now)
@@ -379,12 +385,13 @@ class Tracker:
                 slots = slots[by_slot[slots] > 0]
             keys = [] if self.objects is None else self.objects.keys(slots).to_pylist()
             counters[f"{name}_by_object"] = dict(zip(keys, by_slot[slots].tolist(), strict=True))
-        return counters
+        return counters if self.search is None else counters | self.search.counters
 
     @property
     def nbytes(self) -> int:
         """Bytes of the state."""
         own = 0 if self.objects is None else self.objects.nbytes
+        own += 0 if self.search is None else self.search.nbytes
         return own + self.reports.nbytes + self.late.nbytes + self.doubled.nbytes
 
 
