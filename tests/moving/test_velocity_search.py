@@ -234,6 +234,35 @@ def test_positions_that_are_no_plain_numbers_end_the_index(prices):
     assert counts(monitor) == [3, 6, 0]
 
 
+def test_an_object_without_a_coordinate(prices):
+    prices(**OFTEN)
+    rules = fences()
+    plain, monitor = both(rules, 1.0)
+    for each in (plain, monitor):
+        each.update([{"object": i, "t": 0, "x": 6.0, "y": [None, 1.0][i]} for i in range(2)])
+    for i, where in enumerate(("x > 5", "x BETWEEN 5 AND 7", "x > 5 AND y < 2", "x > 5 AND y > 0")):
+        rules.add(i, where)
+        events = monitor.advance(0)
+        assert len(events) == (2, 2, 1, 1)[i]
+        assert events.equals(plain.advance(0))
+    assert counts(monitor) == [3, 1, 0]
+
+
+def test_another_object_in_the_place_of_one_that_was_removed(prices):
+    """Its first report may be earlier than the last one of the other."""
+    prices(**OFTEN)
+    rules = fences()
+    monitor = tocsin.Monitor(rules, v_max=1.0)
+    for i, (name, x) in enumerate((("a", 1.0), ("b", 6.0), ("c", 9.0))):
+        if i:
+            monitor.remove("abc"[i - 1])
+        monitor.update([{"object": name, "t": 100 - i, "x": x, "y": 0.0}])
+        for j in range(3):
+            rules.add(3 * i + j, f"x BETWEEN {x - 0.5} AND {x + 0.5}")
+            assert monitor.advance(0)["object"].to_pylist() == [name]
+    assert counts(monitor) == [8, 1, 0]
+
+
 @pytest.mark.parametrize("type_", [pa.int64(), pa.float32(), pa.uint8()])
 def test_positions_of_other_types(prices, type_):
     prices(**OFTEN)

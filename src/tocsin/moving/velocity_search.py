@@ -62,7 +62,6 @@ class VelocitySearch:
         self._v_max = options.v_max
         self.by_index = self.by_scan = self.by_match = 0  # rules
         self._can_index = True  # all positions that were taken in are plain numbers
-        self._has_floats = [False, False]  # x, y
         self._tree: VelocityTree | None = None
         # By slot; the tree has them, too.
         self._x = self._y = self._seen = _NOWHERE
@@ -211,7 +210,6 @@ class VelocitySearch:
             return np.full(len(rows), np.inf)
         if not (t.is_integer(column.type) or t.is_floating(column.type)):
             return None
-        self._has_floats[axis] |= t.is_floating(column.type)
         values = _to_floats(column)[rows]
         return np.where(np.isnan(values), np.inf, values)
 
@@ -251,7 +249,7 @@ class VelocitySearch:
             axis = self._position.index(name)
             if kind == "number":
                 box[axis], box[axis + 2] = number_value(low), number_value(high)
-            elif kind == "integer" and not self._has_floats[axis]:
+            elif kind == "integer":
                 box[axis], box[axis + 2] = float(integer_value(low)), float(integer_value(high))
             else:
                 continue
