@@ -1,6 +1,7 @@
 """What all tests share: a Spark session, and how hard Hypothesis tries."""
 
 import functools
+import logging
 import os
 import re
 import sys
@@ -101,8 +102,31 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 @pytest.fixture(scope="session")
-def spark() -> "Iterator[SparkSession]":
-    """A small local Spark with its default meaning of SQL, in UTC."""
+def bucket() -> Iterator[str]:
+    """The URL of an S3 bucket, on a server in this process; the environment has its keys."""
+    import boto3
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.WARNING)  # one line a request
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    endpoint = f"http://{host}:{port}"
+    keys = {"AWS_ACCESS_KEY_ID": "AKIAKEY", "AWS_SECRET_ACCESS_KEY": "a secret of tests"}
+    region = {"AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (keys | region).items():
+            patch.setenv(name, value)
+        patch.setenv("AWS_ENDPOINT_URL", endpoint)
+        patch.setenv("AWS_ALLOW_HTTP", "true")
+        boto3.client("s3", endpoint_url=endpoint).create_bucket(Bucket="tocsin-tests")
+        yield "s3://tocsin-tests"
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def spark(bucket: str) -> "Iterator[SparkSession]":
+    """A small local Spark with its default meaning of SQL, in UTC; its workers can use buckets."""
     # Workers must run this interpreter; what `python` means on the path is anyone's guess.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable

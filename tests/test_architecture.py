@@ -5,6 +5,7 @@ for the first time in the order of the page, from left to right and from top to 
 """
 
 import ast
+import functools
 import re
 import sys
 import threading
@@ -186,21 +187,22 @@ def runs_of_a_position(folder):
         rows = [(name, time, x, 0.5) for name, x in objects]
         return pa.table(dict(zip(("object", "t", "x", "y"), zip(*rows))))
 
-    def prepare():
+    def prepare(**options):
         rules = tocsin.Rules({"x": "number", "y": "number"})
         rules.add("dock", "x < 5 AND y < 5")
-        monitor = tocsin.Monitor(rules, dwell=2, margin=0.5)
-        monitor.update(positions(0, ("a", 1.0), ("b", 2.0)))
+        monitor = tocsin.Monitor(rules, dwell=2, margin=0.5, **options)
+        monitor.update(positions(0, ("a", 1.0), ("b", 2.0), ("c", 9.0)))
         rules.replace("dock", "x < 4 AND y < 5")
         return monitor
 
     def run(monitor):
-        events = monitor.update(positions(5, ("b", 9.0), ("b", 8.0)))
+        events = monitor.update(positions(5, ("b", 9.0), ("b", 8.0), ("c", 9.0)))
         assert events.column("event").to_pylist() == ["dwell", "dwell", "leave"]
 
-    run(prepare())  # to record what Numba does takes long
-    monitor = prepare()
-    return [lambda: run(monitor)]
+    every = ({}, {"safe_regions": "rect"})
+    for options in every:
+        run(prepare(**options))  # to record what Numba does takes long
+    return [functools.partial(run, prepare(**options)) for options in every]
 
 
 WALKS = {

@@ -17,8 +17,9 @@
     └── StoreError         a rule store is missing, damaged, or has a newer format
         └── StoreConflictError   another writer has published in the meantime
 
-There are two warnings. `ConditionWarning`: a condition, or a part of it, never holds.
-`SimilarityWarning`: an epsilon gives so many or so few pairs that it cannot be meant.
+There are three warnings. `ConditionWarning`: a condition, or a part of it, never holds.
+`EventWarning`: rules cannot be tested with values that events have. `SimilarityWarning`: an epsilon
+gives so many or so few pairs that it cannot be meant.
 
 A message names the thing (rule, row, attribute), the requirement, what came instead, and the
 likely cause. It may quote the input. A message that is too long loses its middle.
@@ -141,6 +142,10 @@ class StoreConflictError(StoreError):
 
 class ConditionWarning(UserWarning):
     """A condition, or an alternative of an OR, never holds, whatever the event."""
+
+
+class EventWarning(UserWarning):
+    """Events have values that some rules cannot be tested with."""
 
 
 class SimilarityWarning(UserWarning):

@@ -371,12 +371,17 @@ def cache_directories() -> list[Path]:
         sorted(_OPTIONS.items()),
     ]
     name = hashlib.sha256(repr(target).encode()).hexdigest()[:16]
+    return [root / name for root in cache_roots()]
+
+
+def cache_roots() -> list[Path]:
+    """Return the folders for what this machine keeps of its own, in order of preference."""
     roots = [
         os.environ.get("TOCSIN_CACHE_DIR"),
         os.environ.get("XDG_CACHE_HOME", "~/.cache") + "/tocsin",
         f"{tempfile.gettempdir()}/tocsin-{os.getuid()}",
     ]
-    return [Path(root).expanduser() / name for root in roots if root]
+    return [Path(root).expanduser() for root in roots if root]
 
 
 @functools.cache

@@ -428,8 +428,8 @@ def test_usage(store):
         "rules", "add", store, "a", "TRUE", "--payload", "1", code=2
     )
     assert "No such command" in run_failing("rulez", code=2)
-    message = run_failing("rules", "list", "s3://bucket/store", code=2)
-    assert "'s3://bucket/store' is a URL; only local files and folders are supported" in message
+    message = run_failing("rules", "list", "hdfs://host/store", code=2)
+    assert "'hdfs://host/store' is a URL; only local files and folders are supported" in message
     run_failing("rules", "prune", store, "--keep", 0, code=2)
 
 

@@ -77,11 +77,19 @@ class Actor(threading.Thread):
         return self
 
 
-@pytest.fixture(params=["folder", "memory"])
+class ListingMemory(Memory):
+    """Lists from a name on, as object stores do."""
+
+    lists_from = True
+
+
+@pytest.fixture(params=["folder", "memory", "object store"])
 def new_storage(request, tmp_path):
     """A function that returns an empty storage."""
     numbers = itertools.count()
-    return Memory if request.param == "memory" else lambda: Folder(tmp_path / f"{next(numbers)}")
+    if request.param == "folder":
+        return lambda: Folder(tmp_path / f"{next(numbers)}")
+    return Memory if request.param == "memory" else ListingMemory
 
 
 @pytest.fixture

@@ -231,7 +231,7 @@ def test_the_format_rises_only_with_thresholds(tmp_path):
 
 def test_an_older_tocsin_refuses_thresholds(tmp_path, monkeypatch):
     rooms().save(tmp_path / "store")
-    monkeypatch.setattr(segment_files, "FORMAT_WITH_SCORES", segment_files.FORMAT)
+    monkeypatch.setattr(segment_files, "FORMAT_WITH_SHAPES", segment_files.FORMAT)
     with pytest.raises(tocsin.StoreError, match=r"is of format 8, .* upgrade"):
         tocsin.open(tmp_path / "store")
 

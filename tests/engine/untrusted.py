@@ -141,6 +141,27 @@ def computed(rng, ids):
     return rows
 
 
+def located(rng, ids):
+    """Return rules with polygons and circles, some beside other tests."""
+    rows = []
+    for i in range(150):
+        x, y, size = rng.random(), rng.random(), rng.random() / 4
+        ring = [(x, y), (x + size, y), (x + size, y + size), (x, y)]
+        text = ", ".join(f"{a} {b}" for a, b in ring)
+        covers = f"ST_Covers(ST_GeomFromText('POLYGON(({text}))'), ST_Point(x, y))"
+        where = rng.choice(
+            [
+                covers,
+                f"NOT {covers} AND n < {i}",
+                f"{covers} AND x > {x + size / 2} OR tier = '{rng.choice(TIERS)}'",
+                f"ST_DWithin(ST_Point(n, price), ST_Point({i}, {i}), {i}) AND n IN (3, {i}, 99)",
+                f"ST_DistanceSphere(ST_Point(m * 2, loc.lat), ST_Point(179, {y})) < {size}e6",
+            ]
+        )
+        rows.append({"id": ids(i), "where": where})
+    return rows
+
+
 def several_shapes(rng, ids):
     """Return rules of three shapes."""
     rows = []
@@ -202,6 +223,7 @@ STORES = {
     "auto terms": ("auto", computed, {}),
     "keyed terms": ("keyed", computed, {}),
     "keyed thresholds": ("keyed", likely, {}),
+    "auto located": ("auto", located, {}),
 }
 
 

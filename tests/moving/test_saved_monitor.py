@@ -269,7 +269,7 @@ def test_ids_of_another_type_and_other_rules_are_told():
     assert set(events.column("reason").to_pylist()) == {"rule removed"}
 
 
-@pytest.mark.parametrize("path", [5, "", "s3://bucket/state", b"state"])
+@pytest.mark.parametrize("path", [5, "", "hdfs://host/state", b"state"])
 def test_paths_that_are_none(path):
     for call in (moving(fences()).save, lambda path: tocsin.Monitor.open(path, fences())):
         with pytest.raises(tocsin.MonitorError, match="a saved monitor"):

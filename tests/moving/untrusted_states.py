@@ -87,13 +87,17 @@ def change(storage: Memory, rng: Random) -> Memory:
         reports[at] = change_table(reports[at], rng)
         tables = StateTables(tables.objects, tables.stays, reports, tables.forgotten)
     elif what == "totals":
-        field = rng.choice(("key_type", "time_type", "kept", "clock", "counts"))
+        field = rng.choice(("key_type", "time_type", "kept", "clock", "counts", "regions"))
         values = {
             "key_type": TYPES,
             "time_type": TYPES,
             "kept": (pa.schema([("note", pa.bool_())]), pa.schema([])),
             "clock": (*NUMBERS, None, "x"),
             "counts": ({}, {"rows": "x"}, {"rows": -1}, {"rows": 2**63 - 1}, [], None),
+            "regions": (
+                *(None, {}, {"names": [], "kinds": None}, {"names": [["x", 5]], "kinds": [1, 2]}),
+                *({"names": [["x", []]] * 70, "kinds": [2, 2]}, {"names": [], "kinds": [9, []]}),
+            ),
         }
         totals = totals._replace(**{field: rng.choice(values[field])})
     elif what == "rules":
@@ -118,7 +122,10 @@ def run(seed: int) -> str:
     scenario = walk(seed, rng.choice(sorted(PROFILES)))
     rules = SqlRules(tocsin.Rules(scenario.schema))
     apply_edits(rules, scenario.edits)
-    monitor = tocsin.Monitor(rules.rules, **scenario.options)
+    options = dict(scenario.options)
+    if len(options.get("position", "xy")) == 2 and rng.random() < 0.5:
+        options["safe_regions"] = rng.choice(("dist", "sphere", "rect"))
+    monitor = tocsin.Monitor(rules.rules, **options)
     cut = rng.randrange(len(scenario.steps))
 
     def play(steps):
@@ -143,6 +150,8 @@ def run(seed: int) -> str:
             monitor.inside(rule)
         for key in monitor.counters["late_by_object"]:
             monitor.where(key)
+            if "safe_regions" in options:
+                monitor.region(key)
         play(scenario.steps[cut:])
         monitor.save(Memory())
     except tocsin.TocsinError:

@@ -41,6 +41,10 @@ TERMS = [
         "CAST(price AS INT) = 5",
         "price <> ratio",
     ),
+    "ST_Covers(ST_GeomFromText('POLYGON((0 0, 12 0, 0 12, 0 0))'), ST_Point(price, ratio))",
+    "NOT ST_Within(ST_Point(visits, cost), ST_GeomFromText('POLYGON((0 0, 9 0, 0 9, 0 0))'))",
+    "ST_DWithin(ST_Point(visits, stock), ST_Point(3, 4), 5) AND tier = 'gold' OR active",
+    "ST_DistanceSphere(ST_Point(visits * 1.5e0, spot.lat), ST_Point(179.9, 40.2)) < 19000000",
     *("seen > born", "tier = city", "nullif(tier, 'gold') IS NULL", "visits > 100 / 3.6"),
 ]
 

@@ -48,6 +48,11 @@ def prepare_similarity(spark, folder):
     return {"a": points, "b": points}
 
 
+def prepare_payments(spark, folder):
+    payments = spark.createDataFrame([(20_000.0,), (5.0,)], "amount DOUBLE")
+    return {"tocsin": tocsin, "payments": payments}
+
+
 def prepare_reports(spark, folder):
     reports = {
         "sensor": ["a", "b", "a"],
@@ -73,6 +78,7 @@ def prepare_positions(spark, folder):
 PREPARE = {
     "README.md": prepare_matching,
     "docs/monitor.md": prepare_positions,
+    "docs/rule-stores.md": prepare_payments,
     "docs/similarity.md": prepare_similarity,
     "docs/spark.md": prepare_live_rules,
     "docs/uncertain-spark.md": prepare_reports,
@@ -80,13 +86,14 @@ PREPARE = {
 
 
 @pytest.fixture
-def run_page(spark, tmp_path):
+def run_page(spark, tmp_path, bucket):
     """A function that runs a page; its paths are in the test's folder, and its streams end."""
 
     def run(page):
         names = PREPARE[page](spark, tmp_path)
         paths = {f'"{path}': f'"{tmp_path}{path}' for path in ("/shared/", "/data/")}
-        run_examples(page, names, paths | {f"f{old}": f"f{new}" for old, new in paths.items()})
+        places = paths | {f"f{old}": f"f{new}" for old, new in paths.items()}
+        run_examples(page, names, places | {"s3://acme-rules": f"{bucket}/{tmp_path.name}"})
         for query in spark.streams.active:
             while query.isActive and not query.recentProgress:
                 time.sleep(0.05)
@@ -116,6 +123,10 @@ def test_monitor(run_page, spark, tmp_path):
     found = spark.read.parquet(f"{tmp_path}/data/fleet-events").orderBy("time").collect()
     events = [(row.object, row.rule, row.event, row.rules_version) for row in found]
     assert events == [("van", "dock-4", event, 1) for event in ("enter", "dwell", "leave")]
+
+
+def test_rule_stores(run_page):
+    assert run_page("docs/rule-stores.md")["matches"].count() == 1
 
 
 def test_similarity(run_page):

@@ -19,7 +19,7 @@ from typing import Any
 import click
 
 from tocsin import __version__
-from tocsin.errors import ConditionWarning, TocsinError
+from tocsin.errors import ConditionWarning, EventWarning, TocsinError
 
 COMMANDS = {
     "rules": "tocsin.cli.rules:rules",
@@ -77,13 +77,14 @@ def _print_warnings() -> Iterator[None]:
     show = warnings.showwarning
 
     def print_warning(message: Warning | str, category: type[Warning], *place: Any) -> None:
-        if issubclass(category, ConditionWarning):
+        if issubclass(category, ConditionWarning | EventWarning):
             click.echo(f"warning: {message}", err=True)
         else:
             show(message, category, *place)
 
     with warnings.catch_warnings():
         warnings.simplefilter("always", ConditionWarning)
+        warnings.simplefilter("always", EventWarning)
         warnings.showwarning = print_warning  # type: ignore[assignment]
         yield
 

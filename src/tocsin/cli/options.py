@@ -9,6 +9,7 @@ from typing import Any
 
 import click
 
+from tocsin.engine.storage import is_bucket
 from tocsin.files.paths import is_url
 from tocsin.files.rules import parse_object
 
@@ -24,6 +25,16 @@ class LocalPath(click.Path):
         # pathlib would turn s3://bucket into s3:/bucket, which exists nowhere.
         if isinstance(value, str) and is_url(value):
             self.fail(f"{value!r} is a URL; only local files and folders are supported", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+class StorePath(LocalPath):
+    """The path of a rule store, or its URL in a bucket."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the path, or the URL as it is."""
+        if isinstance(value, str) and is_bucket(value):
+            return value
         return super().convert(value, param, ctx)
 
 

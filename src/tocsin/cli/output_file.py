@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tocsin.errors import TocsinError
-from tocsin.files.paths import detect_format
+from tocsin.files.rules import check_format
 
 _OUT_SUFFIXES = (".parquet", ".csv", ".jsonl")
 
@@ -41,7 +41,7 @@ def check_rules(source: Path) -> None:
 
         RuleStore(source)
     else:
-        detect_format(source)
+        check_format(source)
 
 
 @contextlib.contextmanager

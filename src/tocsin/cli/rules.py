@@ -13,6 +13,7 @@ import click
 
 from tocsin.cli.options import (
     LocalPath,
+    StorePath,
     index_option,
     index_options_option,
     join_values,
@@ -23,7 +24,7 @@ from tocsin.files.rules import add_file, parse_id, read_schema
 if TYPE_CHECKING:
     from tocsin.engine.rules import Rules
 
-_STORE = click.argument("store", type=LocalPath())
+_STORE = click.argument("store", type=StorePath())
 _VERSION = click.option("--version", type=int, help="Version to read. Default: the current one.")
 _WEIGHTS = json_option("--weights", help="Weights of attributes, as in '{\"x\": 0.4}'.")
 _SCORE = click.option(
@@ -48,8 +49,8 @@ def _signed(command: Callable[..., None]) -> Callable[..., None]:
 def rules() -> None:
     """Create, change and inspect a rule store.
 
-    A store is a folder. Every change publishes a numbered version. Streams that use the store pick
-    it up in their next micro-batch.
+    A store is a folder, or in a bucket (s3://bucket/folder, gs:// or az://). Every change publishes
+    a numbered version. Streams that use the store pick it up in their next micro-batch.
     """
 
 
@@ -67,13 +68,20 @@ def rules() -> None:
     "x=number,tier=category, or a file of events whose columns they are.",
 )
 @click.option("--rules", "source", type=LocalPath(), help="A file of rules to add.")
+@click.option(
+    "--point",
+    metavar="X,Y",
+    help="The attributes that shapes are about. Default: lon and lat, longitude and latitude, or x "
+    "and y.",
+)
 @index_option
 @index_options_option
 @_signed
 def create(
-    store: Path,
+    store: Path | str,
     schema: str,
     source: Path | None,
+    point: str | None,
     index: str,
     options: dict[str, Any],
     author: str | None,
@@ -86,7 +94,8 @@ def create(
 
     if StoreFolder(store).versions.find_latest() is not None:
         raise StoreError(f"a rule store already exists at {store}")
-    new_rules = Rules(read_schema(schema), index, options)
+    names: Any = None if point is None else tuple(map(str.strip, point.split(",")))
+    new_rules = Rules(read_schema(schema), index, options, names)
     if source is not None:
         add_file(new_rules, source)
     number = new_rules.save(store, author, message)
@@ -104,7 +113,7 @@ def create(
 @click.option("--from", "source", type=LocalPath(), help="Add all rules of a file.")
 @_signed
 def add(
-    store: Path,
+    store: Path | str,
     id: str | None,
     where: str | None,
     source: Path | None,
@@ -112,7 +121,7 @@ def add(
     message: str | None,
     **settings: Any,
 ) -> None:
-    """Add a rule, or all rules of a CSV, JSON lines or Parquet file.
+    """Add a rule, or all rules of a CSV, JSON lines, Parquet or GeoJSON file.
 
     WHERE is a condition, as in "x BETWEEN 3 AND 8 AND tier = 'gold'".
     """
@@ -143,7 +152,7 @@ def add(
 @_AT_LEAST
 @_signed
 def replace(
-    store: Path,
+    store: Path | str,
     id: str,
     where: str | None,
     author: str | None,
@@ -168,7 +177,7 @@ def replace(
 @_STORE
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @_signed
-def remove(store: Path, ids: tuple[str, ...], **signed: str | None) -> None:
+def remove(store: Path | str, ids: tuple[str, ...], **signed: str | None) -> None:
     """Remove rules: all of them, or none if one does not exist."""
     _publish(store, lambda rules: rules.remove_many([parse_id(id, rules) for id in ids]), **signed)
 
@@ -176,7 +185,7 @@ def remove(store: Path, ids: tuple[str, ...], **signed: str | None) -> None:
 @rules.command()
 @_STORE
 @_signed
-def merge(store: Path, **signed: str | None) -> None:
+def merge(store: Path | str, **signed: str | None) -> None:
     """Merge all rules into one index. This also happens automatically."""
     _publish(store, lambda rules: rules.merge(), **signed)
 
@@ -187,7 +196,7 @@ def merge(store: Path, **signed: str | None) -> None:
     "--events", type=LocalPath(), required=True, help="A file or a folder of files of events."
 )
 @_signed
-def tune(store: Path, events: Path, **signed: str | None) -> None:
+def tune(store: Path | str, events: Path, **signed: str | None) -> None:
     """Tune the index to events like those expected.
 
     An index that was chosen automatically is chosen again. Of more than 20,000 events, a random
@@ -211,7 +220,7 @@ def tune(store: Path, events: Path, **signed: str | None) -> None:
 @click.option(
     "--keep", type=click.IntRange(min=1), required=True, help="Number of versions to keep."
 )
-def prune(store: Path, keep: int) -> None:
+def prune(store: Path | str, keep: int) -> None:
     """Delete old versions.
 
     The last --keep versions stay, and those that a stream may still need. `tocsin rules streams`
@@ -232,7 +241,7 @@ def prune(store: Path, keep: int) -> None:
 @click.argument("query")
 @click.argument("batch", type=click.IntRange(min=0), required=False)
 @click.option("--all", "all_", is_flag=True, help="Release all batches of the stream.")
-def unpin(store: Path, query: str, batch: int | None, all_: bool) -> None:
+def unpin(store: Path | str, query: str, batch: int | None, all_: bool) -> None:
     """Release a micro-batch of a stream from the version that it is pinned to.
 
     If Spark repeats the micro-batch, it uses the current version. QUERY is Spark's id of the
@@ -252,7 +261,7 @@ def _list_numbers(versions: list[int]) -> str:
 
 
 def _publish(
-    store: Path,
+    store: Path | str,
     change: Callable[[Rules], None],
     author: str | None = None,
     message: str | None = None,
@@ -311,7 +320,7 @@ def check(ctx: click.Context, source: Path, schema: str | None) -> None:
     "--limit", type=click.IntRange(min=0), help="Rules to list. Default: 20; with --json, all."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object per rule.")
-def list_(store: Path, version: int | None, limit: int | None, as_json: bool) -> None:
+def list_(store: Path | str, version: int | None, limit: int | None, as_json: bool) -> None:
     """List the rules in the order in which they were added."""
     from tocsin.cli.show import show_table
     from tocsin.engine.rules import Rules
@@ -337,7 +346,7 @@ def list_(store: Path, version: int | None, limit: int | None, as_json: bool) ->
 @_STORE
 @click.argument("id")
 @_VERSION
-def show(store: Path, id: str, version: int | None) -> None:
+def show(store: Path | str, id: str, version: int | None) -> None:
     """Show one rule."""
     from tocsin.engine.rules import Rules
 
@@ -357,7 +366,7 @@ def show(store: Path, id: str, version: int | None) -> None:
 
 @rules.command()
 @_STORE
-def versions(store: Path) -> None:
+def versions(store: Path | str) -> None:
     """List the versions."""
     from tocsin.cli.show import show_table
     from tocsin.engine.store import RuleStore
@@ -377,7 +386,7 @@ def versions(store: Path) -> None:
 
 @rules.command()
 @_STORE
-def streams(store: Path) -> None:
+def streams(store: Path | str) -> None:
     """List the streams that use the store, and the versions that they need."""
     from tocsin.cli.show import show_table
     from tocsin.engine.store import RuleStore
@@ -413,7 +422,7 @@ def streams(store: Path) -> None:
 @_STORE
 @click.argument("old", type=int)
 @click.argument("new", type=int, required=False)
-def diff(store: Path, old: int, new: int | None) -> None:
+def diff(store: Path | str, old: int, new: int | None) -> None:
     """Show what changed from version OLD to version NEW (default: the current one).
 
     A rule that changed is shown as it was and as it is now.

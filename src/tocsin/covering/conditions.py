@@ -12,15 +12,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tocsin.covering.inclusion import Domain, domain_of, rule_covers, write_points
+from tocsin.covering.inclusion import (
+    NO_RESIDUALS,
+    Domain,
+    ResidualNumbers,
+    domain_of,
+    rule_covers,
+    write_points,
+)
 from tocsin.covering.kd_tree import KdTree
 from tocsin.covering.point_index import PointIndex, check_count, check_id
 from tocsin.errors import CoverError, TocsinError
-from tocsin.jit import freeze
+from tocsin.jit import freeze, freeze_fields
 from tocsin.model.attributes import Attributes
 from tocsin.model.categories import Categories
 from tocsin.model.condition import ConditionReader
 from tocsin.model.conjunctions import ConjunctionBuilder, Conjunctions
+from tocsin.model.residuals import Residual
 from tocsin.model.schema import Schema
 
 MOST = 16  # columns
@@ -46,6 +54,7 @@ class ConditionCover:
     def __init__(self, schema: Any):
         schema = schema if isinstance(schema, Schema) else Schema(schema)
         self._attributes, self._categories = Attributes(schema), Categories()
+        self._numbers: dict[Residual, int] = {}
         self._reader = ConditionReader(self._attributes)
         self.index = ConditionIndex(self._attributes)
 
@@ -74,24 +83,46 @@ class ConditionCover:
     def read(self, where: str) -> Condition:
         """Return a condition as conjunctions."""
         try:
-            normal_form, _ = self._reader.read(where, self._categories)
+            conjunctions, _, residuals = self._reader.read(where, self._categories)
         except TocsinError as error:
             raise error.with_place("condition") from None
         builder = ConjunctionBuilder()
-        builder.add(0, normal_form)
-        return Condition(builder.build(), domain_of(self._attributes.kinds))
+        builder.add(0, conjunctions)
+        numbers = [[self._number(each) for each in own] for own in residuals]
+        return Condition(
+            builder.build(), _list_residuals(numbers), domain_of(self._attributes.kinds)
+        )
+
+    def _number(self, residual: Residual) -> int:
+        return self._numbers.setdefault(residual, len(self._numbers))
+
+
+def _list_residuals(numbers: list[list[int]]) -> ResidualNumbers:
+    """Return the numbers of the residuals of some conjunctions."""
+    if not numbers:
+        return NO_RESIDUALS
+    return freeze_fields(
+        ResidualNumbers,
+        offsets=np.cumsum([0, *map(len, numbers)]),
+        number=[number for own in numbers for number in own],
+    )
 
 
 class Condition(NamedTuple):
     """The conjunctions of a condition, and the domain of the attributes that there were."""
 
     conjunctions: Conjunctions
+    residuals: ResidualNumbers
     domain: Domain
 
     def covers(self, other: Condition) -> bool:
         """Return whether this condition covers another one, as far as that is found."""
         later = max(self.domain, other.domain, key=lambda each: len(each.low))
-        return bool(rule_covers(self.conjunctions, other.conjunctions, later))
+        return bool(
+            rule_covers(
+                self.conjunctions, self.residuals, other.conjunctions, other.residuals, later
+            )
+        )
 
 
 class ConditionIndex:

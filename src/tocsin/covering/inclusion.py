@@ -3,7 +3,8 @@
 A conjunction is a product of sets of keys, one for each attribute: an interval, a list of values,
 or all values but some. So it covers another one exactly if each of its sets includes the other's.
 An attribute that is not tested has all keys, null included. The values that a kind can have are
-taken into account: of a flag, `f <> TRUE` and `f = FALSE` are the same.
+taken into account: of a flag, `f <> TRUE` and `f = FALSE` are the same. A conjunction with
+residuals, which are tests of shapes, covers only those that have the same, and perhaps more.
 
 A rule covers another one if each conjunction of the other is covered by one of its own. That is
 sound, but for rules of several conjunctions not complete: `x < 3 OR x >= 3` covers `x > 0`, and no
@@ -31,6 +32,16 @@ class Domain(NamedTuple):
 
     low: Int64s
     high: Int64s
+
+
+class ResidualNumbers(NamedTuple):
+    """The residuals of n conjunctions, equal ones with equal numbers."""
+
+    offsets: Int64s  # [n + 1] those of conjunction c are offsets[c] to offsets[c + 1]; [0] if none
+    number: Int32s
+
+
+NO_RESIDUALS = freeze_fields(ResidualNumbers, offsets=[], number=[])
 
 
 def domain_of(kinds: Sequence[Kind]) -> Domain:
@@ -150,8 +161,25 @@ def includes_all(a, row, domain):
 
 
 @bare_step
-def covers(a, i, b, j, domain):
+def includes_residuals(a_residuals, i, b_residuals, j):
+    """Return whether conjunction j of `b` has all residuals of conjunction i of `a`."""
+    if a_residuals.offsets.shape[0] == 0:
+        return True
+    for at in range(a_residuals.offsets[i], a_residuals.offsets[i + 1]):
+        is_found = False
+        if b_residuals.offsets.shape[0] > 0:
+            for other in range(b_residuals.offsets[j], b_residuals.offsets[j + 1]):
+                is_found |= b_residuals.number[other] == a_residuals.number[at]
+        if not is_found:
+            return False
+    return True
+
+
+@bare_step
+def covers(a, a_residuals, i, b, b_residuals, j, domain):
     """Return whether conjunction i of `a` covers conjunction j of `b`."""
+    if not includes_residuals(a_residuals, i, b_residuals, j):
+        return False
     at, stop = b.offsets[j], b.offsets[j + 1]
     for row in range(a.offsets[i], a.offsets[i + 1]):
         while at < stop and b.attribute[at] < a.attribute[row]:
@@ -165,11 +193,11 @@ def covers(a, i, b, j, domain):
 
 
 @bare_step
-def covers_all(a, first, stop, b, begin, end, domain):
+def covers_all(a, a_residuals, first, stop, b, b_residuals, begin, end, domain):
     """Return whether each of some conjunctions of `b` is covered by one of some of `a`."""
     for j in range(begin, end):
         i = first
-        while i < stop and not covers(a, i, b, j, domain):
+        while i < stop and not covers(a, a_residuals, i, b, b_residuals, j, domain):
             i += 1
         if i == stop:
             return False
@@ -177,9 +205,16 @@ def covers_all(a, first, stop, b, begin, end, domain):
 
 
 @kernel
-def rule_covers(a: Conjunctions, b: Conjunctions, domain: Domain) -> bool:
+def rule_covers(
+    a: Conjunctions,
+    a_residuals: ResidualNumbers,
+    b: Conjunctions,
+    b_residuals: ResidualNumbers,
+    domain: Domain,
+) -> bool:
     """Return whether the rule with conjunctions `a` covers that with conjunctions `b`."""
-    return covers_all(a, 0, a.rule.shape[0], b, 0, b.rule.shape[0], domain)
+    stop, end = a.rule.shape[0], b.rule.shape[0]
+    return covers_all(a, a_residuals, 0, stop, b, b_residuals, 0, end, domain)
 
 
 @kernel

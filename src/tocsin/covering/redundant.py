@@ -21,7 +21,13 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tocsin.covering.inclusion import Domain, covers_all, includes_all, write_points
+from tocsin.covering.inclusion import (
+    Domain,
+    ResidualNumbers,
+    covers_all,
+    includes_all,
+    write_points,
+)
 from tocsin.covering.kd_tree import KdTree, Tree, Walk, begin, find_next, make_walk
 from tocsin.jit import Float64s, Int32Out, Int32s, Int64s, bare_step, freeze, freeze_fields, kernel
 from tocsin.model.conjunctions import Conjunctions, take
@@ -66,13 +72,14 @@ class Redundancy:
         domain: Domain,
         at_least: np.ndarray,
         group: np.ndarray,
+        residuals: ResidualNumbers,
     ):
         """`c.rule` numbers the rules from 0 up to `count`; the arrays have an element for each."""
         numbers = np.arange(count + 1, dtype=c.rule.dtype)
         self.rules = freeze_fields(
             RuleList, first=np.searchsorted(c.rule, numbers), at_least=at_least, group=group
         )
-        self.conjunctions, self.domain = c, domain
+        self.conjunctions, self.domain, self.residuals = c, domain, residuals
         self._parts = self._build()
 
     def find(self, rules: np.ndarray, by: np.ndarray) -> None:
@@ -91,6 +98,7 @@ class Redundancy:
                     part.tree.tree,
                     part.candidates,
                     self.conjunctions,
+                    self.residuals,
                     self.rules,
                     self.domain,
                     freeze(queries, np.int64),
@@ -172,17 +180,17 @@ class Redundancy:
 
 
 @bare_step
-def outranks(c, rules, domain, s, r):
+def outranks(c, residuals, rules, domain, s, r):
     """Return whether rule s covers rule r, and not the other way round unless s is older."""
     if rules.group[s] != rules.group[r] or rules.at_least[s] > rules.at_least[r]:
         return False
     first, stop = rules.first[s], rules.first[s + 1]
     begin, end = rules.first[r], rules.first[r + 1]
-    if not covers_all(c, first, stop, c, begin, end, domain):
+    if not covers_all(c, residuals, first, stop, c, residuals, begin, end, domain):
         return False
     if s < r or rules.at_least[s] != rules.at_least[r]:
         return True
-    return not covers_all(c, begin, end, c, first, stop, domain)
+    return not covers_all(c, residuals, begin, end, c, residuals, first, stop, domain)
 
 
 @kernel
@@ -190,6 +198,7 @@ def search(
     tree: Tree,
     candidates: Candidates,
     c: Conjunctions,
+    residuals: ResidualNumbers,
     rules: RuleList,
     domain: Domain,
     queries: Int64s,
@@ -212,7 +221,7 @@ def search(
                 if s == r:
                     continue
                 tests += 1
-                if outranks(c, rules, domain, s, r):
+                if outranks(c, residuals, rules, domain, s, r):
                     by[r] = s
                     break
                 if tests >= _TESTS:
@@ -221,19 +230,32 @@ def search(
 
 @kernel
 def write_equal(
-    c: Conjunctions, rules: RuleList, domain: Domain, queries: Int64s, by: Int32s, equal: Int32Out
+    c: Conjunctions,
+    residuals: ResidualNumbers,
+    rules: RuleList,
+    domain: Domain,
+    queries: Int64s,
+    by: Int32s,
+    equal: Int32Out,
 ) -> None:
     """Write for each rule of `queries` 1 if it covers the rule that covers it, else 0."""
     for n in range(queries.shape[0]):
         r = queries[n]
         s = np.int64(by[r])
         begin, end = rules.first[r], rules.first[r + 1]
-        is_covered = covers_all(c, begin, end, c, rules.first[s], rules.first[s + 1], domain)
+        first, stop = rules.first[s], rules.first[s + 1]
+        is_covered = covers_all(c, residuals, begin, end, c, residuals, first, stop, domain)
         equal[n] = is_covered and rules.at_least[r] == rules.at_least[s]
 
 
 @kernel
-def write_always(c: Conjunctions, rules: RuleList, domain: Domain, always: Int32Out) -> None:
+def write_always(
+    c: Conjunctions,
+    residuals: ResidualNumbers,
+    rules: RuleList,
+    domain: Domain,
+    always: Int32Out,
+) -> None:
     """Write for each rule 1 if all events satisfy it, as far as that is found, else 0.
 
     That is if a conjunction tests nothing, or if all test the same attribute with an interval each,
@@ -242,6 +264,9 @@ def write_always(c: Conjunctions, rules: RuleList, domain: Domain, always: Int32
     for r in range(always.shape[0]):
         first, stop = rules.first[r], rules.first[r + 1]
         always[r] = 0
+        offsets = residuals.offsets
+        if offsets.shape[0] > 0 and offsets[first] < offsets[stop]:
+            continue
         for i in range(first, stop):
             is_empty = True
             for row in range(c.offsets[i], c.offsets[i + 1]):

@@ -79,7 +79,6 @@ class Buffer:
             self.evaluated += evaluate(part.conjunctions, batch, self.offsets, self.out)
         for each in self.live.filters:
             if each.applies(batch.keys):
-                assert uncertainty is not None
                 each.keep(batch, uncertainty, self.offsets, self.out)
 
     def to_rules(self, batch: EventBatch, uncertainty: Uncertainty | None) -> None:

@@ -87,9 +87,16 @@ _STATE = ("attributes", "categories", "next_position", "id_type", "payload_schem
 class Draft:
     """Rules that can be changed, with the version sealed from them."""
 
-    def __init__(self, attributes: Attributes, index: str, options: Mapping[str, Any]):
+    def __init__(
+        self,
+        attributes: Attributes,
+        index: str,
+        options: Mapping[str, Any],
+        point: tuple[str, str] | None = None,
+    ):
         check_index(index, options)
         self.attributes = attributes
+        self.point = point  # what the shapes in a table of rules are about
         self.index = index
         self.options = dict(options)
         self.categories = Categories()
@@ -115,7 +122,7 @@ class Draft:
         cls, version: Version, attributes: Attributes, categories: Categories
     ) -> Draft:
         """Return a draft that starts from a version; it adds to `attributes` and `categories`."""
-        draft = cls(attributes, version.index, version.options)
+        draft = cls(attributes, version.index, version.options, version.point)
         draft.categories = categories
         draft.next_position = version.next_position
         draft.id_type, draft.payload_schema = version.id_type, version.payload_schema
@@ -152,6 +159,7 @@ class Draft:
                 self.next_position,
                 self.id_type,
                 self.payload_schema,
+                self.point,
             )
             self._unshared = set()
             self._sealed = self._last_version = sealed.inherit(self._last_version)
@@ -275,6 +283,7 @@ class Draft:
             read.payload,
             NO_THRESHOLDS if read.at_least is None else thresholds(np.nan_to_num(read.at_least)),
             NO_SCORES if read.score is None else scores(read.score),
+            read.residuals,
         )
         self._freeze()
         fresh = exhaustive_segment(metadata, read.conjunctions, index)
@@ -328,7 +337,9 @@ class Draft:
             self.payload_schema = pa.schema([])
         else:
             metadata, conjunctions = collect_live(live)
-            self.attributes, conjunctions = drop_unused_terms(self.attributes, conjunctions)
+            self.attributes, metadata, conjunctions = drop_unused_terms(
+                self.attributes, metadata, conjunctions
+            )
             conjunctions, categories = recode(conjunctions, self.categories, self.attributes)
             floats = self.attributes.floats()
             segment = Segment(metadata, self._build_parts(metadata, conjunctions, floats))

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from tocsin.engine.locations import INSIDE, UNKNOWN, locate
 from tocsin.engine.probabilities.ranges import scales_of, uncertainty_of
 from tocsin.engine.probabilities.thresholds import predicate_probabilities, probability_of
 from tocsin.engine.segment import IndexedPart, Segment
+from tocsin.errors import shorten
+from tocsin.geometry.shape import Kind as ShapeKind
 from tocsin.index.accept import evaluate_predicates
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.model.attributes import Attributes
@@ -27,8 +31,13 @@ from tocsin.model.events import Events
 from tocsin.model.keys import EventBatch, write_lines
 from tocsin.model.matches import Matches
 from tocsin.model.predicates import INTERVAL, IS_NULL, NOT_NULL, Predicate
+from tocsin.model.residuals import Residual, build_residuals
 from tocsin.model.schema import Kind
+from tocsin.model.shape_boxes import box_interval
+from tocsin.model.shape_texts import residual_text
 from tocsin.model.wording import off_by, predicate_text
+
+_LONGEST = 120  # characters of a shape in a line; chosen
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,10 @@ class Test:
     nearer end counts. The product of `rule_weight` and `event_weight` is what the predicate adds
     to the score in `top`; they are None if there are no weights. If the rule has a threshold,
     `probability` is that of the predicate alone.
+
+    Of a shape, `value` is the point, a tuple, and `off` its distance from the edge: positive if it
+    is outside, negative if inside. `unit` is "m" for ST_DistanceSphere, and "" for the unit of the
+    coordinates.
     """
 
     attribute: str
@@ -52,11 +65,14 @@ class Test:
     rule_weight: float | None = None
     event_weight: float | None = None
     probability: float | None = None
+    unit: str | None = None  # None if this is no shape
 
     def __str__(self) -> str:
         mark = {True: "yes", False: "no", None: "unknown"}[self.holds]
         if self.probability is not None and self.holds:
             mark = {0.0: "no", 1.0: "yes"}.get(self.probability, "perhaps")
+        if self.unit is not None:
+            return f"{mark:<8}{shorten(self.text, _LONGEST)}    {self._describe_point()}"
         seen = "missing" if self.value is None else _format_value(self.value)
         line = f"{mark:<8}{self.text}    {self.attribute} is {seen}"
         if self.off is not None:
@@ -74,6 +90,16 @@ class Test:
             line += f"; {'adds' if self.holds else 'would add'} {adds:.6g}"
             line += f" = {self.rule_weight:.6g} x {self.event_weight:.6g}"
         return line
+
+    def _describe_point(self) -> str:
+        seen = ["missing" if each is None else _format_value(each) for each in self.value]
+        line = f"the point is ({', '.join(seen)})"
+        if self.off == 0:
+            return f"{line}, on the edge"
+        if self.off is None:
+            return line
+        unit = f" {self.unit}" if self.unit else ""
+        return f"{line}, {abs(self.off):.6g}{unit} {'outside' if self.off > 0 else 'inside'}"
 
 
 @dataclass(frozen=True)
@@ -160,11 +186,18 @@ def build_explanation(
     weighted = own_score is None and (
         weights is not None or (bool((c.weight != 1).any()) and len(matched) > 0)
     )
-    tests = []
+    tests: list[Test] = []
+    shown = 0
+    latest: list[str] = []
+    residuals = _residuals_of(segment, 0)
     for number in range(c.size):
+        own: list[Test] = []
+        boxes = [] if weighted else _implied(residuals[number], attributes)
         for row in range(int(c.offsets[number]), int(c.offsets[number + 1])):
             attribute = int(c.attribute[row])
             kind, predicate = attributes.kind(attribute), predicate_at(c, row)
+            if (attribute, predicate) in boxes:
+                continue
             ends = int(line[attribute]), int(last[attribute])
             holds: bool | None = bool(satisfied[row])
             if ends[0] == NULL and not holds and predicate != NOT_NULL:
@@ -172,25 +205,30 @@ def build_explanation(
             # As in `finish.score`: IS NULL adds nothing, nor does a second test of an attribute.
             repeated = row > c.offsets[number] and attribute == c.attribute[row - 1]
             counts = weighted and predicate != IS_NULL and not repeated
-            tests.append(
+            own.append(
                 Test(
                     attributes.name(attribute),
                     predicate_text(attributes.sql(attribute), kind, predicate, categories),
                     events.value(attribute, 0),
                     holds,
                     None if holds else _distance(kind, predicate, ends),
-                    number,
+                    shown,
                     (float(c.weight[row]) if c.weight.shape[0] else 1.0) if counts else None,
                     (1.0 if weights is None else float(weights[attribute])) if counts else None,
                     probabilities[row],
                 )
             )
+        own += _locate(residuals[number], shown, line, last, attributes, events)
+        # A circle over the date line is two conjunctions, which differ in boxes that are not shown.
+        if number == 0 or not residuals[number] or list(map(str, own)) != latest:
+            tests += own
+            latest, shown = list(map(str, own)), shown + 1
     id_ = segment.metadata.ids[0].as_py()
     where = condition_text(segment, 0, attributes, categories)
     score = float(matched.scores[0]) if matched.scores is not None and len(matched) else 0.0
     is_match = len(matched) > 0
     return Explanation(
-        id_, is_match, where, tuple(tests), c.size, score, at_least, probability, own_score
+        id_, is_match, where, tuple(tests), shown, score, at_least, probability, own_score
     )
 
 
@@ -202,19 +240,82 @@ def condition_text(
     if text is not None:
         return str(text)
     c = segment.conjunctions_of(place)
-    return conjunction_text(c, 0, attributes, categories) if c.size else "FALSE"
+    if not c.size:
+        return "FALSE"
+    return conjunction_text(c, 0, _residuals_of(segment, place)[0], attributes, categories)
 
 
 def conjunction_text(
-    c: Conjunctions, number: int, attributes: Attributes, categories: Categories
+    c: Conjunctions,
+    number: int,
+    residuals: Sequence[Residual],
+    attributes: Attributes,
+    categories: Categories,
 ) -> str:
-    """Return a conjunction as SQL."""
-    parts = []
+    """Return a conjunction as SQL; the boxes that follow from its shapes are left out."""
+    parts = [residual_text(residual, attributes) for residual in residuals]
+    boxes = _implied(residuals, attributes)
     for row in range(int(c.offsets[number]), int(c.offsets[number + 1])):
         attribute = int(c.attribute[row])
         operand, kind = attributes.sql(attribute), attributes.kind(attribute)
-        parts.append(predicate_text(operand, kind, predicate_at(c, row), categories))
+        predicate = predicate_at(c, row)
+        if (attribute, predicate) not in boxes:
+            parts.append(predicate_text(operand, kind, predicate, categories))
     return " AND ".join(parts) or "TRUE"
+
+
+def _residuals_of(segment: Segment, place: int) -> list[list[Residual]]:
+    """Return the residuals of each conjunction of the rule at a place."""
+    count, residuals = segment.conjunctions_of(place).size, segment.residuals
+    if residuals is None:
+        return [[]] * count
+    position = int(segment.positions[place])
+    return [residuals.of_conjunction(position, number) for number in range(count)]
+
+
+def _implied(residuals: Sequence[Residual], attributes: Attributes) -> list[tuple[int, Predicate]]:
+    """Return the attributes and predicates that follow from residuals."""
+    found = []
+    for residual in residuals:
+        for axis, (attribute, _) in enumerate((residual.x, residual.y)):
+            if residual.negated:
+                found.append((attribute, NOT_NULL))
+                continue
+            for box in residual.shape.boxes:
+                low, high = box[2 * axis : 2 * axis + 2]
+                predicate = box_interval(attributes.kind(attribute), low, high)
+                found += [] if predicate is None else [(attribute, predicate)]
+    return found
+
+
+def _locate(
+    residuals: Sequence[Residual],
+    number: int,
+    line: np.ndarray,
+    last: np.ndarray,
+    attributes: Attributes,
+    events: Events,
+) -> list[Test]:
+    """Return the tests of the shapes of a conjunction."""
+    if not residuals:
+        return []
+    own = build_residuals([(0, [residuals])])
+    assert own is not None
+    where, distance = np.empty(own.size, np.uint8), np.empty(own.size)
+    locate(own.tests, own.shapes, line, last, where, distance)
+    tests = []
+    for residual, place, off in zip(residuals, where.tolist(), distance.tolist(), strict=True):
+        names = [attributes.name(each.attribute) for each in (residual.x, residual.y)]
+        value = tuple(events.value(each.attribute, 0) for each in (residual.x, residual.y))
+        holds = None if place == UNKNOWN else (place == INSIDE) != residual.negated
+        text = residual_text(residual, attributes)
+        if holds is not False or not math.isfinite(off):
+            signed = None
+        else:
+            signed = -off if place == INSIDE else off
+        unit = "m" if residual.shape.kind == ShapeKind.GLOBE_DISC else ""
+        tests.append(Test(", ".join(names), text, value, holds, signed, number, unit=unit))
+    return tests
 
 
 def predicate_at(c: Conjunctions, row: int) -> Predicate:

@@ -14,16 +14,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tocsin.covering.inclusion import domain_of
+from tocsin.covering.inclusion import NO_RESIDUALS, ResidualNumbers, domain_of
 from tocsin.covering.redundant import Redundancy, write_always, write_equal
 from tocsin.engine.data_range import Values, describe, find_unreachable, values_of
 from tocsin.engine.explain import conjunction_text, predicate_at
 from tocsin.engine.segment import concatenate_metadata
 from tocsin.engine.threads import threads_for, work_in_ranges
 from tocsin.errors import RuleError, suggest
-from tocsin.jit import freeze
+from tocsin.jit import freeze, freeze_fields
 from tocsin.model.conjunctions import Conjunctions, concatenate
 from tocsin.model.events import Events
+from tocsin.model.residuals import Residual
 from tocsin.model.wording import predicate_text
 
 if TYPE_CHECKING:
@@ -63,9 +64,10 @@ class Linter:
             domain_of(version.attributes.kinds[: version.attribute_count]),
             self._thresholds(),
             self._groups(same),
+            self._number_residuals(positions),
         )
-        always = np.empty(self.size, np.int32)
-        write_always(self._c, self._redundancy.rules, self._redundancy.domain, always)
+        always, redundancy = np.empty(self.size, np.int32), self._redundancy
+        write_always(self._c, redundancy.residuals, redundancy.rules, redundancy.domain, always)
         # With a threshold, an event whose values are uncertain need not satisfy it.
         self._always = (always == 1) & (self._redundancy.rules.at_least == 0)
 
@@ -116,6 +118,7 @@ class Linter:
         equal = np.empty(len(found), np.int32)
         write_equal(
             redundancy.conjunctions,
+            redundancy.residuals,
             redundancy.rules,
             redundancy.domain,
             freeze(found, np.int64),
@@ -184,8 +187,32 @@ class Linter:
         for i, rule in enumerate(distinct.tolist()):
             if texts[i] is None:
                 number = int(first[rule])
-                texts[i] = conjunction_text(self._c, number, version.attributes, version.categories)
+                residuals = self._residuals_of(rule, 0)
+                texts[i] = conjunction_text(
+                    self._c, number, residuals, version.attributes, version.categories
+                )
         return [texts[i] for i in at.tolist()]
+
+    def _number_residuals(self, positions: np.ndarray) -> ResidualNumbers:
+        """Return the residuals of all conjunctions; equal shapes have equal numbers by now."""
+        residuals = None if self._metadata is None else self._metadata.residuals
+        if residuals is None:
+            return NO_RESIDUALS
+        tests = residuals.tests
+        number = np.unique(
+            np.column_stack([tests.x, tests.y, tests.shape, tests.negated]),
+            axis=0,
+            return_inverse=True,
+        )[1]
+        c = self._c._replace(rule=freeze(positions[self._c.rule], np.int32))
+        rows, offsets = residuals.rows_of(c)
+        return freeze_fields(ResidualNumbers, offsets=offsets, number=number.reshape(-1)[rows])
+
+    def _residuals_of(self, rule: int, number: int) -> list[Residual]:
+        """Return the residuals of the n-th conjunction of a rule."""
+        if self._metadata is None or self._metadata.residuals is None:
+            return []
+        return self._metadata.residuals.of_conjunction(int(self._metadata.positions[rule]), number)
 
     def _thresholds(self) -> np.ndarray:
         if self._metadata is None or not len(self._metadata.at_least):

@@ -120,11 +120,14 @@ def collect_live(segments: Sequence[LiveSegment]) -> tuple[RuleMetadata, Conjunc
 
 
 def drop_unused_terms(
-    attributes: Attributes, conjunctions: Conjunctions
-) -> tuple[Attributes, Conjunctions]:
-    """Return attributes without the terms that no conjunction tests, and conjunctions over them."""
+    attributes: Attributes, metadata: RuleMetadata, conjunctions: Conjunctions
+) -> tuple[Attributes, RuleMetadata, Conjunctions]:
+    """Return attributes without the terms that no conjunction tests, and the rules over them."""
     used = np.flatnonzero(conjunctions.count_tests()).tolist()
     if set(attributes.terms) <= set(used):
-        return attributes, conjunctions
+        return attributes, metadata, conjunctions
     kept, numbers = attributes.drop_unused(used)
-    return kept, conjunctions._replace(attribute=freeze(numbers[conjunctions.attribute], np.int32))
+    if metadata.residuals is not None:
+        metadata = metadata._replace(residuals=metadata.residuals.renumber(numbers))
+    renumbered = freeze(numbers[conjunctions.attribute], np.int32)
+    return kept, metadata, conjunctions._replace(attribute=renumbered)

@@ -21,6 +21,7 @@ from tocsin.engine.segment import (
 )
 from tocsin.model.condition import NormalForm
 from tocsin.model.conjunctions import ConjunctionBuilder, scores, select
+from tocsin.model.residuals import Residuals, concatenate_residuals
 
 
 class NewRule(NamedTuple):
@@ -29,6 +30,7 @@ class NewRule(NamedTuple):
     id: Any
     where: str
     conjunctions: NormalForm
+    residuals: Residuals | None
     settings: Settings
     payload_schema: pa.Schema  # the columns of all rules, including this one
 
@@ -42,6 +44,7 @@ class PendingRules:
         self.ids: list[Any] = []
         self.where: list[str] = []
         self.settings: list[Settings] = []
+        self.residuals: list[Residuals | None] = []
         self.place_of: dict[Any, int] = {}  # by id, without removed rules
         self._sealed: LiveSegment | None = None
 
@@ -53,6 +56,7 @@ class PendingRules:
         self.ids.append(rule.id)
         self.where.append(rule.where)
         self.settings.append(rule.settings)
+        self.residuals.append(rule.residuals and rule.residuals.of_rule(position))
         self.place_of[rule.id] = len(self.ids) - 1
 
     def remove(self, place: int) -> tuple[Any, int]:
@@ -72,7 +76,7 @@ class PendingRules:
         for id_ in self.ids[count:]:
             self.place_of.pop(id_, None)
         self.place_of |= dict(undeleted)
-        for column in (self.positions, self.ids, self.where, self.settings):
+        for column in (self.positions, self.ids, self.where, self.settings, self.residuals):
             del column[count:]
         self.builder.truncate(builder_sizes)
 
@@ -97,6 +101,7 @@ class PendingRules:
             positions = positions[places]
         required = [self.settings[place].at_least or 0.0 for place in places]
         at_least = thresholds(np.array(required)) if any(required) else NO_THRESHOLDS
+        residuals = concatenate_residuals([self.residuals[place] for place in places])
 
         # What a list holds at a place stays there. Without `self`, which holds the segment: there
         # would be a cycle, for the garbage collector, after every change.
@@ -118,6 +123,8 @@ class PendingRules:
                 pa.table(columns),
                 at_least,
                 scores(np.array([each.score for each in settings], np.float64)),
+                residuals,
             )
 
-        return exhaustive_segment(LateMetadata(positions, at_least, build), conjunctions)
+        late = LateMetadata(positions, at_least, residuals, build)
+        return exhaustive_segment(late, conjunctions)

@@ -31,13 +31,19 @@ from tocsin.model.attributes import Attributes
 from tocsin.model.condition import ConditionReader
 from tocsin.model.conjunctions import ConjunctionBuilder, take
 from tocsin.model.matches import Matches
+from tocsin.model.residuals import build_residuals
 from tocsin.model.rule_checks import describe_impossible
 from tocsin.model.rule_numbers import WEIGHTS_OR_SCORE, check_rule_number
 from tocsin.model.schema import Schema
+from tocsin.model.shape_tables import check_point
 from tocsin.model.tables import RuleTable, read_rules
 from tocsin.model.weights import check_weights
 
 _MOST_SHOWN = 5  # ids in a warning
+AT_LEAST_OR_SHAPES = (
+    "a rule with at_least cannot test shapes: the probability that an uncertain point is in a "
+    "polygon is not computed; leave at_least out, or test x and y with bounds"
+)
 
 # How many events tuning needs; the command line and Spark draw a sample if there are more. Chosen:
 # a share of one in a thousand is then known to within a quarter of its value.
@@ -56,6 +62,9 @@ class Rules:
         The index that holds the rules; "auto" chooses the one that suits them best.
     options
         Options of that index, by name: ``index="ntree", options={"fan_out": 8}``.
+    point
+        The two attributes, or terms, that tables of shapes are about: ``point=("lon", "lat")``.
+        By default lon and lat, longitude and latitude, or x and y, whichever the schema has.
 
     >>> rules = Rules({"x": "number", "tier": "category"})
     >>> rules.add("cheap", "x BETWEEN 3 AND 8")
@@ -67,15 +76,23 @@ class Rules:
       event 1: 'gold'
     """
 
-    def __init__(self, schema: Any, index: str = "auto", options: Mapping[str, Any] | None = None):
+    def __init__(
+        self,
+        schema: Any,
+        index: str = "auto",
+        options: Mapping[str, Any] | None = None,
+        point: tuple[str, str] | None = None,
+    ):
         schema = schema if isinstance(schema, Schema) else Schema(schema)
-        self._begin(Draft(Attributes(schema), index, {} if options is None else options), None)
+        attributes = Attributes(schema)
+        checked = None if point is None else check_point(point, attributes)
+        self._begin(Draft(attributes, index, {} if options is None else options, checked), None)
 
     def _begin(self, draft: Draft, origin: Origin | None) -> None:
         self.schema = draft.attributes.schema
         self._draft = draft
         self._origin = origin  # the store version that these rules come from
-        self._conditions = ConditionReader(draft.attributes)
+        self._conditions = ConditionReader(draft.attributes, draft.point)
         self._lock = threading.Lock()
         self._owner = 0  # the thread that took the lock last
 
@@ -156,7 +173,7 @@ class Rules:
     def add_many(self, table: Any) -> None:
         """Add the rules of a table: all of them, or none if any is wrong.
 
-        The table is any Arrow-compatible table, or a list of dicts, in one of three forms
+        The table is any Arrow-compatible table, or a list of dicts, in one of four forms
         (further columns are payload):
 
         * text: `id`, `where`, optionally `weights` (a map from attribute to weight)
@@ -164,6 +181,8 @@ class Rules:
           unbounded, and an attribute with neither end is not tested
         * long: `id`, `attribute`, `low`, `high`, optionally `weight`; one row per predicate,
           all rows of an id form one rule
+        * shapes: `id`, `shape`; a polygon, with its edge, that the `point` of the rules must be
+          in, as well-known text, well-known bytes or GeoJSON; or a geopandas frame
 
         All forms may have the columns `at_least` and `score`, see `add`; null is none.
 
@@ -419,7 +438,7 @@ class Rules:
     def _reader(self) -> ConditionReader:
         """Return the reader of conditions; a merge that drops terms makes another necessary."""
         if self._conditions.attributes is not self._draft.attributes:
-            self._conditions = ConditionReader(self._draft.attributes)
+            self._conditions = ConditionReader(self._draft.attributes, self._draft.point)
         return self._conditions
 
     def _new_rule(
@@ -432,7 +451,7 @@ class Rules:
         payload_schema = self._draft.payload_schema
         settings = {name: value for name, value in given.items() if value is not None}
         try:
-            conjunctions, attributes = self._reader().read(where, self._draft.categories)
+            conjunctions, attributes, residuals = self._reader().read(where, self._draft.categories)
             if "weights" in settings and "score" in settings:
                 raise RuleError(WEIGHTS_OR_SCORE)
             if "weights" in settings:
@@ -449,6 +468,8 @@ class Rules:
                 settings["at_least"] = check_rule_number("at_least", settings["at_least"])
             checked = before._replace(**settings)
             if checked.at_least is not None:
+                if residuals:
+                    raise RuleError(AT_LEAST_OR_SHAPES)
                 builder = ConjunctionBuilder()
                 builder.add(0, conjunctions)
                 check_work(builder.build(), self._draft.attributes)
@@ -459,11 +480,18 @@ class Rules:
             warn(f"rule {id!r}: {parts[0]}")
         tested = {attribute for conjunction in conjunctions for attribute, _ in conjunction}
         weights = {a: w for a, w in checked.weights.items() if a in tested and w != 1.0}
-        return NewRule(id, where, conjunctions, checked._replace(weights=weights), payload_schema)
+        located = build_residuals([(0, residuals)])
+        kept = checked._replace(weights=weights)
+        return NewRule(id, where, conjunctions, located, kept, payload_schema)
 
     def _check_work(self, read: RuleTable, at_least: np.ndarray) -> None:
-        """Raise if the probability of a rule in a table takes too much work."""
+        """Raise if the probability of a rule in a table has no meaning, or takes too much work."""
         c = read.conjunctions
+        if read.residuals is not None:
+            places = np.unique(read.residuals.rule - self._draft.next_position)
+            for place in places[~np.isnan(at_least[places])][:1].tolist():
+                error = RuleError(AT_LEAST_OR_SHAPES)
+                raise error.with_place(f"row {read.rows[place]} (rule {read.ids[place].as_py()!r})")
         firsts, counts = np.unique(c.rule, return_index=True, return_counts=True)[1:]
         for first, count in zip(firsts[counts > 1], counts[counts > 1], strict=True):
             place = int(c.rule[first]) - self._draft.next_position

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tocsin.engine.filters import Filter, Thresholds
+from tocsin.engine.filters import Filter, Shapes, Thresholds
 from tocsin.engine.ids import IdIndex
+from tocsin.engine.locations import arrange
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.protocol import Index
 from tocsin.jit import freeze
@@ -32,6 +33,7 @@ from tocsin.model.conjunctions import (
     take,
 )
 from tocsin.model.keys import Keys
+from tocsin.model.residuals import Residuals, concatenate_residuals
 
 NO_THRESHOLDS = freeze(np.empty(0), np.float64)
 
@@ -57,6 +59,7 @@ class RuleMetadata(NamedTuple):
     payload: pa.Table  # [n] rows; 0 rows if there are no columns
     at_least: np.ndarray = NO_THRESHOLDS  # [n] float64, 0 is none; [0] if no rule has a threshold
     score: np.ndarray = NO_SCORES  # [n] float64, NaN is none; [0] if no rule has a score of its own
+    residuals: Residuals | None = None  # None if no rule tests a shape
 
     def select(self, keep: np.ndarray) -> RuleMetadata:
         """Return the rules for which `keep` is true."""
@@ -70,6 +73,7 @@ class RuleMetadata(NamedTuple):
             self.payload.filter(mask) if self.payload.num_columns else self.payload,
             thresholds(self.at_least[keep]) if len(self.at_least) else self.at_least,
             scores(self.score[keep]) if len(self.score) else self.score,
+            self.residuals and self.residuals.of_rules(self.positions[keep]),
         )
 
     def payload_as(self, schema: pa.Schema) -> pa.Table:
@@ -92,6 +96,7 @@ class LateMetadata(NamedTuple):
 
     positions: np.ndarray  # as in `RuleMetadata`
     at_least: np.ndarray
+    residuals: Residuals | None
     build: Callable[[], RuleMetadata]
 
 
@@ -113,6 +118,7 @@ def concatenate_metadata(metadata: Sequence[RuleMetadata]) -> RuleMetadata:
         pa.concat_tables([each.payload_as(schema) for each in metadata]).combine_chunks(),
         _concatenate_thresholds(metadata),
         concatenate_scores([(each.score, len(each.positions)) for each in metadata]),
+        concatenate_residuals([each.residuals for each in metadata]),
     )
 
 
@@ -228,6 +234,11 @@ class Segment:
         """Whether some rule has a score of its own, perhaps a removed one."""
         return len(self.metadata.score) > 0
 
+    @property
+    def residuals(self) -> Residuals | None:
+        """The residuals of the rules, perhaps of removed ones; None if no rule tests a shape."""
+        return self._metadata.residuals
+
     def threshold(self, place: int) -> float | None:
         """Return the probability that the rule at a place requires, or None."""
         at_least = self._metadata.at_least
@@ -272,6 +283,7 @@ class Segment:
         """Bytes, without ids, texts and payload."""
         arrays = [self.positions, self._metadata.at_least, self.metadata.score]
         filters = sum(each.nbytes for own in self.filters for each in own)
+        filters += 0 if self.residuals is None else self.residuals.nbytes
         return filters + sum(a.nbytes for a in arrays) + sum(part.nbytes for part in self.parts)
 
 
@@ -286,14 +298,20 @@ def _add_up(counts: Sequence[np.ndarray]) -> np.ndarray:
 def separate_filtered(
     metadata: RuleMetadata | LateMetadata, conjunctions: Conjunctions
 ) -> list[Conjunctions]:
-    """Return the conjunctions of rules that need no filter, and those of rules that need one.
+    """Return the conjunctions of rules that need no filter, and those that need each filter.
 
-    Conjunctions are in one or both of the groups; if there are none, in the first.
+    Conjunctions are in one or several groups; if there are none, in the first.
     """
+    group = np.zeros(conjunctions.size, np.int8)
     at_least = _threshold_of_each(metadata, conjunctions)
-    if not at_least.any() or at_least.all():
+    if len(at_least):
+        group[at_least > 0] = 1
+    if metadata.residuals is not None:
+        group[np.isin(conjunctions.rule, metadata.residuals.rule)] = 2
+    numbers = np.unique(group)
+    if len(numbers) <= 1:
         return [conjunctions]
-    return [select(conjunctions, at_least == 0), select(conjunctions, at_least > 0)]
+    return [select(conjunctions, group == number) for number in numbers]
 
 
 def _threshold_of_each(
@@ -308,7 +326,14 @@ def _threshold_of_each(
 def _filters_of(metadata: RuleMetadata | LateMetadata, part: IndexedPart) -> tuple[Filter, ...]:
     """Return the filters of a part, in the order in which they run."""
     at_least = thresholds(_threshold_of_each(metadata, part.conjunctions))
-    return (Thresholds(part.conjunctions, part.single, at_least),) if len(at_least) else ()
+    filters: list[Filter] = []
+    if len(at_least):
+        filters.append(Thresholds(part.conjunctions, part.single, at_least))
+    if metadata.residuals is not None:
+        tests = arrange(metadata.residuals, part.conjunctions)
+        if len(tests.code):
+            filters.append(Shapes(metadata.residuals, tests))
+    return tuple(filters)
 
 
 class RemovedRules(NamedTuple):

@@ -35,6 +35,9 @@ from tocsin.jit import freeze, freeze_fields
 from tocsin.model.arrow import is_text, translate_errors
 from tocsin.model.categories import check_codes
 from tocsin.model.conjunctions import NO_SCORES, Conjunctions
+from tocsin.model.encoding import NULL
+from tocsin.model.predicates import NOT_SET, SET
+from tocsin.model.residuals import check_scales, read_residuals, validate
 from tocsin.model.schema import Schema
 from tocsin.model.validation import check_dtype, require, typed_arrays
 
@@ -42,10 +45,12 @@ from tocsin.model.validation import check_dtype, require, typed_arrays
 # indexes had no versions of their own; up to 6 rules tested columns only, not terms. 8 is 7 with
 # thresholds: a segment without thresholds is still a 7, which older versions of Tocsin read. They
 # must not read an 8, because they would match its rules regardless of the thresholds. 9 is the same
-# with scores of rules, and perhaps thresholds.
+# with scores of rules, and perhaps thresholds. 10 is the same with shapes, and perhaps both.
 FORMAT = 7
 FORMAT_WITH_THRESHOLDS = 8
 FORMAT_WITH_SCORES = 9
+FORMAT_WITH_SHAPES = 10
+_RESIDUALS = "residuals."  # prefix of their arrays
 _ALIGNMENT = 64
 SEGMENTS = "segments/"
 _FILES = ("arrays.bin", "rules.arrow")
@@ -66,6 +71,8 @@ def pack_segment(segment: Segment, new: dict[str, list[Any]]) -> tuple[str, str]
         arrays["at_least"] = segment.metadata.at_least
     if segment.has_scores:
         arrays["score"] = segment.metadata.score
+    if segment.residuals is not None:
+        arrays |= {_RESIDUALS + k: v for k, v in segment.residuals.arrays().items()}
     places: dict[str, Any] = {}
     chunks: list[Any] = []
     end = 0
@@ -80,11 +87,7 @@ def pack_segment(segment: Segment, new: dict[str, list[Any]]) -> tuple[str, str]
     table = pa.table({"id": metadata.ids, "where": metadata.where} | payload)
     contents = {"arrays.bin": chunks, "rules.arrow": [table_to_buffer(table)]}
     manifest = {
-        "format": FORMAT_WITH_SCORES
-        if segment.has_scores
-        else FORMAT_WITH_THRESHOLDS
-        if segment.has_thresholds
-        else FORMAT,
+        "format": _format_of(segment),
         "rules": len(metadata.positions),
         "parts": [
             {
@@ -103,6 +106,15 @@ def pack_segment(segment: Segment, new: dict[str, list[Any]]) -> tuple[str, str]
     for file, chunks in (contents | {_MANIFEST: [text]}).items():
         new[name_of(name, file)] = chunks
     return name, hashlib.sha256(text).hexdigest()
+
+
+def _format_of(segment: Segment) -> int:
+    """Return the oldest format that can hold a segment."""
+    if segment.residuals is not None:
+        return FORMAT_WITH_SHAPES
+    if segment.has_scores:
+        return FORMAT_WITH_SCORES
+    return FORMAT_WITH_THRESHOLDS if segment.has_thresholds else FORMAT
 
 
 def name_of(segment: str, file: str) -> str:
@@ -148,6 +160,9 @@ def read_segment(
             metadata = metadata._replace(at_least=_read_thresholds(arrays, len(metadata.ids)))
         if "score" in arrays:
             metadata = metadata._replace(score=_read_scores(arrays, len(metadata.positions)))
+        residuals = _select_prefix(arrays, _RESIDUALS)
+        if residuals:
+            metadata = metadata._replace(residuals=read_residuals(residuals))
         ids = IdIndex.from_arrays(metadata.ids, _select_prefix(arrays, "ids."))
         parts = [
             part
@@ -156,6 +171,7 @@ def read_segment(
         ]
         if verify:
             _check_rules(manifest["rules"], metadata, parts)
+            _check_residuals(metadata, parts, len(floats))
             ids.validate()
     except StoreError as error:
         raise damage_error(place, error) from None
@@ -272,6 +288,32 @@ def _check_rules(count: int, metadata: RuleMetadata, parts: list[IndexedPart]) -
         taken[places] = True
 
 
+def _check_residuals(metadata: RuleMetadata, parts: list[IndexedPart], attributes: int) -> None:
+    """Raise unless each residual is of a conjunction that requires both coordinates."""
+    residuals = metadata.residuals
+    if residuals is None:
+        return
+    validate(residuals, attributes)
+    count = 0
+    for part in parts:
+        c = part.conjunctions
+        rows, offsets = residuals.rows_of(c)
+        count += len(rows)
+        owner = np.repeat(np.arange(c.size), np.diff(offsets))
+        rows_of_owner = np.repeat(np.arange(c.size), np.diff(c.offsets))
+        tested = rows_of_owner * attributes + c.attribute
+        first = np.where(c.kind == SET, c.low, 0)
+        least = np.where(c.kind == SET, c.points[first] if len(c.points) else 0, c.low)
+        excludes_null = (c.kind != NOT_SET) & (least > NULL)
+        for attribute in (residuals.tests.x, residuals.tests.y):
+            wanted = owner * attributes + attribute[rows]
+            require(
+                bool(np.isin(wanted, tested[excludes_null]).all()),
+                "a conjunction with a shape must exclude points without coordinates",
+            )
+    require(count == residuals.size, "a residual is of no conjunction")
+
+
 def check_fits(
     segment: Segment, schema: Schema, categories: int, id_type: pa.DataType, payload: pa.Schema
 ) -> None:
@@ -282,6 +324,8 @@ def check_fits(
     for part in segment.parts:
         check_codes(part.conjunctions, categories, schema)
     metadata = segment.metadata
+    if metadata.residuals is not None:
+        check_scales(metadata.residuals, schema)
     require(is_text(id_type) == is_text(metadata.ids.type), f"ids must be of type {id_type}")
     with translate_errors(
         StoreError, "ids, or a column of the payload, are not of the version's types"
@@ -307,7 +351,7 @@ def read_manifest(storage: Storage, segment: str, checksum: str) -> dict[str, An
         require(isinstance(manifest, dict), "it is not a JSON object")
     except (ValueError, RecursionError, StoreError) as error:
         raise damage_error(place, error) from None
-    check_format(place, manifest, FORMAT_WITH_SCORES)
+    check_format(place, manifest, FORMAT_WITH_SHAPES)
     try:
         manifest = _upgrade_manifest(manifest)
         _check_manifest(manifest)
@@ -442,7 +486,7 @@ def map_object(
     """Return an object; raise if it has another size or, if `verify`, another checksum."""
     place = storage.locate(name)
     try:
-        data = storage.map(name)
+        data = storage.map(name, expected["sha256"])
     except FileNotFoundError:
         raise _missing_error(place) from None
     _check_size(place, data.nbytes, expected)

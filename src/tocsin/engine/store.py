@@ -56,8 +56,8 @@ class RuleStore:
         return cls(path)
 
     @property
-    def path(self) -> Path:
-        """The store's folder."""
+    def path(self) -> Path | str:
+        """The store's folder, or its URL."""
         return self._folder.path
 
     @property

@@ -57,7 +57,8 @@ from tocsin.engine.segment_files import (
     pack_segment,
     read_segment,
 )
-from tocsin.engine.storage import Entry, Storage
+from tocsin.engine.storage import Entry, Storage, is_bucket
+from tocsin.engine.storage.bucket import Bucket
 from tocsin.engine.storage.folder import Folder
 from tocsin.engine.stream_log import StreamLog
 from tocsin.engine.version import Version
@@ -152,9 +153,10 @@ class StoreFolder:
         self.versions = VersionFolder(self.storage)
 
     @property
-    def path(self) -> Path:
-        """The store's folder."""
-        return Path(self.storage.locate())
+    def path(self) -> Path | str:
+        """The store's folder, or its URL."""
+        place = self.storage.locate()
+        return place if is_bucket(place) else Path(place)
 
     def describe(self, numbers: Sequence[int]) -> list[VersionInfo]:
         """Return the summaries of listed versions, without those that were pruned since."""
@@ -230,6 +232,7 @@ class StoreFolder:
             file.next_position,
             file.id_type,
             file.payload,
+            file.point,
         )
         return version, self._origin(file, version)
 
@@ -286,12 +289,27 @@ class StoreFolder:
                 self._pack_removed(version, origin, new),
                 author,
                 message,
+                point=version.point,
             )
             if origin is not None and parent is not None and file.has_same_rules(parent):
                 return origin
+            if parent is None:
+                self._check_puts()
             self.storage.put(new)
             file = self.versions.put(file, parent)
         return self._origin(file, version)
+
+    def _check_puts(self) -> None:
+        """Raise if the storage replaces what must be absent, as some object stores do."""
+        name = f"probe/{uuid.uuid4().hex}"
+        self.storage.put_if_absent(name, b"first")
+        is_replaced = self.storage.put_if_absent(name, b"second")
+        self.storage.delete([name])
+        if is_replaced:
+            raise StoreError(
+                f"{self.storage.locate()} cannot hold a rule store: it replaces objects that must "
+                "be absent, so that two writers would overwrite each other"
+            )
 
     @contextlib.contextmanager
     def _translate_write_errors(self) -> Iterator[None]:
@@ -492,7 +510,7 @@ def _is_old(entry: Entry) -> bool:
 
 
 def open_storage(path: Any, what: str = "a rule store") -> Storage:
-    """Return the storage at a path that a user has given; raise if it cannot be one."""
+    """Return the storage at a path or URL that a user has given; raise if it cannot be one."""
     if isinstance(path, Storage):
         return path
     if not isinstance(path, str | os.PathLike):
@@ -500,10 +518,12 @@ def open_storage(path: Any, what: str = "a rule store") -> Storage:
     text = os.fspath(path)
     if isinstance(text, bytes) or not text or "\0" in text:
         raise StoreError(f"{what} is named by its path, got {path!r}")
+    if is_bucket(text):
+        return Bucket(text)
     if _SCHEME.match(text):
         raise StoreError(
-            f"{text!r} is a URL, but {what} must be a folder on a local or mounted file "
-            "system that this machine and Spark's workers can reach"
+            f"{what} must be a folder on a local or mounted file system, or in a bucket as "
+            f"s3://bucket/folder, gs:// or az://; got the URL {text!r}"
             + ("; leave out 'file:'" if text.startswith("file:") else "")
         )
     return Folder(text)

@@ -57,6 +57,7 @@ class StreamLog:
 
     def __init__(self, storage: Storage):
         self._storage = storage
+        self._held: set[str] = set()  # that this process has seen; only prune forgets one
 
     # ------------------------------------------------------------ for workers
 
@@ -70,9 +71,11 @@ class StreamLog:
         try:
             with contextlib.suppress(FileNotFoundError):
                 return self._read_version(entry)
-            if self._storage.put_if_absent(entry, b"%d\n" % self._hold(stream, latest)):
-                self._forget_before(stream, int(batch) - PINS_KEPT)
-            return self._read_version(entry)
+            version = self._hold(stream, latest)
+            if not self._storage.put_if_absent(entry, b"%d\n" % version):
+                return self._read_version(entry)
+            self._forget_before(stream, int(batch) - PINS_KEPT)
+            return version
         except OSError as error:
             raise StoreError(
                 f"cannot record in {self._storage.locate('log')} which version this micro-batch "
@@ -89,12 +92,12 @@ class StreamLog:
 
     def _hold(self, stream: str, latest: Callable[[], int]) -> int:
         """Return the latest version, which is not pruned from now on."""
-        version, before = latest(), 0
-        while version != before:
-            name = f"{stream}held/{version}"
+        version = latest()
+        while (name := f"{stream}held/{version}") not in self._held:
             if self._storage.stat(name) is None:
                 self._storage.put_if_absent(name, b"")
-            version, before = latest(), version
+            self._held = {name}
+            version = latest()
         return version
 
     def _forget_before(self, stream: str, batch: int) -> None:

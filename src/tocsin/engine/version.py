@@ -33,7 +33,15 @@ from tocsin.engine.report import Plan, report
 from tocsin.engine.segment import LivePart, LiveSegment, RuleDirectory, Segment, none_removed
 from tocsin.engine.threaded_run import ThreadedRun
 from tocsin.engine.threads import threads_for
-from tocsin.errors import EventError, RuleError, UnknownRuleError, is_unicode, suggest
+from tocsin.errors import (
+    EventError,
+    EventWarning,
+    RuleError,
+    UnknownRuleError,
+    is_unicode,
+    suggest,
+    warn,
+)
 from tocsin.model.attributes import Attributes
 from tocsin.model.cached import cached_property
 from tocsin.model.categories import Categories
@@ -83,6 +91,7 @@ class Version:
     next_position: int
     id_type: pa.DataType | None  # None while there are no rules
     payload_schema: pa.Schema
+    point: tuple[str, str] | None = None  # what the shapes in a table of rules are about
 
     # ------------------------------------------------------------ look
 
@@ -221,6 +230,8 @@ class Version:
     def _run(self, events: Any) -> Run:
         uncertain = None if self._scale is None else self._uncertain_attributes
         read = Events.read(events, self.attributes, self._rows, self.categories, uncertain)
+        if self._coordinates:
+            _report_ranges(read.count_ranges(self._coordinates))
         return Run(self._parts, self.directory, self.attribute_count, read, self._scale)
 
     def _read_line(self, events: Any, threads: int | None) -> EventLine | None:
@@ -228,7 +239,8 @@ class Version:
         if threads is not None:
             return None
         if type(events) is dict:
-            return self._lines.read(events, with_ranges=self._scale is None)
+            plain = self._scale is None and not self._coordinates
+            return self._lines.read(events, with_ranges=plain)
         if type(events) is pa.Table and events.num_rows == 1:
             return self._lines.read_row(events)
         return None
@@ -257,6 +269,16 @@ class Version:
         if any(live.segment.has_thresholds for live in self.segments):
             return scales_of(self.attributes)
         return None
+
+    @cached_property
+    def _coordinates(self) -> list[int]:
+        """The attributes that are coordinates of points in shapes."""
+        found: set[int] = set()
+        for live in self.segments:
+            if live.segment.residuals is not None:
+                tests = live.segment.residuals.tests
+                found |= {*np.unique(tests.x).tolist(), *np.unique(tests.y).tolist()}
+        return sorted(found)
 
     def _uncertain_attributes(self) -> set[int]:
         """Return the attributes that rules with a threshold test."""
@@ -301,6 +323,17 @@ class Version:
             if segments == [live.segment for live in before.segments]:
                 self.__dict__["directory"] = before.__dict__["directory"]
         return self
+
+
+def _report_ranges(count: int) -> None:
+    """Warn of events whose points are ranges."""
+    if count:
+        warn(
+            f"{count:,} event{'s have' if count > 1 else ' has'} a range in place of a coordinate: "
+            "whether the point is in a shape is unknown, so rules hold for it only by alternatives "
+            "without shapes",
+            EventWarning,
+        )
 
 
 # ------------------------------------------------------------ ids

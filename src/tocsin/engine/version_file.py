@@ -61,6 +61,7 @@ class VersionFile:
     author: str | None = None
     message: str | None = None
     history: tuple[str, ...] = ()  # digests of the versions before it, the latest first
+    point: tuple[str, str] | None = None  # what the shapes in a table of rules are about
     checksum: str = ""  # of the file; set by `parse`
 
     def extended_history(self) -> tuple[str, ...]:
@@ -120,6 +121,7 @@ class VersionFile:
             "segments": self.segments,
             "codes": self.codes,
             "removed": self.removed,
+            "point": self.point and list(self.point),
         }
 
 
@@ -214,6 +216,12 @@ def _read(content: dict[str, Any]) -> VersionFile:
         all(text is None or isinstance(text, str) for text in (author, message)),
         "'author' and 'message' must be texts",
     )
+    point = content.get("point")
+    require(
+        point is None
+        or (isinstance(point, list) and len(point) == 2 and all(isinstance(n, str) for n in point)),
+        "'point' must be two texts",
+    )
     history = content.get("history", "").split()
     require(all(map(_HISTORY.fullmatch, history)), "'history' must be checksums")
     return VersionFile(
@@ -234,6 +242,7 @@ def _read(content: dict[str, Any]) -> VersionFile:
         author,
         message,
         tuple(history),
+        None if point is None else (point[0], point[1]),
     )
 
 

@@ -27,6 +27,10 @@ highest is found by trying whether numbers are present, with steps that double a
 the mark is still the highest afterwards, nothing was deleted meanwhile from it on. Numbers below
 the mark are listed, and so are those of a store without marks, or whose marked version is missing:
 Tocsins that did not mark have written it, or pruned it.
+
+Object stores can list from a name on, so there whoever has seen the highest number lists from it.
+A listing may lack a version that was deleted meanwhile, and the higher one that was put before
+that. So here, too, the mark must be the one that was seen before.
 """
 
 from __future__ import annotations
@@ -52,11 +56,19 @@ class VersionFolder:
 
     def __init__(self, storage: Storage):
         self._storage = storage
+        # Where `lists_from`: the highest number and the highest mark that were seen.
+        self._known, self._mark_seen = 0, -1
 
     # ------------------------------------------------------------ read
 
     def numbers(self, start: int = 0) -> Sequence[int]:
         """Return the numbers of all versions from `start` on, ascending."""
+        if self._storage.lists_from:
+            while True:
+                found = sorted(self._list(_VERSION, self.name_of(start)))
+                before, self._mark_seen = self._mark_seen, self._marks()[-1]
+                if self._mark_seen == before:
+                    return found
         mark = self._marks()[-1]
         while start >= mark > 0 and not self._is_missing(mark):
             count = self._count_from(start)
@@ -83,17 +95,19 @@ class VersionFolder:
         """Return all marked numbers, 0 for none, ascending."""
         return sorted([0, *self._list(_MARK)])
 
-    def _list(self, pattern: re.Pattern[str]) -> list[int]:
-        """Return the numbers in the names of a kind of objects."""
+    def _list(self, pattern: re.Pattern[str], start: str = "") -> list[int]:
+        """Return the numbers in the names of a kind of objects, from a name on."""
         prefix, _, _ = pattern.pattern.rpartition("/")
         with self._translate_errors():
-            names = [entry.name for entry in self._storage.list(f"{prefix}/")]
+            names = [entry.name for entry in self._storage.list(f"{prefix}/", start)]
         return [int(match[1]) for match in map(pattern.fullmatch, names) if match]
 
     def find_latest(self) -> int | None:
         """Return the number of the current version; None if there is no store."""
-        numbers = self.numbers(self._marks()[-1]) or self.numbers()
-        return numbers[-1] if numbers else None
+        start = self._known if self._storage.lists_from else 0
+        numbers = self.numbers(start or self._marks()[-1]) or self.numbers()
+        self._known = numbers[-1] if numbers else 0
+        return self._known or None
 
     def latest(self) -> int:
         """Return the number of the current version; raise if there is no store."""

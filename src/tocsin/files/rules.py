@@ -92,7 +92,7 @@ def open_rules(path: Path, schema: str | None, version: int | None = None) -> Ru
         if schema is not None:
             raise TocsinError("--schema is for a file of rules; a store has its own schema")
         return Rules.open(path, version)
-    detect_format(path)
+    check_format(path)
     if version is not None:
         raise TocsinError(f"--version is for a rule store, but {path} is a file")
     rules = Rules(open_schema(path, schema))
@@ -102,7 +102,7 @@ def open_rules(path: Path, schema: str | None, version: int | None = None) -> Ru
 
 def open_schema(path: Path, schema: str | None) -> Schema:
     """Return the schema that is given for a file of rules; raise if the file or schema is none."""
-    detect_format(path)
+    check_format(path)
     if schema is None:
         raise TocsinError(
             f"{path} has no schema; give one, as in --schema x=number,tier=category or "
@@ -121,9 +121,42 @@ def add_file(rules: Rules, path: Path) -> None:
 
 def read_rows(path: Path, rules: Rules) -> tuple[Any, Callable[[int], str]]:
     """Return a file's table of rules, and the function that names its rows in messages."""
+    if _is_geojson(path):
+        return _read_geojson(path), lambda row: f"feature {row + 1}"
     readers = {"csv": _read_csv, "json": _read_json, "parquet": _read_parquet}
     rows, lines = readers[detect_format(path)](path, rules)
     return rows, lambda row: f"line {lines[row]}" if lines else f"row {row + 1}"
+
+
+def _is_geojson(path: Path) -> bool:
+    return path.is_file() and path.suffix.lower() == ".geojson"
+
+
+def check_format(path: Path) -> None:
+    """Raise unless a file, by its name, is one of rules."""
+    if not _is_geojson(path):
+        detect_format(path)
+
+
+def _read_geojson(path: Path) -> list[dict[str, Any]]:
+    """Return the features of a file; their properties are payload."""
+    content = parse_object(path.read_text(encoding="utf-8"))
+    features = content.get("features") if content.get("type") == "FeatureCollection" else None
+    if not isinstance(features, list):
+        raise RuleError("it must be a GeoJSON FeatureCollection, with a feature for each rule")
+    rows = []
+    for number, feature in enumerate(features, 1):
+        if not isinstance(feature, dict) or not isinstance(feature.get("properties") or {}, dict):
+            raise RuleError(f"feature {number}: it is not a GeoJSON feature")
+        properties = dict(feature.get("properties") or {})
+        id_ = feature.get("id", properties.get("id"))
+        if id_ is None:
+            raise RuleError(
+                f"feature {number}: it has no id; give it one, or a property 'id', which is the "
+                "rule's"
+            )
+        rows.append(properties | {"id": id_, "shape": feature.get("geometry")})
+    return rows
 
 
 def _read_parquet(path: Path, rules: Rules) -> tuple[pa.Table, None]:
@@ -168,7 +201,7 @@ def _read_csv(path: Path, rules: Rules) -> tuple[pa.Table, None]:
 
     from tocsin.model.decimals import MAX_DIGITS, is_decimal
 
-    types = dict.fromkeys(("id", "where", "weights", "attribute"), pa.string())
+    types = dict.fromkeys(("id", "where", "weights", "attribute", "shape"), pa.string())
     for name in pyarrow.csv.open_csv(path).schema.names:
         stem = name[: name.rindex("_")] if name.lower().endswith(("_low", "_high")) else ""
         kind = rules.schema.kind(stem) if stem in rules.schema else ""

@@ -14,12 +14,16 @@ import numpy as np
 from tocsin.geometry.inside import great_circle, is_inside
 from tocsin.geometry.rasters import (
     CELL,
+    CLASS,
     COUNT,
     FEW,
+    FINE,
     FIRST,
     GLOBE_DISC,
     HEAD,
     LIST,
+    MIXED,
+    PACKED,
     SIZE,
     VERTEX,
     X_LOW,
@@ -79,17 +83,17 @@ def is_within(table, shape, x, y, margin):
     if not (abs(x) < math.inf and abs(y) < math.inf):
         return False
     heads, points, lists = table.heads, table.points, table.lists
-    head, size = HEAD * shape, heads[HEAD * shape + SIZE]
-    if size <= 0.0:
+    head, fine = HEAD * shape, np.int64(heads[HEAD * shape + SIZE])
+    if fine <= 0:
         return distance_to_center(heads, shape, x, y) - heads[head + X_SCALE] <= margin
     first_cell, vertex = np.int64(heads[head + CELL]), np.int64(heads[head + VERTEX])
     first_column, last_column = cells_near(
-        x, margin, heads[head + X_LOW], heads[head + X_SCALE], size
+        x, margin, heads[head + X_LOW], heads[head + X_SCALE], fine
     )
-    first_row, last_row = cells_near(y, margin, heads[head + Y_LOW], heads[head + Y_SCALE], size)
+    first_row, last_row = cells_near(y, margin, heads[head + Y_LOW], heads[head + Y_SCALE], fine)
     for row in range(first_row, last_row + 1):
         for column in range(first_column, last_column + 1):
-            edges = np.int64(table.cells[first_cell + row * np.int64(size) + column])
+            edges = np.int64(table.cells[first_cell + row * (fine >> FINE) + column])
             count, begin = edges >> COUNT & FEW, edges >> FIRST
             if edges < 0:
                 begin = np.int64(heads[head + LIST]) + ~edges
@@ -106,14 +110,14 @@ def is_within(table, shape, x, y, margin):
 
 @bare_step
 def cells_near(value, margin, low, scale, size):
-    """Return the first and the last column or row that are up to `margin` from a coordinate."""
+    """Return the first and the last coarse column or row that are up to `margin` from a place."""
     if scale == 0.0:
         return 0, 0
     begin = (value - margin - low) * scale - _SPARE
     end = (value + margin - low) * scale + _SPARE
     if begin >= size or end < 0.0:
         return 0, -1
-    return np.int64(max(begin, 0.0)), np.int64(min(end, size - 1.0))
+    return np.int64(max(begin, 0.0)) >> FINE, np.int64(min(end, size - 1.0)) >> FINE
 
 
 @bare_step
@@ -152,13 +156,14 @@ def edge_boxes(table: ShapeTable, shape: int) -> np.ndarray:
     """
     head = table.heads[HEAD * shape :][:HEAD]
     x_low, y_low, x_scale, y_scale = head[:SIZE].tolist()
-    size, first_cell = int(head[SIZE]), int(head[CELL])
-    if size <= 0:
+    fine, first_class = int(head[SIZE]), int(head[CELL]) << CLASS
+    if fine <= 0:
         return _disc_boxes(table, shape)
     if x_scale == 0.0:
         return np.array(shape_at(table, shape).boxes)
-    cells = table.cells[first_cell : first_cell + size**2]
-    row, column = np.divmod(np.flatnonzero((cells < 0) | (cells >> COUNT > 0)), size)
+    packed = table.classes[first_class : first_class + (fine**2 >> PACKED)]
+    classes = (packed[:, None] >> np.arange(0, 8, 2, dtype=np.uint8) & 3).ravel()
+    row, column = np.divmod(np.flatnonzero(classes == MIXED), fine)
     low = [x_low + (column - _SPARE) / x_scale, y_low + (row - _SPARE) / y_scale]
     high = [x_low + (column + 1 + _SPARE) / x_scale, y_low + (row + 1 + _SPARE) / y_scale]
     return _outward(low[0], high[0], low[1], high[1])

@@ -20,13 +20,19 @@ from tocsin.geometry.exact import circle_side, orientation
 from tocsin.geometry.rasters import (
     BACKWARD,
     CELL,
+    CLASS,
     COUNT,
     FEW,
+    FINE,
     FIRST,
     FROM_INSIDE,
     GLOBE_DISC,
     HEAD,
+    INSIDE,
     LIST,
+    MIXED,
+    OUTSIDE,
+    PACKED,
     SIZE,
     VERTEX,
     VERTICAL,
@@ -37,43 +43,64 @@ from tocsin.geometry.rasters import (
 )
 from tocsin.geometry.shape import EARTH_RADIUS
 from tocsin.geometry.table import ShapeTable
-from tocsin.jit import Float64s, Int64s, UInt8Out, bare_step, kernel, prefetch
+from tocsin.jit import Float64s, Int64s, UInt8Out, bare_step, kernel, prefetch, step
 
 _MAX = float(np.finfo(np.float64).max)
 _ON_EDGE = 2  # beside 0 and 1 for outside and inside
-_NOWHERE, _DISC = -1, -(1 << 40)  # in place of a cell, and of what is in one
-_GROUP = 32  # points
+_NOWHERE, _DISC = -1, -(1 << 40)  # in place of a place, and of what is in a cell
+_ROW = 20  # shift: more than columns need
+_COLUMN = (1 << _ROW) - 1
+_GROUP = 128  # points
 
 
 @kernel
 def are_inside(table: ShapeTable, shapes: Int64s, x: Float64s, y: Float64s, out: UInt8Out) -> None:
-    """Write whether each point is in the shape with the number beside it.
+    """Write whether each point is in the shape with the number beside it."""
+    locate_points(table, shapes, x, y, shapes.shape[0], out)
+
+
+@step
+def locate_points(table, shapes, x, y, count, out):
+    """Write whether each of the first `count` points is in the shape with the number beside it.
 
     Steps are taken for groups of points, so that the processor loads what several of them need at
     once. This is two to five times faster than `is_inside` for each if the table is large.
     """
-    heads, cells, points = table.heads, table.cells, table.points
-    found = np.empty(_GROUP, np.int64)
-    for begin in range(0, shapes.shape[0], _GROUP):
-        stop = min(begin + _GROUP, shapes.shape[0])
+    heads, classes = table.heads, table.classes
+    cells, points = table.cells, table.points
+    found, mixed = np.empty(_GROUP, np.int64), np.empty(_GROUP, np.int64)
+    for begin in range(0, count, _GROUP):
+        stop = min(begin + _GROUP, count)
         for i in range(begin, stop):
             prefetch(heads, HEAD * shapes[i])
         for i in range(begin, stop):
-            cell = find_cell(heads, shapes[i], x[i], y[i])
-            found[i - begin] = cell
-            if cell >= 0:
-                prefetch(cells, cell)
+            place = find_place(heads, shapes[i], x[i], y[i])
+            found[i - begin] = place
+            if place >= 0:
+                prefetch(classes, class_byte(heads, shapes[i], place))
+        others = 0
         for i in range(begin, stop):
-            cell = found[i - begin]
-            if cell >= 0:
-                edges = cells[cell]
+            place = found[i - begin]
+            own = MIXED if place == _DISC else OUTSIDE
+            if place >= 0:
+                own = class_at(heads, classes, shapes[i], place)
+            out[i] = own == INSIDE
+            mixed[others] = i
+            others += own == MIXED
+        for j in range(others):
+            i = mixed[j]
+            if found[i - begin] >= 0:
+                prefetch(cells, cell_at(heads, shapes[i], found[i - begin]))
+        for j in range(others):
+            i = mixed[j]
+            if found[i - begin] >= 0:
+                edges = np.int64(cells[cell_at(heads, shapes[i], found[i - begin])])
                 found[i - begin] = edges
-                if edges >> COUNT > 0:
+                if edges >= 0:
                     vertex = np.int64(heads[HEAD * shapes[i] + VERTEX]) + (edges >> FIRST)
                     prefetch(points, 2 * vertex)
-            else:
-                found[i - begin] = cell if cell == _DISC else 0
-        for i in range(begin, stop):
+        for j in range(others):
+            i = mixed[j]
             if found[i - begin] == _DISC:
                 out[i] = is_in_disc(heads, table.closed, shapes[i], x[i], y[i])
             else:
@@ -83,24 +110,49 @@ def are_inside(table: ShapeTable, shapes: Int64s, x: Float64s, y: Float64s, out:
 @bare_step
 def is_inside(table, shape, x, y):
     """Return whether a point is in a shape of a table."""
-    cell = find_cell(table.heads, shape, x, y)
-    if cell >= 0:
-        return is_in_cell(table, shape, np.int64(table.cells[cell]), x, y)
-    return cell == _DISC and is_in_disc(table.heads, table.closed, shape, x, y)
+    place = find_place(table.heads, shape, x, y)
+    if place < 0:
+        return place == _DISC and is_in_disc(table.heads, table.closed, shape, x, y)
+    own = class_at(table.heads, table.classes, shape, place)
+    if own != MIXED:
+        return own == INSIDE
+    edges = np.int64(table.cells[cell_at(table.heads, shape, place)])
+    return is_in_cell(table, shape, edges, x, y)
 
 
 @bare_step
-def find_cell(heads, shape, x, y):
-    """Return the number of a point's cell, `_NOWHERE` or `_DISC`."""
+def find_place(heads, shape, x, y):
+    """Return the row and column of a point's fine cell in one number; or `_NOWHERE` or `_DISC`."""
     head = HEAD * shape
     size = heads[head + SIZE]
-    if size <= 0.0:
-        return _DISC
     u = (x - heads[head + X_LOW]) * heads[head + X_SCALE]
     v = (y - heads[head + Y_LOW]) * heads[head + Y_SCALE]
-    if not (u >= 0.0 and v >= 0.0 and u < size and v < size):  # NaN, too
-        return _NOWHERE
-    return np.int64(heads[head + CELL]) + np.int64(v) * np.int64(size) + np.int64(u)
+    if u >= 0.0 and v >= 0.0 and u < size and v < size:
+        return np.int64(v) << _ROW | np.int64(u)
+    return _DISC if size <= 0.0 else _NOWHERE  # NaN is nowhere
+
+
+@bare_step
+def class_byte(heads, shape, place):
+    """Return where the class of a fine cell is: its byte."""
+    head = HEAD * shape
+    cell = (place >> _ROW) * np.int64(heads[head + SIZE]) + (place & _COLUMN)
+    return (np.int64(heads[head + CELL]) << CLASS) + (cell >> PACKED)
+
+
+@bare_step
+def class_at(heads, classes, shape, place):
+    """Return the class of a fine cell."""
+    # The number of columns is a multiple of 4, as many as there are in a byte.
+    return np.int64(classes[class_byte(heads, shape, place)]) >> (2 * (place & 3)) & 3
+
+
+@bare_step
+def cell_at(heads, shape, place):
+    """Return the number of the coarse cell that has a fine cell."""
+    head = HEAD * shape
+    row, column = place >> (_ROW + FINE), (place & _COLUMN) >> FINE
+    return np.int64(heads[head + CELL]) + row * (np.int64(heads[head + SIZE]) >> FINE) + column
 
 
 @bare_step

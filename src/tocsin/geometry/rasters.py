@@ -1,10 +1,12 @@
-"""A raster over the box of each polygon: most points need no edge, the others a few.
+"""Rasters over the box of each polygon: most points need no edge, the others a few.
 
-A cell that no edge touches is outside or inside as a whole. Any other has a list of the edges that
-touch it, and one of its four sides that no edge touches: there, all points are outside, or all are
-inside. So the straight way from a point of the cell to that side decides: only edges of the list
-can cross it. If edges touch all four sides, the way goes right through further cells, up to a side
-that is free, and the list has their edges, too. The cells' outermost sides are free.
+There are two of them. The fine one has two bits for each cell, its *class*: no edge touches it, and
+it is outside or inside as a whole; or some edge does. Four times four of its cells are a cell of
+the coarse one, which knows the edges that touch it, and one of its four sides that no edge touches:
+there, all points are outside, or all are inside. So the straight way from a point of the cell to
+that side decides, and only these edges can cross it. If edges touch all four sides, the way goes
+right through further cells, up to a side that is free, and their edges count, too. The outermost
+sides of the raster are free.
 
 Coordinates are mapped to cells by `(x - x_low) * scale`, for points and for vertices alike. So the
 error is a few 2**-53 of the number of columns, and `_MARGIN` is far more: "touches" means that an
@@ -34,8 +36,8 @@ X_LOW = 0  # of a polygon, the corner of its raster; of a disc, its centre
 Y_LOW = 1
 X_SCALE = 2  # cells in a unit of x, 0 if there is one cell; of a disc, its radius
 Y_SCALE = 3
-SIZE = 4  # columns, and as many rows; or what disc it is
-CELL = 5  # where its cells begin, row by row
+SIZE = 4  # columns of the fine raster, and as many rows; or what disc it is
+CELL = 5  # where its coarse cells begin, row by row
 LIST = 6  # where its lists begin
 VERTEX = 7  # where its vertices begin
 HEAD = 8  # numbers in a head
@@ -43,9 +45,15 @@ HEAD = 8  # numbers in a head
 DISC = 0.0  # in place of a size
 GLOBE_DISC = -1.0
 
-# A cell, or the first number of a list. A cell without edges is 0 or FROM_INSIDE. If its edges are
-# a few neighbours, the number of the first one is in the cell. Otherwise it is ~begin of its list,
-# where the numbers of the edges follow.
+FINE = 2  # shift: fine columns in a coarse one
+PACKED = 2  # shift: classes in a byte
+CLASS = 2 * FINE - PACKED  # shift: bytes of classes for a coarse cell; they are in the same order
+
+OUTSIDE, INSIDE, MIXED = 0, 1, 2  # classes
+
+# A coarse cell, or the first number of a list. A cell without edges is 0 or FROM_INSIDE. If its
+# edges are a few neighbours, the number of the first one is in the cell. Otherwise it is ~begin of
+# its list, where the numbers of the edges follow.
 VERTICAL = 1  # the way to the free side
 BACKWARD = 2  # it goes left or down
 FROM_INSIDE = 4  # the free side is inside
@@ -62,6 +70,12 @@ _SMALLEST, _LARGEST = 1e-280, 1e280  # width of a box with a raster
 _CELLS_PER_VERTEX = 4
 _LEAST_SIZE, _MOST_SIZE = 4, 1024
 
+_TO_COARSE, _TO_FINE = 2.0**-FINE, 2.0**FINE
+
+# A raster whose lists, or cells counted edge by edge, have more edges than this is halved.
+_ENTRIES_PER_EDGE = 16
+_NO_ROOM, _TOO_LONG = -1, -2  # in place of where lists end
+
 _LEFT, _RIGHT, _BOTTOM, _TOP = 1, 2, 4, 8  # sides that an edge touches
 
 
@@ -76,33 +90,37 @@ def build_rasters(
     n = len(kinds)
     if not n:
         none = np.empty(0, np.int32)
-        return {"heads": np.empty(0), "cells": none, "lists": none}
+        return {"heads": np.empty(0), "classes": none, "cells": none, "lists": none}
     begin, stop = starts[rings[:-1]], starts[rings[1:]]
     heads = place_rasters(kinds, begin, stop, points.reshape(-1, 2))
-    size = np.maximum(heads[:, SIZE], 0).astype(np.int64)
+    size = np.maximum(heads[:, SIZE], 0).astype(np.int64) >> FINE
     heads[:, CELL] = np.cumsum(size**2) - size**2
     most, vertices = int(size.max()), int((stop - begin).max())
     scratch = (
         np.zeros(most**2 + 1, np.int32),
         np.zeros(most**2, np.uint8),
-        np.zeros((most + 1) ** 2, np.uint8),
+        np.zeros((most << FINE) ** 2, np.uint8),
+        np.zeros(((most << FINE) + 1) ** 2, np.uint8),
         np.full(vertices, -1, np.int32),
         np.zeros(2 * vertices),
     )
     cells = np.zeros(int((size**2).sum()), np.int32)
+    classes = np.zeros(len(cells) << CLASS, np.uint8)
     lists = np.zeros(len(points) // 2 + vertices + 64, np.int32)
     entries = np.zeros(4 * vertices + 64, np.int32)
     state = np.zeros(2, np.int64)  # the next shape, and where its lists begin
     flat = heads.ravel()
     while True:
-        missing = rasterize(rings, starts, points, flat, cells, lists, entries, *scratch, state)
+        missing = rasterize(
+            rings, starts, points, flat, classes, cells, lists, entries, *scratch, state
+        )
         if missing == 0:
             break
         if missing == 1:
             entries = np.zeros(2 * len(entries), np.int32)
         else:
             lists = np.concatenate([lists, np.zeros_like(lists)])
-    return {"heads": flat, "cells": cells, "lists": lists[: state[1]].copy()}
+    return {"heads": flat, "classes": classes, "cells": cells, "lists": lists[: state[1]].copy()}
 
 
 def place_rasters(
@@ -114,7 +132,7 @@ def place_rasters(
     is_polygon = kinds == Kind.POLYGON
     low, high = np.minimum.reduceat(points, begin), np.maximum.reduceat(points, begin)
     size = np.ceil(np.sqrt(_CELLS_PER_VERTEX * (stop - begin)))
-    size = np.clip(size, _LEAST_SIZE, _MOST_SIZE)[:, None]
+    size = np.clip(size, _LEAST_SIZE, _MOST_SIZE)[:, None] * 2**FINE
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         width = high - low
         corner = low - width * _BORDER
@@ -125,7 +143,7 @@ def place_rasters(
     has_raster = fits.all(axis=1) & is_polygon
     heads[has_raster, X_LOW:X_SCALE] = corner[has_raster]
     heads[has_raster, X_SCALE:SIZE] = scale[has_raster]
-    heads[is_polygon, SIZE] = 1
+    heads[is_polygon, SIZE] = 2**FINE
     heads[has_raster, SIZE] = size[has_raster, 0]
     discs = np.flatnonzero(~is_polygon)
     heads[discs, X_LOW:X_SCALE] = points[begin[discs]]
@@ -140,44 +158,46 @@ def rasterize(
     starts: Int64s,
     points: Float64s,
     heads: Float64Out,
+    classes: UInt8Out,
     cells: Int32Out,
     lists: Int32Out,
     entries: Int32Out,
     counts: Int32Out,
     sides: UInt8Out,
+    marks: UInt8Out,
     parity: UInt8Out,
     seen: Int32Out,
     places: Float64Out,
     state: Int64Out,
 ) -> int:
-    """Write cells and lists, from shape `state[0]` on.
+    """Write classes, cells and lists, from shape `state[0]` on.
 
     Return 0, or what has no room for the next shape: 1 for `entries`, 2 for `lists`.
     """
-    for shape in range(state[0], rings.shape[0] - 1):
-        state[0] = shape
+    shape = state[0]
+    while shape < rings.shape[0] - 1:
         head = HEAD * shape
-        size, first_cell = np.int64(heads[head + SIZE]), np.int64(heads[head + CELL])
+        fine, first_cell = np.int64(heads[head + SIZE]), np.int64(heads[head + CELL])
+        size = fine >> FINE
         first_ring, stop_ring = rings[shape], rings[shape + 1]
-        vertex, stop, begin = starts[first_ring], starts[stop_ring], state[1]
+        vertex, begin = starts[first_ring], state[1]
+        edges = starts[stop_ring] - vertex  # and a few more: one of each ring is none
         heads[head + LIST] = begin
-        if size <= 0:
-            continue
-        if heads[head + X_SCALE] == 0.0:
-            if begin + stop - vertex > lists.shape[0]:
+        if fine <= 0 or heads[head + X_SCALE] == 0.0:
+            if begin + edges > lists.shape[0]:
                 return 2
-            state[1] = list_all(starts, first_ring, stop_ring, lists, begin)
-            cells[first_cell] = ~np.int32(0)
+            if fine > 0:
+                state[1] = list_all(starts, first_ring, stop_ring, lists, begin)
+                cells[first_cell] = ~np.int32(0)
+                classes[first_cell << CLASS] = MIXED
+            shape += 1
+            state[0] = shape
             continue
-        for i in range(size * size):
-            counts[i] = 0
-            sides[i] = 0
-        counts[size * size] = 0
-        for i in range((size + 1) * (size + 1)):
-            parity[i] = 0
+        clear(counts, size * size + 1)
+        clear(sides, size * size)
         x_low, y_low = heads[head + X_LOW], heads[head + Y_LOW]
-        x_scale, y_scale = heads[head + X_SCALE], heads[head + Y_SCALE]
-        for i in range(stop - vertex):
+        x_scale, y_scale = heads[head + X_SCALE] * _TO_COARSE, heads[head + Y_SCALE] * _TO_COARSE
+        for i in range(edges):
             places[2 * i] = (points[2 * (vertex + i)] - x_low) * x_scale
             places[2 * i + 1] = (points[2 * (vertex + i) + 1] - y_low) * y_scale
         for ring in range(first_ring, stop_ring):
@@ -185,29 +205,64 @@ def rasterize(
                 seen[i] = -1
                 count_cells(places, i, size, counts)
                 mark_sides(places, i, size, sides)
-                toggle_corners(places, i, size, parity)
-        for i in range((size + 1) * (size + 1)):
-            if i % (size + 1) != 0:
-                parity[i] ^= parity[i - 1]
         total = 0
         for i in range(size * size + 1):
             count = counts[i]
             counts[i] = total
             total += count
+        limit = _ENTRIES_PER_EDGE * edges
+        if total > limit:
+            shrink(heads, head)
+            continue
         if total > entries.shape[0]:
             return 1
         for ring in range(first_ring, stop_ring):
             for i in range(starts[ring] - vertex, starts[ring + 1] - vertex - 1):
                 fill_cells(places, i, size, counts, entries)
         # Now counts[i] is where the entries of cell i end.
+        for i in range(2 * edges):
+            places[i] *= _TO_FINE
+        clear(marks, fine * fine)
+        clear(parity, (fine + 1) * (fine + 1))
+        for ring in range(first_ring, stop_ring):
+            for i in range(starts[ring] - vertex, starts[ring + 1] - vertex - 1):
+                mark_cells(places, i, fine, marks)
+                toggle_corners(places, i, fine, parity)
+        for i in range((fine + 1) * (fine + 1)):
+            if i % (fine + 1) != 0:
+                parity[i] ^= parity[i - 1]
         at = write_lists(
-            size, first_cell, begin, counts, entries, sides, parity, seen, cells, lists
-        )  # fmt: skip
-        if at < 0:
+            size, first_cell, begin, limit, counts, entries, sides, parity, seen, cells, lists
+        )
+        if at == _TOO_LONG:
+            shrink(heads, head)
+            continue
+        if at == _NO_ROOM:
             return 2
-        state[1] = at
-    state[0] = rings.shape[0] - 1
+        write_classes(fine, marks, parity, classes, first_cell << CLASS)
+        shape += 1
+        state[0], state[1] = shape, at
     return 0
+
+
+@bare_step
+def clear(array, stop):
+    """Set the first elements of an array to 0."""
+    for i in range(stop):
+        array[i] = 0
+
+
+@bare_step
+def shrink(heads, head):
+    """Halve the raster of a shape; one that would have a single cell has all edges in it."""
+    size = np.int64(heads[head + SIZE]) >> FINE
+    half = size // 2 if size > 1 else 1
+    heads[head + SIZE] = half << FINE
+    for axis in range(2):
+        if half == 1:
+            heads[head + X_LOW + axis] = heads[head + X_SCALE + axis] = 0.0
+        else:
+            heads[head + X_SCALE + axis] *= half / size
 
 
 @bare_step
@@ -256,6 +311,26 @@ def column_range(places, i, low, high, size):
     """Return the first and the last column that edge i touches where v is from `low` to `high`."""
     begin, end = clip_edge(places, i, low - _MARGIN, high + _MARGIN)
     return cell_of(begin - _MARGIN, size), cell_of(end + _MARGIN, size)
+
+
+@bare_step
+def mark_cells(places, i, size, marks):
+    """Mark the cells that edge i touches."""
+    first_row, last_row = row_range(places, i, size)
+    for row in range(first_row, last_row + 1):
+        first, last = column_range(places, i, row, row + 1, size)
+        for column in range(first, last + 1):
+            marks[row * size + column] = 1
+
+
+@bare_step
+def write_classes(size, marks, parity, classes, at):
+    """Write the classes of the fine cells, from byte `at` on."""
+    for row in range(size):
+        for column in range(size):
+            cell = row * size + column
+            own = np.uint8(MIXED) if marks[cell] != 0 else parity[cell + row]
+            classes[at + (cell >> PACKED)] |= own << np.uint8(2 * (cell & 3))
 
 
 @bare_step
@@ -311,12 +386,13 @@ def toggle_corners(places, i, size, parity):
 
 
 @bare_step
-def write_lists(size, first_cell, begin, ends, entries, sides, parity, seen, cells, lists):
-    """Write the cells of a shape and their lists; return where these end, -1 if they do not fit."""
+def write_lists(size, first_cell, begin, limit, ends, entries, sides, parity, seen, cells, lists):
+    """Write the cells of a shape and their lists; return where these end, or why they cannot be."""
     at = begin
     for cell in range(size * size):
         row, column = cell // size, cell % size
-        corner = row * (size + 1) + column
+        line = (size << FINE) + 1
+        corner = (row << FINE) * line + (column << FINE)
         first = np.int64(ends[cell - 1]) if cell > 0 else 0
         last, flags = cell, 0
         if sides[cell] & _LEFT == 0:
@@ -324,14 +400,14 @@ def write_lists(size, first_cell, begin, ends, entries, sides, parity, seen, cel
         elif sides[cell] & _BOTTOM == 0:
             flags = VERTICAL | BACKWARD
         elif sides[cell] & _RIGHT == 0:
-            corner += 1
+            corner += 1 << FINE
         elif sides[cell] & _TOP == 0:
             flags = VERTICAL
-            corner += size + 1
+            corner += line << FINE
         else:
             while sides[last] & _RIGHT != 0:
                 last += 1
-            corner += last + 1 - cell
+            corner += (last + 1 - cell) << FINE
         if first == ends[cell]:
             flags = 0
         if parity[corner] != 0:
@@ -341,8 +417,10 @@ def write_lists(size, first_cell, begin, ends, entries, sides, parity, seen, cel
             edge = entries[j]
             if seen[edge] != cell:
                 seen[edge] = cell
+                if at - begin > limit:
+                    return _TOO_LONG
                 if at + 1 >= lists.shape[0]:
-                    return -1
+                    return _NO_ROOM
                 at += 1
                 lists[at] = edge
                 if at > start + 1 and lists[at - 1] + 1 != edge:

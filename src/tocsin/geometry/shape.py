@@ -261,22 +261,18 @@ def _read(values: Sequence[Any], reader: str, form: str, closed: bool) -> list[S
     shapely = _shapely()
     read = getattr(shapely, reader)
     array: np.ndarray = np.empty(len(values), object)
-    array[:] = values
-    try:
-        with np.errstate(invalid="ignore"):
-            geometries = read(array, on_invalid="ignore")
-    except TypeError:
-        geometries = np.full(len(values), None)
-    missing = np.flatnonzero(shapely.is_missing(geometries))
-    if len(missing):
-        row = int(missing[0])
-        try:
-            with np.errstate(invalid="ignore"):
-                read(values[row])
+    array[:] = [value if isinstance(value, str | bytes) else None for value in values]
+    with np.errstate(over="ignore", invalid="ignore"):
+        geometries = read(array, on_invalid="ignore")
+        missing = np.flatnonzero(shapely.is_missing(geometries))
+        if len(missing):
+            row = int(missing[0])
             reason = ""
-        except (shapely.errors.ShapelyError, TypeError) as error:
-            reason = f": {error}"
-        raise ShapeError(f"this is not {form}{reason}\n  in: {_show(values[row])}", row)
+            try:
+                read(values[row])
+            except (shapely.errors.ShapelyError, TypeError) as error:
+                reason = f": {error}"
+            raise ShapeError(f"this is not {form}{reason}\n  in: {_show(values[row])}", row)
     return _from_geometries(geometries, closed)
 
 

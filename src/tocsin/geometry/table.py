@@ -1,9 +1,9 @@
 """`ShapeTable`: n shapes as flat arrays, and what kernels derive from them.
 
-What is stored is the first five arrays. `heads`, `cells` and `lists` are the rasters
+What is stored is the first five arrays. `heads`, `classes`, `cells` and `lists` are the rasters
 (`rasters.py`), which are built from these. A test of a point reads the shape's head and a
-cell, and for some points vertices, seldom a list of them: two or three cache lines. A vertex takes
-16 bytes, and a raster about as much for each vertex again; see `nbytes`.
+class; for points by an edge also a cell and vertices, seldom a list of them. So it costs two to
+four cache lines. A vertex takes 16 bytes, and rasters twice as much again; see `nbytes`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tocsin.errors import StoreError
-from tocsin.geometry.rasters import build_rasters
+from tocsin.geometry.rasters import CELL, HEAD, LIST, VERTEX, build_rasters
 from tocsin.geometry.shape import Kind, Shape
 from tocsin.jit import Float64s, Int32s, Int64s, UInt8s, field_types, freeze_fields
 
@@ -30,6 +30,7 @@ class ShapeTable(NamedTuple):
     starts: Int64s  # [r + 1] the vertices of ring r are starts[r] to starts[r + 1]
     points: Float64s  # [2 v] x and y of each vertex; of a disc, see `Kind`
     heads: Float64s  # [HEAD n] see `rasters`
+    classes: UInt8s  # [c << CLASS]
     cells: Int32s  # [c]
     lists: Int32s  # [l]
 
@@ -87,18 +88,27 @@ def take(table: ShapeTable, numbers: np.ndarray) -> ShapeTable:
 
 
 def concatenate(tables: Sequence[ShapeTable]) -> ShapeTable:
-    """Return one table of the shapes of several."""
-    return restore(
-        kinds=np.concatenate([_NO_KINDS, *(t.kinds for t in tables)]),
-        closed=np.concatenate([_NO_KINDS, *(t.closed for t in tables)]),
-        rings=_join_offsets([t.rings for t in tables]),
-        starts=_join_offsets([t.starts for t in tables]),
-        points=np.concatenate([_NO_POINTS, *(t.points for t in tables)]),
+    """Return one table of the shapes of several; rasters are copied."""
+    if not tables:
+        return build_table([])
+    heads = []
+    before = np.zeros(3)
+    for table in tables:
+        own = table.heads.reshape(-1, HEAD).copy()
+        own[:, (CELL, LIST, VERTEX)] += before
+        before += (len(table.cells), len(table.lists), len(table.points) // 2)
+        heads.append(own.ravel())
+    columns = {
+        name: np.concatenate([getattr(table, name) for table in tables])
+        for name in ("kinds", "closed", "points", "classes", "cells", "lists")
+    }
+    return freeze_fields(
+        ShapeTable,
+        rings=_join_offsets([table.rings for table in tables]),
+        starts=_join_offsets([table.starts for table in tables]),
+        heads=np.concatenate(heads),
+        **columns,
     )
-
-
-_NO_KINDS = np.empty(0, np.uint8)
-_NO_POINTS = np.empty(0)
 
 
 def _join_offsets(parts: Sequence[np.ndarray]) -> np.ndarray:

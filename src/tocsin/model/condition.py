@@ -4,12 +4,12 @@ sqlglot parses the text in Spark's dialect. NOT is pushed down to the leaves, wh
 logic is enough: a comparison with null is not true, negated or not. AND is distributed over OR,
 and each leaf becomes a predicate on keys.
 
-Parsing, resolving names, checking types and distributing depend only on the *shape* of a text.
-They are done once per shape. Another text of the same shape is only scanned for its literals, which
-are then bound. 100,000 rules of 20 shapes parse 20 times. Texts have the same shape if they have
-the same skeleton (`scanning.py`) and equal *fixed* literals: those that the shape does not bind,
+Parsing, resolving names, checking types and distributing depend only on the *form* of a text.
+They are done once per form. Another text of the same form is only scanned for its literals, which
+are then bound. 100,000 rules of 20 forms parse 20 times. Texts have the same form if they have
+the same skeleton (`scanning.py`) and equal *fixed* literals: those that the form does not bind,
 such as the 10 in CAST('1.5' AS DECIMAL(10, 2)) and the 3.6 in x * 3.6 > 5. Of the pattern in
-LIKE 'ABC%' only the length is fixed, so that prefixes share shapes, too.
+LIKE 'ABC%' only the length is fixed, so that prefixes share forms, too.
 
 These raise an error: functions that are not in the list of `terms`, the order of categories (their
 codes are not ordered), comparisons of text with numbers (Spark casts, with surprising results), and
@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Hashable, Mapping
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sqlglot
@@ -43,17 +44,31 @@ from tocsin.model.normal_form import (
     group_by_attribute,
 )
 from tocsin.model.predicates import Predicate, intersect, unite_points
+from tocsin.model.residuals import Residual
 from tocsin.model.scanning import Slot, is_plain, locate, scan
 from tocsin.model.schema import Schema
+from tocsin.model.shape_leaves import ResidualLeaf
 
 # Of one rule. Each costs as much as a rule of one conjunction: an OR of n ranges was measured to
-# take 110 n bytes, and to match like n rules. But no shape saves the first parse, which holds up
+# take 110 n bytes, and to match like n rules. But no form saves the first parse, which holds up
 # all other changes: a third of a second for 1,024 ranges, over a second for 4,096.
 MAX_CONJUNCTIONS = 1_024
-_MAX_CACHED = 10_000  # conjunctions of cached shapes, chosen: more than people write by hand
+_MAX_CACHED = 10_000  # conjunctions of cached forms, chosen: more than people write by hand
+
+_OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
+_CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
 
 # Conjunctions of (attribute, predicate), ordered by attribute.
 NormalForm = list[list[tuple[int, Predicate]]]
+
+
+class ReadCondition(NamedTuple):
+    """A condition as an OR of conjunctions."""
+
+    conjunctions: NormalForm
+    attributes: frozenset[int]  # that it tests
+    residuals: list[list[Residual]]  # of each conjunction; empty if none has any
+
 
 _QUOTED = re.compile(
     r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL
@@ -61,7 +76,7 @@ _QUOTED = re.compile(
 _DOUBLED = re.compile(r"\\.|''", re.DOTALL)
 
 
-class _Shape(NamedTuple):
+class _Form(NamedTuple):
     """What texts that differ only in their literals share."""
 
     leaves: list[Leaf]
@@ -70,6 +85,7 @@ class _Shape(NamedTuple):
     conjunctions: list[list[tuple[int, list[int]]]]  # (attribute, numbers of its leaves)
     only: list[tuple[int, int]]  # the only conjunction, if there is one test of each attribute
     attributes: frozenset[int]
+    residuals: dict[int, ResidualLeaf]  # by number of their leaf
 
     def bind(self, literals: Literals, categories: Categories) -> list[Predicate | None]:
         """Return the predicates of all leaves, for the text with these literals."""
@@ -78,12 +94,13 @@ class _Shape(NamedTuple):
             predicates[union] = unite_points([predicates[n] for n in numbers])
         return predicates
 
-    def combine(self, predicates: list[Predicate | None]) -> NormalForm:
-        """Return the conjunctions of these predicates, without unsatisfiable ones."""
+    def combine(self, predicates: list[Predicate | None]) -> tuple[NormalForm, list[int]]:
+        """Return the conjunctions of these predicates that are satisfiable, and their numbers."""
         if self.only and None not in predicates:
-            return [[(attribute, predicates[n]) for attribute, n in self.only]]  # type: ignore[misc]
+            return [[(attribute, predicates[n]) for attribute, n in self.only]], [0]  # type: ignore[misc]
         satisfiable: NormalForm = []
-        for tests in self.conjunctions:
+        kept = []
+        for number, tests in enumerate(self.conjunctions):
             conjunction: list[tuple[int, Predicate]] = []
             for attribute, numbers in tests:
                 if len(numbers) == 1:
@@ -101,7 +118,16 @@ class _Shape(NamedTuple):
                     conjunction.extend((attribute, p) for p in common)
             else:
                 satisfiable.append(conjunction)
-        return satisfiable
+                kept.append(number)
+        return satisfiable, kept
+
+    def bind_residuals(self, literals: Literals, kept: list[int]) -> list[list[Residual]]:
+        """Return the residuals of the conjunctions with these numbers; [] if none has any."""
+        if not self.residuals:
+            return []
+        bound = {n: leaf.residual(literals) for n, leaf in self.residuals.items()}
+        leaves = [[n for _, own in self.conjunctions[i] for n in own if n in bound] for i in kept]
+        return [list(dict.fromkeys(bound[n] for n in own)) for own in leaves]
 
     def find_impossible(self, predicates: list[Predicate | None]) -> list[Tree]:
         """Return the parts of the text that never hold."""
@@ -110,20 +136,20 @@ class _Shape(NamedTuple):
         )
 
 
-class _Shapes:
-    """The shapes of one skeleton, by the values of the fixed literals."""
+class _Forms:
+    """The forms of one skeleton, by the values of the fixed literals."""
 
     def __init__(self) -> None:
         self._fixed: list[int] = []
         self._signatures: dict[int, Signature] = {}
-        self._by_values: dict[tuple[Hashable, ...], _Shape] = {}
+        self._by_values: dict[tuple[Hashable, ...], _Form] = {}
 
-    def find(self, literals: Literals) -> _Shape | None:
-        """Return the shape of the text with these literals, or None if it is not known."""
+    def find(self, literals: Literals) -> _Form | None:
+        """Return the form of the text with these literals, or None if it is not known."""
         return self._by_values.get(self._values(literals))
 
-    def add(self, literals: Literals, constants: Constants, shape: _Shape) -> None:
-        """Add the shape of the text with these literals, which `constants` were compiled from."""
+    def add(self, literals: Literals, constants: Constants, form: _Form) -> None:
+        """Add the form of the text with these literals, which `constants` were compiled from."""
         fixed = set(range(len(literals))) - constants.bound
         if (
             not fixed.issubset(self._fixed)
@@ -132,7 +158,7 @@ class _Shapes:
             self._fixed = sorted(fixed.union(self._fixed))
             self._signatures |= constants.signatures
             self._by_values.clear()
-        self._by_values[self._values(literals)] = shape
+        self._by_values[self._values(literals)] = form
 
     def _values(self, literals: Literals) -> tuple[Hashable, ...]:
         if not self._fixed:
@@ -143,7 +169,7 @@ class _Shapes:
 
 
 class ConditionReader:
-    """Reads conditions over one schema, and caches their shapes.
+    """Reads conditions over one schema, and caches their forms.
 
     >>> categories = Categories()
     >>> reader = ConditionReader(Schema({"n": "integer", "tier": "category"}))
@@ -152,14 +178,15 @@ class ConditionReader:
 (1, Predicate(kind=2, low=0, high=0, points=(-9223372036854775808, 1)))]]
     """
 
-    def __init__(self, schema: Schema):
+    def __init__(self, schema: Schema, point: tuple[str, str] | None = None):
+        self.point = point  # what the shapes in a table of rules are about
         self.attributes = schema if isinstance(schema, Attributes) else Attributes(schema)
         self._truncations = self.attributes.truncations
-        self._shapes: dict[str, _Shapes] = {}  # by skeleton
-        self._cached = 0  # conjunctions of these shapes
+        self._forms: dict[str, _Forms] = {}  # by skeleton
+        self._cached = 0  # conjunctions of these forms
         self.has_impossible_part = False  # in the text that was read last: some part never holds
 
-    def read(self, text: str, categories: Categories) -> tuple[NormalForm, frozenset[int]]:
+    def read(self, text: str, categories: Categories) -> ReadCondition:
         """Return the conjunctions of a condition and the attributes that it tests.
 
         Adds the category values in the text to `categories`.
@@ -173,17 +200,17 @@ class ConditionReader:
             return self._read_unshared(text, categories)
         if self._truncations != self.attributes.truncations:
             # A change was undone, and the numbers of its terms are used again.
-            self._shapes.clear()
+            self._forms.clear()
             self._cached, self._truncations = 0, self.attributes.truncations
         skeleton, literals = scan(text)
-        shapes = self._shapes.get(skeleton)
-        shape = None if shapes is None else shapes.find(literals)
-        if shape is None:
-            shape = self._add_shape(text, skeleton, literals)
+        forms = self._forms.get(skeleton)
+        form = None if forms is None else forms.find(literals)
+        if form is None:
+            form = self._add_form(text, skeleton, literals)
         try:
-            return self._bind(shape, literals, categories)
+            return self._bind(form, literals, categories)
         except ConditionError:
-            # The shape may be that of another text, with other positions.
+            # The form may be that of another text, with other positions.
             return self._read_unshared(text, categories)
 
     def describe_impossible(self, text: str, categories: Categories) -> list[ConditionError]:
@@ -191,51 +218,46 @@ class ConditionReader:
 
         This is slow; `has_impossible_part` tells after `read` whether there are such parts.
         """
-        shape, compiler = self._compile(text, {})
+        form, compiler = self._compile(text, {})
         found = []
-        predicates = shape.bind([], categories)
-        for part in shape.find_impossible(predicates):
+        predicates = form.bind([], categories)
+        for part in form.find_impossible(predicates):
             node, negated = compiler.sources[part] if isinstance(part, int) else part.source
             message = f"{'NOT ' * negated}{to_sql(node)} never holds"
-            if not shape.combine(predicates):
+            if not form.combine(predicates)[0]:
                 message = f"no event can satisfy this condition: {message}"
             if node.find(exp.Null) and not isinstance(node, exp.Connector | exp.Is):
                 message += "; to test for null, use IS NULL"
             found.append(error_at(message, node).with_text(text))
         return found
 
-    def _bind(
-        self, shape: _Shape, literals: Literals, categories: Categories
-    ) -> tuple[NormalForm, frozenset[int]]:
-        predicates = shape.bind(literals, categories)
-        normal_form = shape.combine(predicates)
+    def _bind(self, form: _Form, literals: Literals, categories: Categories) -> ReadCondition:
+        predicates = form.bind(literals, categories)
+        normal_form, kept = form.combine(predicates)
         self.has_impossible_part = (
-            len(normal_form) < len(shape.conjunctions)
-            or (bool(shape.unions) and None in predicates)
-        ) and bool(shape.find_impossible(predicates))
-        return normal_form, shape.attributes
+            len(normal_form) < len(form.conjunctions) or (bool(form.unions) and None in predicates)
+        ) and bool(form.find_impossible(predicates))
+        return ReadCondition(normal_form, form.attributes, form.bind_residuals(literals, kept))
 
-    def _add_shape(self, text: str, skeleton: str, literals: list[str]) -> _Shape:
-        shape, compiler = self._compile(text, locate(text))
-        self._cached += len(shape.conjunctions)
+    def _add_form(self, text: str, skeleton: str, literals: list[str]) -> _Form:
+        form, compiler = self._compile(text, locate(text))
+        self._cached += len(form.conjunctions)
         if self._cached > _MAX_CACHED:
-            self._shapes.clear()
-            self._cached = len(shape.conjunctions)
-        shapes = self._shapes.setdefault(skeleton, _Shapes())
-        shapes.add(literals, compiler.constants, shape)
-        return shape
+            self._forms.clear()
+            self._cached = len(form.conjunctions)
+        forms = self._forms.setdefault(skeleton, _Forms())
+        forms.add(literals, compiler.constants, form)
+        return form
 
-    def _read_unshared(
-        self, text: str, categories: Categories
-    ) -> tuple[NormalForm, frozenset[int]]:
+    def _read_unshared(self, text: str, categories: Categories) -> ReadCondition:
         try:
-            shape, _ = self._compile(text, {})
-            return self._bind(shape, [], categories)
+            form, _ = self._compile(text, {})
+            return self._bind(form, [], categories)
         except ConditionError as error:
             raise error.with_text(text) from None
 
-    def _compile(self, text: str, slots: Mapping[int, Slot]) -> tuple[_Shape, Compiler]:
-        """Return the shape of a text, and the compiler that has compiled it."""
+    def _compile(self, text: str, slots: Mapping[int, Slot]) -> tuple[_Form, Compiler]:
+        """Return the form of a text, and the compiler that has compiled it."""
         try:
             parsed = _parse(text)
             compiler = Compiler(self.attributes, Constants(self.attributes, text, slots))
@@ -261,7 +283,9 @@ class ConditionReader:
         only = [(attribute, numbers[0]) for attribute, numbers in conjunctions[0]]
         if len(conjunctions) > 1 or len(only) < len(leaves) or -1 in dict(only):
             only = []
-        return _Shape(leaves, compiler.unions, tree, conjunctions, only, attributes), compiler
+        residuals = compiler.shapes.residuals
+        form = _Form(leaves, compiler.unions, tree, conjunctions, only, attributes, residuals)
+        return form, compiler
 
 
 def _escape(match: re.Match[str]) -> str:
@@ -277,16 +301,34 @@ def _cut_semicolon(text: str) -> str:
     return text[:end] if end >= 0 else text
 
 
-def _check_brackets(text: str) -> None:
-    """Raise if a bracket is not closed; sqlglot reads some functions without."""
-    opened = []
-    for token in sqlglot.tokenize(text, dialect="spark"):
-        if token.token_type == TokenType.L_PAREN:
+def _check_commas(tokens: Sequence[Any]) -> None:
+    """Raise if a bracket is not closed, or nothing is beside a comma; sqlglot often allows that."""
+    opened, before = [], None
+    for token in tokens:
+        type_ = token.token_type
+        if type_ in _OPENING:
             opened.append(token.start)
-        elif token.token_type == TokenType.R_PAREN and opened:
+        elif type_ in _CLOSING and opened:
             opened.pop()
+        if (type_ == TokenType.COMMA and (before == TokenType.COMMA or before in _OPENING)) or (
+            before == TokenType.COMMA and type_ in _CLOSING
+        ):
+            raise ConditionError("syntax error: something is missing here", token.start)
+        before = type_
     if opened:
         raise ConditionError("syntax error: this bracket is not closed", opened[-1])
+
+
+def _check_keywords(tokens: Sequence[Any], tree: exp.Expr) -> None:
+    """Raise if a BETWEEN has no AND, or a WHEN no THEN; sqlglot allows that."""
+    found = Counter(token.token_type for token in tokens)
+    if found[TokenType.WHEN] != found[TokenType.THEN]:
+        raise ConditionError("syntax error: a WHEN has no THEN")
+    # `x BETWEEN 3 8 AND y > 5` has one AND for two nodes.
+    if found[TokenType.BETWEEN] and found[TokenType.AND] != sum(
+        isinstance(node, exp.And | exp.Between) for node in tree.walk()
+    ):
+        raise ConditionError("syntax error: a BETWEEN has no AND")
 
 
 def _parse(text: str) -> Any:
@@ -301,9 +343,10 @@ def _parse(text: str) -> Any:
     if ";" in text:
         escaped = _cut_semicolon(escaped)
     try:
-        if "(" in text:
-            _check_brackets(escaped)
+        tokens = sqlglot.tokenize(escaped, dialect="spark")
+        _check_commas(tokens)
         tree = sqlglot.parse_one(escaped, dialect="spark")
+        _check_keywords(tokens, tree)
     except ParseError as error:
         detail = error.errors[0] if error.errors else {}
         position = None

@@ -1,6 +1,6 @@
 """Compiles the constants of conditions: their Spark types, and the keys they compare with.
 
-A constant is compiled once per shape of text, into a function of the text's literals. Rules that
+A constant is compiled once per form of text, into a function of the text's literals. Rules that
 differ only in their literals share the work. The type depends on the spelling alone, as in Spark:
 `5` is an integer, `5.0` a decimal, `5e0` and `5D` a double.
 
@@ -37,7 +37,7 @@ from tocsin.model.time_texts import read_date, read_timestamp
 Literals = Sequence[str]
 Value = Any  # int, Decimal, float, str, bool, None; a time is an int of microseconds
 Cuts = tuple[int, int]  # least, above
-Signature = Callable[[str], Hashable]  # what a shape depends on, of a literal
+Signature = Callable[[str], Hashable]  # what a form depends on, of a literal
 
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _EXACT = decimal.Context(prec=120)  # digits: a product of two decimals of 38 digits is exact
@@ -60,7 +60,7 @@ _TIMES = (exp.DType.TIMESTAMP, exp.DType.TIMESTAMPTZ, exp.DType.TIMESTAMPLTZ, ex
 
 
 class Constant(NamedTuple):
-    """A constant of a shape: its type, how to read it from the literals, and its node."""
+    """A constant of a form: its type, how to read it from the literals, and its node."""
 
     type: str  # integer, decimal, double, text, flag, time, date, null
     read: Callable[[Literals], Value]
@@ -81,7 +81,7 @@ class Constants:
     """Compiles the constant expressions of one text, and records which literals they bind.
 
     A literal whose number is not in `bound` is *fixed*: only texts with the same value there have
-    the same shape.
+    the same form.
     """
 
     def __init__(self, schema: Schema, text: str, slots: Mapping[int, Slot]):
@@ -143,6 +143,15 @@ class Constants:
         slot = self._slots.get(literal.meta.get("start", -1))
         text = str(literal.this) if literal is node else f"-{literal.this}"
         return slot if slot is not None and slot.text == text else None
+
+    def read_text(self, node: exp.Literal) -> Callable[[Literals], str]:
+        """Return how to read a text; the only argument of a function is a list of one text."""
+        slot, text = self._find_slot(node), str(node.this)
+        if slot is None or slot.size > 1:
+            return lambda _: text
+        number = slot.number
+        self.bound.add(number)
+        return (lambda s: s[number][1:-1]) if slot.size else (lambda s: s[number])
 
     def find_list(self, nodes: Sequence[exp.Expr]) -> int | None:
         """Return the number of the literal that is the list of these nodes, None if none is."""
@@ -320,7 +329,7 @@ _TERM_TYPES = {
 
 
 def constant_of_term(term: Term, node: exp.Expr, zone: datetime.tzinfo) -> Constant:
-    """Return the constant for a folded term; its literals are part of the shape."""
+    """Return the constant for a folded term; its literals are part of the form."""
     value = term.value
     type_ = "null" if value is None else _TERM_TYPES.get(term.type.name, "decimal")
     if term.type.name == "date" and value is not None:

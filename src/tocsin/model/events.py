@@ -66,6 +66,7 @@ from tocsin.model.keys import (
     compress,
     count_present,
     dense_keys,
+    key_column,
     sparse_keys,
 )
 from tocsin.model.python_values import ValueEncoder
@@ -292,6 +293,25 @@ class Events:
         entry = np.flatnonzero(mask)[i]
         event = int(np.searchsorted(offsets, entry, side="right")) - 1
         return self._describe_value(int(attributes[entry]), start, event)
+
+    def count_ranges(self, attributes: Sequence[int]) -> int:
+        """Return how many events have a range in place of a value of some of these attributes."""
+        types = [column.type for attribute, column in self._columns if attribute in attributes]
+        types += [column.type.item_type for _, column in self._maps]
+        names = {self._schema.name(attribute).lower() for attribute in attributes}
+        may_have = any(map(is_range, types)) or any(
+            type(value) is dict and str(name).lower() in names
+            for event in self._dicts
+            if isinstance(event, Mapping)
+            for name, value in event.items()
+        )
+        count = 0
+        for keys, _ in self.blocks() if may_have else ():
+            high, key_high = keys.highs
+            ends = keys._replace(columns=high, key=key_high)
+            different = [key_column(keys, a) != key_column(ends, a) for a in attributes]
+            count += int(np.any(different, axis=0).sum())
+        return count
 
     def value(self, attribute: int, row: int) -> Any:
         """Return the value that an event has for an attribute, as it was given."""

@@ -5,7 +5,7 @@ neither is true. Unsupported tests raise a ConditionError with their position in
 
 A test compares an attribute with constants. The attribute is a column or a term. What is not such
 a comparison, as `a > b`, is a flag: a term of its own, which is true or false. The literals within
-a term are part of the shape of a text.
+a term are part of the form of a text.
 """
 
 from __future__ import annotations
@@ -53,6 +53,7 @@ from tocsin.model.predicates import (
     one_of,
 )
 from tocsin.model.schema import ARTICLE
+from tocsin.model.shape_leaves import ShapeLeaves
 from tocsin.model.terms import Term, read_pattern
 
 _OPERATORS: dict[Any, str] = {
@@ -85,6 +86,7 @@ class Compiler:
         self.leaves: list[Leaf] = []
         self.sources: dict[int, Source] = {}  # by number of the leaf
         self.unions: dict[int, list[int]] = {}  # the leaves that a leaf unites, which come before
+        self.shapes = ShapeLeaves(schema, constants, self._add)
 
     def normalise(self, node: exp.Expr, negated: bool) -> Tree:
         """Return the tree of a node."""
@@ -99,6 +101,9 @@ class Compiler:
                 return Branch("and", trees, source)
             trees = self._unite(trees, source)
             return trees[0] if len(trees) == 1 else Branch("or", trees, source)
+        test = self.shapes.compile(node, negated)
+        if test is not None:
+            return test
         if isinstance(node, exp.Between):
             if node.args.get("symmetric"):
                 raise error_at(

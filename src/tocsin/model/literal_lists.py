@@ -1,6 +1,6 @@
 """Compiles lists of plain literals: a function from the text of a list to the points of a set.
 
-`IN (1, 5, 9)` is one literal of its text, so that texts share a shape whatever the lengths of their
+`IN (1, 5, 9)` is one literal of its text, so that texts share a form whatever the lengths of their
 lists. What is rare raises an error here, after which the text is read by itself.
 """
 

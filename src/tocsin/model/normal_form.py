@@ -31,6 +31,7 @@ class Branch(NamedTuple):
     junction: str  # "and" or "or"
     children: list[Any]  # int or Branch
     source: Source
+    is_leaf: bool = False  # whether it is one test in the text, so that its parts are none
 
 
 Tree = int | Branch
@@ -96,6 +97,8 @@ def find_impossible(
             if predicates[part] is None:
                 return [part]
             return [n for n in unions.get(part, ()) if predicates[n] is None]
+        if part.is_leaf:
+            return [] if can_hold(part) else [part]
         if can_hold(part):
             return [each for child in part.children for each in find(child)]
         if part.junction == "and":

@@ -9,6 +9,21 @@ from tocsin.model.attributes import Attributes, kind_of_term
 from tocsin.model.nodes import error_at, to_sql
 from tocsin.model.terms import Term, read_term
 
+_SHAPE_FUNCTIONS = {
+    *("st_covers", "st_contains", "st_coveredby", "st_within", "st_dwithin", "st_distancesphere"),
+    *("st_point", "st_geomfromtext"),
+}
+_SHAPE_ADVICE = {
+    "st_intersects": "; for a point, ST_Covers means the same",
+    "st_disjoint": "; for a point, NOT ST_Covers means the same",
+    "st_distance": "; write ST_DWithin(ST_Point(x, y), ST_Point(2.35, 48.86), 0.01)",
+    "st_makepoint": "; write ST_Point",
+}
+SHAPE_FUNCTIONS = (
+    "of the functions about shapes, conditions can have ST_Covers, ST_Contains, ST_CoveredBy, "
+    "ST_Within, ST_DWithin and ST_DistanceSphere, of ST_Point and ST_GeomFromText"
+)
+
 
 class Operands:
     """Finds the attributes of columns and terms in parsed conditions; adds new terms."""
@@ -35,6 +50,7 @@ class Operands:
     def read_term(self, node: exp.Expr) -> Term:
         """Return the term of a node."""
         refuse_subqueries(node)
+        refuse_shapes(node)
         for column in node.find_all(exp.Column):
             root = column.parts[0].name
             if len(column.parts) > 1 and root.lower() not in self.schema.nested:
@@ -76,6 +92,40 @@ class Operands:
                     f"'{column.name}' in quotes",
                     column,
                 )
+
+
+def name_of_shape_function(node: exp.Expr) -> str | None:
+    """Return the name of a function about shapes in lower case, None for all else."""
+    if isinstance(node, exp.Func):
+        name = str(node.this if isinstance(node, exp.Anonymous) else node.sql_name()).lower()
+        return name if name.startswith("st_") else None
+    return None
+
+
+def refuse_shapes(node: exp.Expr) -> None:
+    """Raise if a term contains a function about shapes."""
+    for each in node.find_all(exp.Func):
+        name = name_of_shape_function(each)
+        if name is None:
+            continue
+        if name not in _SHAPE_FUNCTIONS:
+            raise shape_function_error(each, name)
+        raise error_at(
+            f"{to_sql(each)} cannot be part of an expression: a test of a shape is a condition "
+            "by itself, under AND, OR and NOT",
+            each,
+        )
+
+
+def shape_function_error(node: exp.Expr, name: str) -> ConditionError:
+    """Return the error for a function about shapes that conditions do not have."""
+    advice = _SHAPE_ADVICE.get(name, "")
+    return error_at(f"{title(node)} is not supported; {SHAPE_FUNCTIONS}{advice}", node)
+
+
+def title(node: exp.Expr) -> str:
+    """Return the name of a function as it is usually written."""
+    return str(node.this) if isinstance(node, exp.Anonymous) else to_sql(node).partition("(")[0]
 
 
 def has_columns(node: exp.Expr) -> bool:

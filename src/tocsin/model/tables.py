@@ -1,10 +1,11 @@
-"""Reads tables of rules. A table has one of three forms, recognised by its columns.
+"""Reads tables of rules. A table has one of four forms, recognised by its columns.
 
 * text: `id`, `where` and optionally `weights` (a map from attribute to weight)
 * boxes: `id` and `x_low`, `x_high`, ... for attributes x. Both bounds are inclusive, null is
   unbounded, and an attribute without any bound is not tested
 * long: `id`, `attribute`, `low`, `high` and optionally `weight`. Each row is a predicate, and all
   rows of one id are one conjunction. For a category, `low` and `high` are its value
+* shapes: `id` and `shape`; see `shape_tables`
 
 All forms may have `at_least`, the probability that the rule requires, and `score`, the rule's own
 in place of weights; null is none. All other columns are payload. Boxes and long rows are read
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pyarrow.types as t
 
 from tocsin.errors import ConditionError, EventError, RuleError, TocsinError, suggest
-from tocsin.jit import freeze_fields
+from tocsin.jit import freeze, freeze_fields
 from tocsin.model.arrow import combine_chunks, decode, is_text, translate_errors
 from tocsin.model.bounds import BoundEncoder
 from tocsin.model.categories import Categories
@@ -29,8 +30,16 @@ from tocsin.model.condition import ConditionReader
 from tocsin.model.conjunctions import ConjunctionBuilder, Conjunctions
 from tocsin.model.event_tables import is_sparse, map_entries, to_table
 from tocsin.model.predicates import INTERVAL
+from tocsin.model.residuals import Residual, Residuals, build_residuals
 from tocsin.model.rule_numbers import WEIGHTS_OR_SCORE, merge_rule_numbers, read_rule_numbers
 from tocsin.model.schema import Schema
+from tocsin.model.shape_tables import (
+    COLUMN,
+    from_geopandas,
+    read_shapes,
+    to_shape_column,
+    usual_point,
+)
 from tocsin.model.weights import check_weight_pairs
 
 _RULES_ON_SPARK = (
@@ -50,6 +59,7 @@ class RuleTable(NamedTuple):
     impossible: np.ndarray  # places of the rules that never hold, or have a part that never does
     at_least: np.ndarray | None = None  # [n] what each rule requires, NaN without; None without any
     score: np.ndarray | None = None  # [n] each rule's own, likewise
+    residuals: Residuals | None = None  # positions of rules count from `first`
 
 
 def read_rules(
@@ -72,12 +82,14 @@ def read_rules(
     table = table.drop_columns([name for name in numbers if name in names])
     names = table.column_names
     boxes = _box_columns(names, conditions.attributes)
-    form = _find_form(names, boxes)
+    form = _find_form(names, boxes, conditions.point)
     with translate_errors(RuleError, "the table of rules"):
         if form == "text":
             rules = _read_texts(table, ids, conditions, categories, first)
         elif form == "long":
             rules = _read_long(table, ids, conditions.attributes, categories, first)
+        elif form == "shapes":
+            rules = _read_shapes(table, ids, conditions, first)
         else:
             rules = _read_boxes(table, ids, boxes, conditions.attributes, categories, first)
         if form == "long":
@@ -108,14 +120,21 @@ def _refuse_weights_and_score(c: Conjunctions, positions: np.ndarray, rules: Rul
         )
 
 
-def _find_form(names: list[str], boxes: dict[int, tuple[str | None, str | None]]) -> str:
-    """Return which of the three forms a table has; raise if it has none, or two at once."""
+def _find_form(
+    names: list[str],
+    boxes: dict[int, tuple[str | None, str | None]],
+    point: tuple[str, str] | None,
+) -> str:
+    """Return which of the four forms a table has; raise if it has none, or two at once."""
     bounds = [n for n in ("low", "high") if n in names]
     columns = {
         "text": ["where"] if "where" in names else [],
         "boxes": [name for ends in boxes.values() for name in ends if name],
         "long": ["attribute", *bounds] if "attribute" in names and bounds else [],
+        "shapes": [COLUMN] if COLUMN in names and point is not None else [],
     }
+    if not any(columns.values()) and COLUMN in names:
+        return "shapes"  # of a usual point, if there is one
     forms = {form: listed for form, listed in columns.items() if listed}
     if not forms:
         stems = [n[: n.rindex("_")] for n in names if n.lower().endswith(("_low", "_high"))]
@@ -147,6 +166,7 @@ def _check_ids(ids: pa.Array) -> pa.Array:
 
 def to_rule_table(source: Any) -> pa.Table:
     """Return a list of dicts or an Arrow-compatible table as a table of rules."""
+    source = from_geopandas(source)
     if isinstance(source, list | tuple) and all(isinstance(r, dict) for r in source):
         names = dict.fromkeys(name for row in source for name in row)
         with translate_errors(RuleError, "the rows do not make a table"):
@@ -166,6 +186,8 @@ def _to_array(name: str, values: list[Any]) -> pa.Array:
     if name == "weights" and any(isinstance(v, dict) for v in values):
         pairs = [list(v.items()) if isinstance(v, dict) else v for v in values]
         return pa.array(pairs, pa.map_(pa.string(), pa.float64()))
+    if name == COLUMN:
+        return to_shape_column(values)
     return pa.array(values)
 
 
@@ -197,12 +219,13 @@ def _read_texts(
     weights = _weights_column(table)
     builder = ConjunctionBuilder()
     impossible: list[int] = []
+    residuals: list[tuple[int, list[list[Residual]]]] = []
     names = ids.to_pylist()
     for row, text in enumerate(where.to_pylist()):
         try:
             if text is None:
                 raise ConditionError("the condition is null; write TRUE to match all events")
-            conjunctions, attributes = conditions.read(text, categories)
+            conjunctions, attributes, own_residuals = conditions.read(text, categories)
             pairs = weights[row].as_py() if weights is not None else None
             by_attribute = (
                 check_weight_pairs(pairs, attributes, conditions.attributes) if pairs else None
@@ -212,9 +235,12 @@ def _read_texts(
         if conditions.has_impossible_part:
             impossible.append(row)
         builder.add(first + row, conjunctions, by_attribute)
+        if own_residuals:
+            residuals.append((first + row, own_residuals))
     payload = _read_payload(table, {"id", "where", "weights"})
     rows, places = np.arange(len(ids)), np.array(impossible, np.int64)
-    return RuleTable(ids, ids.type, rows, where, builder.build(), payload, places)
+    rules = RuleTable(ids, ids.type, rows, where, builder.build(), payload, places)
+    return rules._replace(residuals=build_residuals(residuals))
 
 
 def _weights_column(table: pa.Table) -> pa.MapArray | None:
@@ -350,6 +376,32 @@ def _box_weights(
     weights = np.ones(tested.shape)
     weights[rows, column_of[attribute]] = values
     return weights
+
+
+# ---------------------------------------------------------------- shapes
+
+
+def _read_shapes(
+    table: pa.Table, ids: pa.Array, conditions: ConditionReader, first: int
+) -> RuleTable:
+    attributes, n = conditions.attributes, len(ids)
+    point = conditions.point or usual_point(attributes)
+    if point is None:
+        raise RuleError(
+            f"the table has a column {COLUMN!r}, but it is not known which attributes are the "
+            "point: say so, as in Rules(schema, point=('lon', 'lat'))"
+        )
+    c, residuals = read_shapes(table.column(COLUMN), ids, point, attributes, first)
+    weights = _weights_column(table)
+    if weights is not None and c.size:
+        axes, columns = c.attribute[:2].tolist(), np.ones((n, 2), bool)
+        matrix = _box_weights(weights, columns, axes, attributes, ids)
+        c = c._replace(weight=freeze(matrix[c.rule - first].reshape(-1), np.float64))
+    where = pa.nulls(n, pa.large_string())
+    payload = _read_payload(table, {"id", COLUMN, "weights"})
+    impossible = np.setdiff1d(np.arange(n), c.rule - first)
+    read = RuleTable(ids, ids.type, np.arange(n), where, c, payload, impossible)
+    return read._replace(residuals=residuals)
 
 
 # ---------------------------------------------------------------- long
@@ -505,6 +557,6 @@ def _long_weights(table: pa.Table, tested: np.ndarray, ids: pa.Array) -> np.ndar
 def _describe_forms(names: list[str]) -> str:
     return (
         "a table of rules has the columns id and where (texts), or id and <attribute>_low, "
-        "<attribute>_high (boxes), or id, attribute, low and high (long); "
+        "<attribute>_high (boxes), or id, attribute, low and high (long), or id and shape; "
         f"this one has {', '.join(map(repr, names)) or 'none'}"
     )

@@ -66,6 +66,11 @@ def find_holding(
     if widened is not None and len(changes.changed):
         wide_slots, wide = _find_wide(changes, version, objects, reports, widened, slots, rules)
         slots, found = np.concatenate([slots, wide_slots]), np.concatenate([found, wide])
+    return to_holding(slots, found)
+
+
+def to_holding(slots: np.ndarray, found: np.ndarray) -> Holding:
+    """Return pairs of a slot and the position of a rule, with flags, in order."""
     order = np.lexsort((found & POSITION, slots))
     slots, found = slots[order], found[order]
     distinct, counts = np.unique(slots, return_counts=True)

@@ -13,11 +13,13 @@ from tocsin.engine.rules import Rules
 from tocsin.engine.storage import Storage
 from tocsin.engine.storage.memory import Memory
 from tocsin.engine.store import RuleStore
-from tocsin.engine.store_folder import Origin, StoreFolder, open_storage
+from tocsin.engine.store_folder import Origin, StoreFolder
 from tocsin.engine.version import Version
-from tocsin.errors import MonitorError, StoreError
+from tocsin.errors import MonitorError
 from tocsin.moving.options import MonitorOptions
+from tocsin.moving.regions.region import SafeRegion
 from tocsin.moving.saved_monitor import open_tracker, save_tracker
+from tocsin.moving.state_files import open_states
 from tocsin.moving.tracker import Tracker
 
 
@@ -54,6 +56,13 @@ class Monitor:
         A column of flags: a row where it is true removes its object.
     keep, payload
         Columns of the positions, and of the rules' payload, that events carry.
+
+    safe_regions
+        Computes for each object where it may move without any event, and so need not report:
+        "dist", less than a distance in all; "sphere", around its position; or "rect".
+    rect_by, rect_reach
+        Whether a "rect" has the largest "area" or "perimeter"; and how many times the distance to
+        the nearest edge it may reach, which makes it smaller and faster to compute.
     v_max
         The most that an object moves in a second, or for times that are numbers in a unit of time:
         a number, or the name of a column of the positions. It makes new fences over many objects
@@ -88,11 +97,14 @@ class Monitor:
         removed: str | None = None,
         keep: Sequence[str] = (),
         payload: Sequence[str] = (),
+        safe_regions: str | None = None,
+        rect_by: str = "area",
+        rect_reach: float | None = None,
         v_max: float | str | None = None,
     ):
         options = MonitorOptions(
             key, time, position, dwell, margin, min_stay, min_away, lost_after, delay, removed,
-            keep, payload, v_max,
+            keep, payload, safe_regions, rect_by, rect_reach, v_max,
         )  # fmt: skip
         self._begin(Tracker(options), rules)
 
@@ -110,7 +122,7 @@ class Monitor:
         It has the options and all objects, and the ids of the rules, but not the rules themselves.
         """
         with self._lock:
-            save_tracker(_open_storage(path), self._tracker)
+            save_tracker(open_states(path), self._tracker)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str] | Storage, rules: Any) -> Self:
@@ -120,7 +132,7 @@ class Monitor:
         They may come from another store than before.
         """
         monitor = cls.__new__(cls)
-        monitor._begin(open_tracker(_open_storage(path)), rules)
+        monitor._begin(open_tracker(open_states(path)), rules)
         return monitor
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -163,6 +175,20 @@ class Monitor:
         with self._lock:
             return self._tracker.where(object)
 
+    def region(self, object: Any) -> SafeRegion | None:
+        """Return where an object may be silent, or None if it must report each position.
+
+        A "sphere" or "rect" has `contains(x, y)`, a "dist" or "sphere" `distance`, a "rect"
+        `bounds`, and each `fixed`: the other columns that must not change.
+        """
+        with self._lock:
+            return self._tracker.region(object)
+
+    def to_ask(self) -> list[Any]:
+        """Return the objects that must report, because a new fence cuts their region."""
+        with self._lock:
+            return self._tracker.to_ask()
+
     @property
     def counters(self) -> dict[str, Any]:
         """Numbers of rows and events so far, and of late and doubled rows by object."""
@@ -199,13 +225,6 @@ class Monitor:
 
 def _unpickle(kind: type[Monitor], objects: dict[str, bytes], rules: Any) -> Monitor:
     return kind.open(Memory(objects), rules)
-
-
-def _open_storage(path: Any) -> Storage:
-    try:
-        return open_storage(path, "a saved monitor")
-    except StoreError as error:
-        raise MonitorError(str(error)) from None
 
 
 class RuleSource:

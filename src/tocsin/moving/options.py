@@ -30,6 +30,8 @@ _UNITS = {
     for unit in names.split()
 }
 EVENT_COLUMNS = ("object", "rule", "event", "time", "since", "reason", "rules_version")
+# Options that streams which began without them do not have in their settings.
+_LATER = ("safe_regions", "rect_by", "rect_reach")
 _DURATION = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]+)\s*")
 _TICK = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}  # nanoseconds of units of timestamps
 
@@ -53,6 +55,9 @@ class MonitorOptions:
     removed: str | None = None
     keep: Sequence[str] = ()
     payload: Sequence[str] = ()
+    safe_regions: str | None = None
+    rect_by: str = "area"
+    rect_reach: float | None = None
     v_max: float | str | None = None
 
     def __post_init__(self) -> None:
@@ -90,6 +95,7 @@ class MonitorOptions:
             if value is not None and not (name == "dwell" and self.dwell_column):
                 check_duration(name, value)
         self._check_v_max()
+        self._check_regions()
 
     def _check_v_max(self) -> None:
         v_max = self.v_max
@@ -105,6 +111,31 @@ class MonitorOptions:
         if v_max is not None and len({name.lower() for name in self.position}) != 2:
             raise MonitorError(
                 "v_max is for positions of two columns, as in position=['x', 'y']; got "
+                f"{list(self.position)!r}"
+            )
+
+    def _check_regions(self) -> None:
+        for name, values in (
+            ("safe_regions", (None, "dist", "sphere", "rect")),
+            ("rect_by", ("area", "perimeter")),
+        ):
+            value = getattr(self, name)
+            if value not in values:
+                known = ", ".join(map(repr, values))
+                raise MonitorError(f"{name} is one of {known}; got {value!r}")
+        reach = self.rect_reach
+        if self.safe_regions != "rect" and (self.rect_by != "area" or reach is not None):
+            raise MonitorError('rect_by and rect_reach are for safe_regions="rect"')
+        is_number = isinstance(reach, int | float | np.number) and not isinstance(reach, bool)
+        if reach is not None and not (is_number and reach >= 1 and math.isfinite(reach)):
+            raise MonitorError(
+                "rect_reach is how many times the distance to the nearest edge a rectangle may "
+                f"reach, 1 or more; got {reach!r}"
+            )
+        names = {name.lower() for name in self.position}
+        if self.safe_regions is not None and (len(self.position) != 2 or len(names) != 2):
+            raise MonitorError(
+                "safe regions are of two position columns, as in position=['x', 'y']; got "
                 f"{list(self.position)!r}"
             )
 
@@ -138,7 +169,8 @@ class MonitorOptions:
         return {
             f.name: repr(_plain(getattr(self, f.name)))
             for f in fields(self)
-            if f.name not in ("keep", "payload", "v_max")  # changes no answer
+            if f.name not in ("keep", "payload", "v_max")  # which changes no answer
+            and not (f.name in _LATER and getattr(self, f.name) == f.default)
         }
 
 

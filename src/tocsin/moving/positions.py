@@ -20,6 +20,7 @@ from tocsin.model.arrow import decode, is_text, to_python, translate_errors, val
 from tocsin.model.encoding import NULL
 from tocsin.model.event_tables import is_pandas, is_sparse, to_table
 from tocsin.model.schema import Schema
+from tocsin.moving.objects import sort_slots
 from tocsin.moving.options import MonitorOptions
 
 _ON_SPARK = "use tocsin.spark.monitor"
@@ -99,6 +100,17 @@ def read_time(value: Any, time_type: pa.DataType | None, what: str) -> tuple[int
     if not is_time.all() or type_ is None:
         raise MonitorError(f"{what} must be a time, got {value!r}")
     return int(words[0]), type_
+
+
+def order_rows(positions: Positions, slots: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return rows by slot and time, with the least of those of equal time first."""
+    in_time = positions.times[rows]
+    if (in_time[1:] < in_time[:-1]).any():
+        rows = rows[np.argsort(in_time, kind="stable")]
+    order = np.empty(len(rows), np.int32)
+    highest = int(slots.max(initial=0))
+    sort_slots(slots, rows, highest, order, np.empty(len(rows), np.int32))
+    return sort_doubled(positions.reports, slots, positions.times, order)
 
 
 def sort_doubled(

@@ -23,11 +23,13 @@ from tocsin.engine.ids import hash_texts
 from tocsin.engine.segment import LiveSegment, Segment
 from tocsin.engine.version import Version, can_be_id, find_many
 from tocsin.errors import MonitorError
-from tocsin.jit import Int64s, UInt8s, UInt64Out, UInt64s, kernel, step
+from tocsin.geometry.table import shape_at
+from tocsin.jit import Int64s, UInt8s, UInt64Out, UInt64s, freeze, kernel, step
 from tocsin.model.arrow import is_text
 from tocsin.model.conjunctions import Conjunctions, expand_ranges
 from tocsin.model.encoding import OTHER
 from tocsin.model.predicates import INTERVAL, NOT_SET, SET
+from tocsin.model.residuals import Residuals
 from tocsin.model.text_codes import mix
 from tocsin.moving.transitions import CHANGED, MOVED, REMOVED
 
@@ -209,6 +211,7 @@ def _compute_fingerprints(segment: Segment, version: Version) -> np.ndarray:
     names = [attributes.sql(a).lower() for a in range(version.attribute_count)]
     kinds = [attributes.kind(a) for a in range(version.attribute_count)]
     name_hash = _hash(names)
+    residual_hash = _hash_residuals(segment.residuals, name_hash)
     is_category = np.array([kind == "category" for kind in kinds], np.uint8)
     for part in segment.parts:
         c = part.conjunctions
@@ -226,15 +229,38 @@ def _compute_fingerprints(segment: Segment, version: Version) -> np.ndarray:
         coded = np.array([text is not None for text in texts], bool)
         codes, hashes = codes[coded], _hash([text for text in texts if text is not None])
         places = np.searchsorted(segment.positions, c.rule)
-        write_fingerprints(c, places, name_hash, is_category, codes, hashes, out)
+        rows, residuals = np.empty(0, np.int64), residual_hash
+        if segment.residuals is not None:
+            own, rows = segment.residuals.rows_of(c)
+            residuals = residual_hash[own]
+        write_fingerprints(c, places, name_hash, is_category, codes, hashes, rows, residuals, out)
     at_least = segment.metadata.at_least
     if len(at_least):
         out += at_least.view(np.uint64) * np.uint64(3)
     return out
 
 
-def _hash(texts: Sequence[str]) -> np.ndarray:
-    array = pa.array(texts, pa.large_string())
+def _hash_residuals(residuals: Residuals | None, name_hash: np.ndarray) -> np.ndarray:
+    """Return the hashes of residuals."""
+    if residuals is None:
+        return np.empty(0, np.uint64)
+    tests = residuals.tests
+    used, number = np.unique(tests.shape, return_inverse=True)
+    shapes = _hash([shape_at(residuals.shapes, each).to_bytes() for each in used.tolist()])
+    out = np.empty(residuals.size, np.uint64)
+    write_residual_hashes(
+        freeze(name_hash[tests.x], np.uint64),
+        freeze(name_hash[tests.y], np.uint64),
+        freeze(shapes[number], np.uint64),
+        tests.negated,
+        out,
+    )
+    return out
+
+
+def _hash(texts: Sequence[str] | Sequence[bytes]) -> np.ndarray:
+    is_binary = bool(texts) and isinstance(texts[0], bytes)
+    array = pa.array(texts, pa.large_binary() if is_binary else pa.large_string())
     out = np.empty(len(array), np.int64)
     if len(array):
         _, offsets, data = array.buffers()
@@ -266,9 +292,13 @@ def write_fingerprints(
     is_category: UInt8s,
     codes: Int64s,
     code_hash: UInt64s,
+    residual_rows: Int64s,
+    residual_hash: UInt64s,
     out: UInt64Out,
 ) -> None:
     """Add the hash of each conjunction to the fingerprint of its rule, which is at `places`.
+
+    The residuals of conjunction c are residual_rows[c] to residual_rows[c + 1], if there are any.
 
     `codes` are the categories with texts, ascending, and `code_hash` the hashes of these. Whether
     the codes of a list of categories follow each other, so that it is an interval, depends on the
@@ -309,4 +339,16 @@ def write_fingerprints(
                     values += mix(mix(point))  # in any order: codes are numbered anew
             # A sum: the order of rows is that of the attributes' numbers.
             whole += mix(mix(name_hash[a] ^ np.uint64(what + 1)) ^ values)
+        if residual_rows.shape[0] > 0:
+            for each in range(residual_rows[i], residual_rows[i + 1]):
+                whole += residual_hash[each]
         out[places[i]] += mix(whole)
+
+
+@kernel
+def write_residual_hashes(
+    x: UInt64s, y: UInt64s, shapes: UInt64s, negated: UInt8s, out: UInt64Out
+) -> None:
+    """Write the hash of each residual, from those of its attributes' names and of its shape."""
+    for i in range(out.shape[0]):
+        out[i] = mix(mix(mix(mix(x[i]) ^ (y[i] + np.uint64(negated[i]))) ^ shapes[i]))

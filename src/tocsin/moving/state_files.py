@@ -24,8 +24,9 @@ import numpy as np
 import pyarrow as pa
 
 from tocsin.engine.storage import Storage
+from tocsin.engine.store_folder import open_storage
 from tocsin.engine.version import Version
-from tocsin.errors import MonitorError, TocsinError
+from tocsin.errors import MonitorError, StoreError, TocsinError
 from tocsin.model.arrow import combine_chunks, values_of
 from tocsin.moving.rule_changes import JudgedRules, RuleList
 from tocsin.moving.state_tables import StateTables, Totals, require
@@ -36,6 +37,14 @@ _LONGEST = 128  # bytes of the first line
 _ALIGNMENT = 64
 _LZ4 = pa.ipc.IpcWriteOptions(compression="lz4")
 _MOST_RULES = 1 << 31
+
+
+def open_states(path: Any) -> Storage:
+    """Return the storage of states at a path or URL that a user has given."""
+    try:
+        return open_storage(path, "a saved monitor, or the state of a stream,")
+    except StoreError as error:
+        raise MonitorError(str(error)) from None
 
 
 class Packed(NamedTuple):
@@ -178,7 +187,10 @@ def pack_state(content: Mapping[str, Any], totals: Totals, tables: StateTables |
             ("forgotten", _to_stream(pa.table({"key": tables.forgotten}))),
             *(("reports", _to_stream(report)) for report in tables.reports),
         ]
-    return pack(dict(content) | {"clock": totals.clock, "counts": totals.counts}, sections)
+    own: dict[str, Any] = {"clock": totals.clock, "counts": totals.counts}
+    if totals.regions is not None:
+        own["regions"] = totals.regions
+    return pack(dict(content) | own, sections)
 
 
 def unpack_state(
@@ -197,6 +209,7 @@ def unpack_state(
         kept,
         clock,
         counts,
+        header.content.get("regions"),
     )
     if "objects" not in by_name:
         return totals, None

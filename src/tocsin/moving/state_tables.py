@@ -1,10 +1,10 @@
 """The state of a tracker as tables, and a tracker from such tables.
 
-A table has a row for each object: its key, its record without the places in memory, and how many
-stays it has. The stays follow in a second table, and the last reports in tables of their own, one
-for each schema that came. Nothing refers to a slot, so what was read does not depend on the holes
-that forgotten objects left. A *delta* has the objects that changed since an earlier state, and the
-keys of those that were forgotten.
+A table has a row for each object: its key, its record without the places in memory, how many stays
+it has, and its safe region if the monitor has such. The stays follow in a second table, and the
+last reports in tables of their own, one for each schema that came. Nothing refers to a slot, so
+what was read does not depend on the holes that forgotten objects left. A *delta* has the objects
+that changed since an earlier state, and the keys of those that were forgotten.
 
 Kernels trust what `build_tracker` builds, so it checks all that they rely on.
 """
@@ -38,6 +38,7 @@ from tocsin.moving.objects import (
 )
 from tocsin.moving.options import MonitorOptions
 from tocsin.moving.positions import to_times
+from tocsin.moving.regions.tracked import COLUMNS
 from tocsin.moving.rule_changes import JudgedRules
 from tocsin.moving.tracker import Tracker
 
@@ -77,12 +78,18 @@ class Totals(NamedTuple):
     kept: pa.Schema
     clock: int | None
     counts: dict[str, int]
+    regions: dict[str, Any] | None = None  # what their columns mean
 
 
 def totals_of(tracker: Tracker) -> Totals:
     """Return what a tracker knows besides its objects and rules."""
     return Totals(
-        tracker.key_type, tracker.time_type, tracker.kept, tracker.clock, dict(tracker.counts)
+        tracker.key_type,
+        tracker.time_type,
+        tracker.kept,
+        tracker.clock,
+        dict(tracker.counts),
+        None if tracker.regions is None else tracker.regions.describe(),
     )
 
 
@@ -105,6 +112,8 @@ def tables_of(tracker: Tracker, slots: np.ndarray, forgotten: pa.Array) -> State
         "doubled": tracker.doubled[slots],
         "stays": counts.astype(np.int32),
     }
+    if tracker.regions is not None:
+        columns |= tracker.regions.columns(slots)
     return StateTables(
         pa.table({"key": objects.keys(slots)} | columns),
         pa.table(
@@ -155,7 +164,7 @@ def build_tracker(
         return tracker
     objects = tracker.objects = Objects(not t.is_integer(totals.key_type))
     for tables in chain:
-        _check_tables(tables, objects.word_type)
+        _check_tables(tables, objects.word_type, tracker.regions is not None)
     table, stays, reports = _join(chain, objects.has_texts)
     n = len(table)
     column = {name: _values(table, name) for name in _OBJECTS.names}
@@ -181,6 +190,10 @@ def build_tracker(
     require(bool((seen == 1).all()), "each object must have one last report")
     objects.fill(combine_chunks(table.column("key")), records, pool)
     tracker.late, tracker.doubled = column["late"].copy(), column["doubled"].copy()
+    if tracker.regions is not None:
+        require(totals.regions is not None, "nothing says what its regions mean")
+        own = {name: _values(table, name) for name in COLUMNS.names}
+        tracker.regions.restore(totals.regions or {}, own)
     return tracker
 
 
@@ -252,10 +265,10 @@ def _check_types(totals: Totals) -> None:
     require(is_time and (key is None or time is not None), f"times cannot be of type {time}")
 
 
-def _check_tables(tables: StateTables, key_type: pa.DataType) -> None:
+def _check_tables(tables: StateTables, key_type: pa.DataType, has_regions: bool) -> None:
     """Raise unless tables have the columns that they must have, and fit together."""
     objects, stays, reports, forgotten = tables
-    expected = pa.schema([("key", key_type), *_OBJECTS])
+    expected = pa.schema([("key", key_type), *_OBJECTS, *(COLUMNS if has_regions else ())])
     require(objects.schema == expected, "the columns of its objects are others")
     require(stays.schema == _STAYS, "the columns of its stays are others")
     require(forgotten.type == key_type and not forgotten.null_count, "forgotten keys must be keys")

@@ -43,11 +43,13 @@ from tocsin.moving.objects import (
     count_stays,
     find_due,
     find_stays,
-    sort_slots,
     write_rows,
 )
 from tocsin.moving.options import MonitorOptions, check_duration, to_ticks
-from tocsin.moving.positions import Positions, read_positions, read_time, sort_doubled
+from tocsin.moving.positions import Positions, order_rows, read_positions, read_time
+from tocsin.moving.regions.region import SafeRegion
+from tocsin.moving.regions.shapes import UNCHANGED
+from tocsin.moving.regions.tracked import COUNTERS, Cuts, JudgedRows, Regions
 from tocsin.moving.reports import Reports
 from tocsin.moving.rule_changes import Changes, JudgedRules
 from tocsin.moving.transitions import (
@@ -96,6 +98,10 @@ class Tracker:
         self.buffer = np.empty(0, np.int64)  # of events; memory that is reused costs less
         self._settings: tuple[Version, pa.DataType | None, Options, Widened | None] | None = None
         self.is_broken = False
+        self.regions: Regions | None = None
+        if options.safe_regions is not None:
+            self.regions = Regions(options)
+            self.counts |= dict.fromkeys(COUNTERS, 0)
         self.search = None if options.v_max is None else VelocitySearch(options)
         # What changed since `collect_changes`: slots, and keys of forgotten objects.
         self._touched: list[np.ndarray] | None = None
@@ -136,6 +142,8 @@ class Tracker:
         if self._touched is not None:
             self._forgotten.append(self.objects.keys(slots))
         self.objects.forget(slots)
+        if self.regions is not None:
+            self.regions.forget(slots)
         if self.search is not None:
             self.search.forget(slots)
 
@@ -170,16 +178,6 @@ class Tracker:
         kept, payload = self._user_columns(version, positions)
         schema = schema_of(version, key_type, time_type or pa.timestamp("us"), kept, payload)
         settings, widened = self._settings_of(version, time_type)
-        matches, keys = None, _NO_KEYS
-        if positions is not None:
-            batch = add_missing(positions.reports, version.tested())
-            matches = version.match(batch, self.threads)
-            if np.diff(matches.offsets).max(initial=0) > _LONG:
-                matches = matches.sorted()
-            if widened is not None:
-                attributes = {a: i for i, a in enumerate(version.tested_attributes())}
-                events = Events.read(batch, version.attributes, attributes, version.categories)
-                keys = events.keys(0, len(events))
         # A state that was opened knows the rules that it was judged by as a list only.
         judged = JudgedRules(version)
         if removed is not None and self.judged.version is None:
@@ -191,6 +189,17 @@ class Tracker:
             holding = find_holding(
                 changes, version, self.objects, self.reports, widened, self.search, time_type
             )
+        cuts, rows = None, None
+        if self.regions is not None:
+            margin = None if widened is None else widened.margin
+            if changes is not None and holding is not None and self.objects is not None:
+                cuts = self.regions.find_cuts(changes, version, self.objects, margin)
+                holding = self.regions.leave_undecided(holding, cuts, changes, self.objects)
+            if positions is not None:
+                rows = self.regions.judge(positions, version, self.objects, self.reports, cuts)
+        matches, keys = None, _NO_KEYS
+        if positions is not None:
+            matches, keys = self._match(version, positions, rows, widened)
         # What follows changes the state. Nothing in it fails, but for memory and interrupts.
         self.is_broken = True
         self._move_clock(positions, now)
@@ -205,10 +214,14 @@ class Tracker:
         table = schema.empty_table()
         if self.objects is not None:
             step = Step(self, self.objects, settings)
+            if cuts is not None:
+                step.cut_regions(cuts)
             if changes is not None and holding is not None:
                 step.change_rules(changes, holding)
             if positions is not None and matches is not None:
-                step.move(positions, matches, widened or _NOTHING_WIDENED, keys)
+                last = step.move(positions, matches, widened or _NOTHING_WIDENED, keys, rows)
+                if rows is not None:
+                    step.settle_regions(last, rows, version, widened)
             if self.clock is not None:
                 step.fire(self.clock)
             if removed is not None:
@@ -223,6 +236,31 @@ class Tracker:
         self.counts["events"] += len(table)
         self.is_broken = False
         return table
+
+    def _match(
+        self,
+        version: Version,
+        positions: Positions,
+        judged: JudgedRows | None,
+        widened: Widened | None,
+    ) -> tuple[Matches, Keys]:
+        """Return the rules that rows match, none for those without effect, and keys if widened."""
+        batch = add_missing(positions.reports, version.tested())
+        if judged is None or len(judged.visits) == len(batch):
+            matches = version.match(batch, self.threads)
+        else:
+            visits = judged.visits
+            matches = version.match(batch.take(pa.array(visits)), self.threads)
+            counts = np.zeros(len(batch) + 1, np.int64)
+            counts[visits + 1] = np.diff(matches.offsets)
+            matches = Matches(np.cumsum(counts), matches.rules, version.directory)
+        if np.diff(matches.offsets).max(initial=0) > _LONG:
+            matches = matches.sorted()
+        if widened is None:
+            return matches, _NO_KEYS
+        attributes = {a: i for i, a in enumerate(version.tested_attributes())}
+        events = Events.read(batch, version.attributes, attributes, version.categories)
+        return matches, events.keys(0, len(events))
 
     def _move_clock(self, positions: Positions | None, now: int | None) -> None:
         words = [self.clock, now]
@@ -273,6 +311,10 @@ class Tracker:
         self, version: Version, time_type: pa.DataType | None
     ) -> tuple[Options, Widened | None]:
         """Return the options as kernels take them, and widened rules if there is a margin."""
+        if self.regions is not None:
+            kinds = self._position_kinds(version)
+            x, y = (kinds[name.lower()] for name in self.options.position)
+            self.touch(self.regions.attach(version, (x, y)))
         if self._settings is not None and self._settings[:2] == (version, time_type):
             return self._settings[2:]
         options = self.options
@@ -294,7 +336,10 @@ class Tracker:
                     check_duration("dwell", value)
                     if time_type is not None:
                         dwell[position] = to_ticks("dwell", value, time_type)
-        settings = Options(freeze(np.array(wait), np.int64), freeze(dwell, np.int64))
+        quiet = np.empty(0, np.uint8)
+        settings = Options(
+            freeze(np.array(wait), np.int64), freeze(dwell, np.int64), freeze(quiet, np.uint8)
+        )
         widened = None
         if options.has_margin:
             widened = widen(version, self._position_kinds(version), self._margins(version))
@@ -307,8 +352,9 @@ class Tracker:
             number = version.schema.find(name)
             kind = None if number is None else version.schema.kind(number)
             if kind not in ("number", "integer"):
+                what = "safe regions are of distances" if self.regions else "margin is a distance"
                 raise MonitorError(
-                    f"margin is a distance, and position column {name!r} "
+                    f"{what}, and position column {name!r} "
                     + (f"is of kind {kind}" if kind else "is no attribute of the rules")
                     + "; name those that are coordinates, numbers or integers, as in "
                     "position=['x', 'y']"
@@ -365,6 +411,29 @@ class Tracker:
         ids: list[Any] = self.judged.ids_at(inside).to_pylist()
         return ids
 
+    def region(self, key: Any) -> SafeRegion | None:
+        """Return where an object may be silent; None if it must report, or is not known."""
+        regions = self._checked_regions()
+        slot = self.find(key)
+        return None if slot < 0 else regions.region_of(slot)
+
+    def to_ask(self) -> list[Any]:
+        """Return the objects that must report, in order of first appearance."""
+        regions = self._checked_regions()
+        if self.objects is None:
+            return []
+        keys: list[Any] = self.objects.keys(regions.asked(self.objects.live())).to_pylist()
+        return keys
+
+    def _checked_regions(self) -> Regions:
+        self.check()
+        if self.regions is None:
+            raise MonitorError(
+                'this monitor has no safe regions; make it with safe_regions="dist", "sphere" or '
+                '"rect"'
+            )
+        return self.regions
+
     def find(self, key: Any) -> int:
         """Return the slot of an object, or -1."""
         key = plain_id(key)
@@ -391,6 +460,7 @@ class Tracker:
     def nbytes(self) -> int:
         """Bytes of the state."""
         own = 0 if self.objects is None else self.objects.nbytes
+        own += 0 if self.regions is None else self.regions.nbytes
         own += 0 if self.search is None else self.search.nbytes
         return own + self.reports.nbytes + self.late.nbytes + self.doubled.nbytes
 
@@ -404,6 +474,38 @@ class Step:
         self._numbers[RANKS] = objects.next_rank
         self._outdated: list[np.ndarray] = []
         self._forgotten: list[np.ndarray] = []
+
+    @property
+    def _options(self) -> Options:
+        """What the monitor waits for, and who is quiet now."""
+        regions = self._tracker.regions
+        if regions is None:
+            return self._settings
+        return self._settings._replace(quiet=freeze(regions.status, np.uint8))
+
+    def cut_regions(self, cuts: Cuts) -> None:
+        """Let new fences cut regions."""
+        assert self._tracker.regions is not None
+        self._tracker.touch(cuts.slots)
+        self._tracker.regions.apply(cuts)
+
+    def settle_regions(
+        self,
+        last: tuple[np.ndarray, np.ndarray],
+        judged: JudgedRows,
+        version: Version,
+        widened: Widened | None,
+    ) -> None:
+        """Give objects regions; `last` are their slots and last rows."""
+        tracker = self._tracker
+        assert tracker.regions is not None
+        margin = None if widened is None else widened.margin
+        verdict = judged.verdict
+        tracker.counts["reports_saved"] += int((verdict == UNCHANGED).sum())
+        tracker.counts["index_visits_saved"] += len(verdict) - len(judged.visits)
+        tracker.counts["regions_computed"] += tracker.regions.settle(
+            *last, judged, version, self._objects, margin
+        )
 
     def change_rules(self, changes: Changes, holding: Holding) -> None:
         """Let rules change."""
@@ -425,23 +527,27 @@ class Step:
         progress = self._prepare(slots, len(holding.rules))
         run_changes(
             objects.records, objects.pool, objects.block_due, slots, offsets, holding.rules,
-            changes.verdicts, changes.new_position, self._settings, progress,
+            changes.verdicts, changes.new_position, self._options, progress,
         )  # fmt: skip
         objects.pool_end = int(self._numbers[POOL_END])
 
-    def move(self, positions: Positions, matches: Matches, widened: Widened, keys: Keys) -> None:
-        """Let the rows of a batch happen."""
+    def move(
+        self,
+        positions: Positions,
+        matches: Matches,
+        widened: Widened,
+        keys: Keys,
+        judged: JudgedRows | None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Let the rows of a batch happen; return slots and their last rows."""
         tracker, objects, times = self._tracker, self._objects, positions.times
         slots = objects.assign(positions.keys, positions.is_valid)
         rows = np.flatnonzero(positions.is_valid).astype(np.int32)
-        in_time = times[rows]
-        if (in_time[1:] < in_time[:-1]).any():
-            rows = rows[np.argsort(in_time, kind="stable")]
-        order = np.empty(len(rows), np.int32)
-        sort_slots(slots, rows, objects.slots, order, np.empty(len(rows), np.int32))
-        order = sort_doubled(positions.reports, slots, times, order)
+        order = order_rows(positions, slots, rows)
         tracker.late = _grow(tracker.late, objects.slots)
         tracker.doubled = _grow(tracker.doubled, objects.slots)
+        if tracker.regions is not None:
+            tracker.regions.reserve(objects.slots)
         progress = self._prepare(slots[order], len(matches), len(order))
         batch = Rows(
             freeze(order, np.int32),
@@ -450,9 +556,10 @@ class Step:
             freeze(positions.removed, np.uint8),
             freeze(matches.offsets, np.int64),
             matches.rules if matches.rules.flags.writeable else matches.rules.copy(),
+            freeze(np.empty(0) if judged is None else judged.verdict == UNCHANGED, np.uint8),
         )
         run_rows(
-            objects.records, objects.pool, objects.block_due, batch, self._settings, widened,
+            objects.records, objects.pool, objects.block_due, batch, self._options, widened,
             keys, tracker.reports.rows, progress,
         )  # fmt: skip
         numbers = self._numbers
@@ -462,6 +569,7 @@ class Step:
         tracker.counts["doubled"] += int(numbers[DOUBLED])
         last = progress.reports[: numbers[REPORTS]]
         tracker.reports.append(positions.reports.take(pa.array(last)), slots[last])
+        return slots[last], last
 
     def fire(self, clock: int) -> None:
         """Let timers that are due happen."""
@@ -471,7 +579,7 @@ class Step:
         if len(due):
             progress = self._prepare(due, 0, len(due))
             run_timers(
-                objects.records, objects.pool, objects.block_due, due, clock, self._settings,
+                objects.records, objects.pool, objects.block_due, due, clock, self._options,
                 progress,
             )  # fmt: skip
 

@@ -59,6 +59,7 @@ UNCHANGED, REMOVED, MOVED, CHANGED = range(4)
 # Flags above the position of a rule that holds for an object after rules changed.
 WIDE = 1 << 32  # only when it is widened
 REPLACES = 1 << 33  # it changed, and was not added
+UNDECIDED = 1 << 34  # whoever is in it stays in it until the next row
 
 # Rows ahead whose records are prefetched, and half as many for stays. Measured with a million
 # objects: without the prefetches of the batch's own columns the kernel takes a third longer.
@@ -73,6 +74,7 @@ class Options(NamedTuple):
 
     wait: Int64s  # [4] min_stay, min_away, lost_after or -1, whether times are floats
     dwell: Int64s  # [1] for all rules, or [positions]; -1 for none
+    quiet: UInt8s  # [slots] not 0 for objects that are not lost; or [0]
 
 
 class Progress(NamedTuple):
@@ -97,6 +99,7 @@ class Rows(NamedTuple):
     removed: UInt8s  # [n] whether the row removes its object; or [0]
     offsets: Int64s  # [n + 1]
     rules: Int32Out  # of row r: offsets[r] to offsets[r + 1]
+    unchanged: UInt8s  # [n] not 0 for rows that match as their object's last row; or [0]
 
 
 @bare_step
@@ -154,15 +157,15 @@ def fire_stay(stays, at, limit, wait, dwell, events, n, rank, slot, source):
 
 
 @bare_step
-def fire_stays(records, pool, slot, limit, wait, dwell, events, n, source):
-    """Report what is due for an object up to a time, `lost` only before it.
+def fire_stays(records, pool, slot, limit, wait, dwell, is_quiet, events, n, source):
+    """Report what is due for an object up to a time, `lost` only before it, and not if it is quiet.
 
     Return the number of events, and whether the object is lost.
     """
     base = slot * WORDS
     start, rank = records[base + START], records[base + RANK]
     lost, is_lost = np.int64(NEVER), False
-    if wait[2] >= 0:
+    if wait[2] >= 0 and not is_quiet:
         lost = later(records[base + LAST], wait[2], wait[3])
         if lost < limit and lost != NEVER:
             limit, is_lost = lost, True
@@ -305,6 +308,7 @@ def run_rows(
     events, numbers, reports = progress.events, progress.numbers, progress.reports
     forgotten, outdated, stays = progress.forgotten, progress.outdated, progress.stays
     late, doubled = progress.late, progress.doubled
+    quiet, unchanged = options.quiet, rows.unchanged
     columns, column_attribute, sparse = keys.columns, keys.column_attribute, keys.offsets
     attribute, key = keys.attribute, keys.key
     columns_high, key_high = keys.columns_high, keys.key_high
@@ -335,6 +339,7 @@ def run_rows(
         bound = max(records[base + LAST], records[base + TIMER])
         first_source = source = -2 - records[base + ROW]
         is_known = records[base + LAST] != LONG_AGO
+        is_quiet = slot < quiet.shape[0] and quiet[slot] != 0
         appeared, first_event = np.int64(-1), n
         if not is_known:
             late[slot] = doubled[slot] = 0
@@ -355,7 +360,9 @@ def run_rows(
                 continue
             before = time
             if is_known and records[base + DUE] <= time and records[base + DUE] != NEVER:
-                n, is_lost = fire_stays(records, pool, slot, time, wait, dwell, events, n, source)
+                n, is_lost = fire_stays(
+                    records, pool, slot, time, wait, dwell, is_quiet, events, n, source
+                )
                 if is_lost:
                     set_rank(records, slot, numbers[RANKS], appeared, events, first_event, n)
                     is_known, appeared = False, np.int64(-1)
@@ -379,6 +386,11 @@ def run_rows(
                 continue
             is_known, report, source = True, row, row
             records[base + LAST] = time
+            if unchanged.shape[0] > 0 and unchanged[row] != 0:
+                if dwell.shape[0] > 1:
+                    records[base + DUE] = min(records[base + DUE], time)  # it may be new
+                continue
+            is_quiet = False
             start, count = records[base + START], records[base + COUNT]
             j, stop = offsets[row], offsets[row + 1]
             sort_run(rules, j, stop)
@@ -485,7 +497,10 @@ def run_timers(
     for i in range(slots.shape[0]):
         slot = np.int64(slots[i])
         source = -2 - records[slot * WORDS + ROW]
-        n, is_lost = fire_stays(records, pool, slot, clock, wait, dwell, events, n, source)
+        is_quiet = slot < options.quiet.shape[0] and options.quiet[slot] != 0
+        n, is_lost = fire_stays(
+            records, pool, slot, clock, wait, dwell, is_quiet, events, n, source
+        )
         if is_lost:
             forgotten[numbers[FORGOTTEN]] = slot
             outdated[numbers[OUTDATED]] = records[slot * WORDS + ROW]
@@ -565,11 +580,12 @@ def run_changes(
             elif verdict != UNCHANGED:
                 rule = np.int64(new_position[old])
             if verdict == CHANGED:
-                is_inside = False
+                is_inside, is_undecided = False, False
                 for j in range(offsets[at], offsets[at + 1]):
                     if holds[j] & POSITION == rule:
                         is_inside, is_wide = True, holds[j] & WIDE != 0
-                if is_inside:
+                        is_undecided = holds[j] & UNDECIDED != 0
+                if is_inside and not is_undecided:
                     away = np.int64(NONE)
             if not is_inside and word & CONFIRMED != 0:
                 left = time if away == NONE else away
@@ -583,7 +599,7 @@ def run_changes(
         old_size = size
         for j in range(offsets[at], offsets[at + 1]):
             rule = holds[j] & POSITION
-            is_new = holds[j] & WIDE == 0
+            is_new = holds[j] & (WIDE | UNDECIDED) == 0
             for i in range(old_size):
                 is_new &= stays[i * STAY + RULE] & POSITION != rule
             if is_new:

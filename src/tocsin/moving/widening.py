@@ -8,6 +8,10 @@ over positions, are tested as they are.
 Distances are those of the values, not of rounded differences: for floats the error of the
 difference is known exactly (Knuth's two-sum), and integers are subtracted as such.
 
+A shape is widened to all points whose distance from it is at most the margin, in the unit of the
+coordinates, in metres for discs on the globe. Its bounding box is widened as above, so that this
+does not reach over the date line. Outside of a shape is widened to what is just inside.
+
 Only rules that an object is in, and no longer matches, are tested, one conjunction after the other.
 A range in place of a coordinate is tested as it is, and a rule with `at_least` holds for none.
 """
@@ -20,6 +24,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tocsin.engine.version import Version
+from tocsin.geometry.distance import distance_to_edge, is_within
+from tocsin.geometry.inside import is_inside
+from tocsin.geometry.table import ShapeTable, build_table
 from tocsin.index.accept import holds, holds_within
 from tocsin.jit import (
     Float64s,
@@ -33,10 +40,16 @@ from tocsin.jit import (
     kernel,
     step,
 )
-from tocsin.model.conjunctions import Conjunctions, concatenate, take
+from tocsin.model.conjunctions import ConjunctionBuilder, Conjunctions, concatenate, take
 from tocsin.model.encoding import NULL, SEAM, number_key
 from tocsin.model.keys import Keys, blank, load, to_number, unload
 from tocsin.model.predicates import INTERVAL, NOT_SET
+from tocsin.model.residuals import (
+    Residuals,
+    ShapeTests,
+    concatenate_residuals,
+    to_coordinate,
+)
 
 _LEAST_NUMBER, _GREATEST_NUMBER = number_key(-np.inf), number_key(np.inf)
 AS_IS, INTEGER, FLOAT = range(3)  # how an attribute is widened
@@ -55,10 +68,13 @@ class Widened(NamedTuple):
     high: Int64s
     points: Int64s
     rule: Int32s
+    residual_rows: Int64s  # [n + 1] the tests of shapes of each conjunction; [0] without any
+    tests: ShapeTests
+    shapes: ShapeTable
 
 
 @bare_step
-def is_within(key, other, how, margin):
+def are_close(key, other, how, margin):
     """Return whether the values of two keys are at most a margin apart."""
     if key == other:
         return True
@@ -103,14 +119,14 @@ def is_near_complement(floor, ceiling, low, high, points, key, how, margin):
             at -= 1
         if below < floor:
             below = np.int64(NULL)
-    return is_within(key, above, how, margin) or is_within(key, below, how, margin)
+    return are_close(key, above, how, margin) or are_close(key, below, how, margin)
 
 
 @bare_step
 def is_near(kind, low, high, points, key, how, margin):
     """Return whether a value that satisfies an interval or a set is within a margin."""
     if kind == INTERVAL:
-        return is_within(key, min(max(key, low), high), how, margin)
+        return are_close(key, min(max(key, low), high), how, margin)
     first, stop = low, high
     while first < stop:  # the first point >= key
         middle = (first + stop) >> 1
@@ -118,8 +134,8 @@ def is_near(kind, low, high, points, key, how, margin):
             first = middle + 1
         else:
             stop = middle
-    return (first < high and is_within(key, points[first], how, margin)) or (
-        first > low and is_within(key, points[first - 1], how, margin)
+    return (first < high and are_close(key, points[first], how, margin)) or (
+        first > low and are_close(key, points[first - 1], how, margin)
     )
 
 
@@ -160,10 +176,34 @@ def holds_widened(w, position, line, line_high, has_high):
             else:
                 true = is_near(kind[row], low[row], high[row], points, key, how, margin)
             row += 1
+        if true and w.residual_rows.shape[0] > 0:
+            row, stop_row = w.residual_rows[first], w.residual_rows[first + 1]
+            while true and row < stop_row:
+                true = is_located(w, row, line, line_high, has_high, margin)
+                row += 1
         if true:
             return True
         first += 1
     return False
+
+
+@bare_step
+def is_located(w, row, line, line_high, has_high, margin):
+    """Return whether the point of a row is in a shape that is widened, or outside of one."""
+    tests, shapes, near = w.tests, w.shapes, w.near
+    a, b, shape = tests.x[row], tests.y[row], tests.shape[row]
+    if has_high and (line[a] != line_high[a] or line[b] != line_high[b]):
+        return False
+    x = to_coordinate(line[a], tests.x_scale[row])
+    y = to_coordinate(line[b], tests.y_scale[row])
+    is_near = near[a] != AS_IS and near[b] != AS_IS
+    if tests.negated[row] == 0:
+        if is_near:
+            return is_within(shapes, shape, x, y, margin)
+        return is_inside(shapes, shape, x, y)
+    if not is_inside(shapes, shape, x, y):
+        return True
+    return is_near and distance_to_edge(shapes, shape, x, y) <= margin
 
 
 @kernel
@@ -186,8 +226,28 @@ def keep_widened(w: Widened, keys: Keys, rows: Int64s, positions: Int64s, out: U
 
 def nothing_widened() -> Widened:
     """Return no rules, for monitors without a margin."""
-    empty: dict[str, Any] = {name: [] for name in Widened._fields}
-    return freeze_fields(Widened, **empty | {"near": [0], "margin": [0.0], "offsets": [0]})
+    nothing = ConjunctionBuilder().build()._asdict()
+    return Widened(
+        uncertain=freeze(np.empty(0), np.uint8),
+        near=freeze(np.zeros(1), np.uint8),
+        margin=freeze(np.zeros(1), np.float64),
+        **{name: nothing[name] for name in Widened._fields if name in nothing},
+        **_locations(nothing["offsets"], None),
+    )
+
+
+def _locations(rows: np.ndarray, residuals: Residuals | None) -> dict[str, Any]:
+    """Return the fields of `Widened` about shapes."""
+    if residuals is None:
+        empty: dict[str, Any] = {name: [] for name in ShapeTests._fields}
+        none = freeze(np.empty(0), np.int64)
+        tests, shapes = freeze_fields(ShapeTests, **empty), build_table([])
+        return {"residual_rows": none, "tests": tests, "shapes": shapes}
+    return {
+        "residual_rows": freeze(rows, np.int64),
+        "tests": residuals.tests,
+        "shapes": residuals.shapes,
+    }
 
 
 def widen(version: Version, near: Mapping[str, int], margin: np.ndarray) -> Widened:
@@ -208,9 +268,12 @@ def widen(version: Version, near: Mapping[str, int], margin: np.ndarray) -> Wide
     required = [s.positions[s.metadata.at_least > 0] for s in rules]
     uncertain = np.isin(c.rule, np.concatenate([np.empty(0, np.int32), *required]))
     same = {n: getattr(c, n) for n in Widened._fields if hasattr(c, n)}
+    residuals = concatenate_residuals([live.segment.residuals for live in version.segments])
+    offsets = c.offsets if residuals is None else residuals.rows_of(c)[1]
     return Widened(
         uncertain=freeze(uncertain, np.uint8),
         near=freeze(np.array(how), np.uint8),
         margin=freeze(margin, np.float64),
         **same,
+        **_locations(offsets, residuals),
     )

@@ -64,12 +64,18 @@ def match_batches(
 # ------------------------------------------------------------ rules
 
 
+@functools.lru_cache(maxsize=16)
+def open_store(path: str) -> StoreFolder:
+    """Return a store, with its connections and what is known of its versions."""
+    return StoreFolder(path)
+
+
 def open_rules(source: RuleSource) -> Version:
     """Return the rules, which are mapped into memory once per worker process."""
     # The stamp tells apart a store and another one created later at the same path.
     stamp = None
     if not source.archive and source.version is not None:
-        stamp = StoreFolder(source.path).versions.stamp(source.version)
+        stamp = open_store(source.path).versions.stamp(source.version)
     return _map_rules(source, stamp)
 
 
@@ -78,7 +84,7 @@ def _map_rules(source: RuleSource, stamp: str | None) -> Version:
     if source.archive:
         return _map_archive(source)
     try:
-        return StoreFolder(source.path).open(source.version, verify=False)[0]
+        return open_store(source.path).open(source.version, verify=False)[0]
     except StoreError as error:
         query, batch = micro_batch()
         if query and batch:
@@ -116,7 +122,7 @@ def resolve_version(source: RuleSource) -> RuleSource:
     if not query or not batch:
         raise StoreError("live rules need a streaming query, but this task belongs to none")
     _report_name(source.path, query, _query_name(query))
-    return source._replace(version=StoreFolder(source.path).pin(query, batch))
+    return source._replace(version=open_store(source.path).pin(query, batch))
 
 
 def micro_batch() -> tuple[str | None, str | None]:
@@ -144,7 +150,7 @@ def _query_name(query: str) -> str:
 def _report_name(path: str, query: str, name: str) -> None:
     """Record the name of a stream, once per worker process."""
     if name:
-        StoreFolder(path).log.report_name(query, name)
+        open_store(path).log.report_name(query, name)
 
 
 # ------------------------------------------------------------ matching
@@ -177,7 +183,7 @@ def report_missing(rules: Version, events: pa.Schema, source: RuleSource) -> lis
 @functools.lru_cache(maxsize=64)
 def _report_missing(path: str, query: str | None, missing: tuple[str, ...]) -> None:
     """Log columns that a stream lacks, once per stream for all workers."""
-    for name in StoreFolder(path).log.report_missing(query or "none", list(missing)):
+    for name in open_store(path).log.report_missing(query or "none", list(missing)):
         logging.getLogger("tocsin").warning(
             "stream %s has no column %r, which a rule of %s tests: it is always null. If the "
             "events have such a column, restart the query, so that it is planned with it",

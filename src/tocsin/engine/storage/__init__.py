@@ -12,11 +12,13 @@ Whatever is built on a storage may rely on this, and on nothing else:
   the way: then an object may have been found that the same call has put.
 - `list` returns objects in the order of their names, which is that of code points. It shows what
   was put before the call, and not what was deleted before it. It may or may not show what is put
-  or deleted meanwhile. It may read all names with the prefix, even if few are from `start` on.
+  or deleted meanwhile.
 - `stat` costs the same however many objects there are.
 - `map` returns a buffer that stays valid if the object is deleted. Processes that map the same
-  object share its memory, if the storage can.
+  object share its memory, if the storage can. A storage far away keeps copies nearby of objects
+  whose SHA-256 `checksum` the caller knows.
 - `delete` takes names that are not there for deleted. A crash may undo it.
+- `lists_from` is whether `list` reads only what it returns, however many names come before.
 - `read` and `map` raise FileNotFoundError if there is no object; all other errors are an OSError.
 - Times are those of the storage's clock. They tell roughly how old an object is; what must be
   correct does not depend on them.
@@ -25,7 +27,9 @@ Whatever is built on a storage may rely on this, and on nothing else:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+
+BUCKETS = {"s3": "s3", "s3a": "s3", "gs": "gs", "az": "az"}  # Spark's name for s3 is s3a
 
 
 class Entry(NamedTuple):
@@ -34,12 +38,14 @@ class Entry(NamedTuple):
     name: str
     size: int  # bytes
     modified: float  # when it was put, in seconds since 1970
-    stamp: str  # differs if the object was deleted, or replaced, and put again
+    stamp: str  # differs if the object was replaced by one with other bytes
 
 
 @runtime_checkable
 class Storage(Protocol):
     """Where objects are kept; the module says what it promises."""
+
+    lists_from: ClassVar[bool]
 
     @property
     def identity(self) -> str:
@@ -57,7 +63,7 @@ class Storage(Protocol):
     def read(self, name: str) -> bytes:
         """Return an object's bytes."""
 
-    def map(self, name: str) -> memoryview:
+    def map(self, name: str, checksum: str | None = None) -> memoryview:
         """Return an object's bytes as a read-only buffer."""
 
     def stat(self, name: str) -> Entry | None:
@@ -74,3 +80,13 @@ class Storage(Protocol):
 
     def sweep(self, prefix: str, age: float) -> None:
         """Delete what failed puts of names with a prefix have left, older than `age` in seconds."""
+
+
+def is_bucket(place: str) -> bool:
+    """Return whether a text is the URL of a bucket.
+
+    >>> is_bucket("s3://rules/fraud"), is_bucket("/srv/rules")
+    (True, False)
+    """
+    scheme, separator, _ = place.partition("://")
+    return bool(separator) and scheme in BUCKETS

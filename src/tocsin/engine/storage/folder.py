@@ -18,13 +18,15 @@ import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 from tocsin.engine.storage import Entry
 
 
 class Folder:
     """The storage in a folder, which need not exist yet."""
+
+    lists_from: ClassVar[bool] = False
 
     def __init__(self, path: str | os.PathLike[str]):
         # As it is now: whoever changes the working directory later still means this folder.
@@ -112,7 +114,7 @@ class Folder:
         with self._open(name) as source:
             return source.read()
 
-    def map(self, name: str) -> memoryview:
+    def map(self, name: str, checksum: str | None = None) -> memoryview:
         """Return an object's file, mapped into memory."""
         with self._open(name) as source:
             if not os.fstat(source.fileno()).st_size:  # nothing to map

@@ -7,13 +7,15 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from tocsin.engine.storage import Entry
 
 
 class Memory:
     """A storage of one process; threads may share it."""
+
+    lists_from: ClassVar[bool] = False
 
     def __init__(self, objects: Mapping[str, bytes] | None = None):
         self.identity = f"memory {uuid.uuid4().hex}"
@@ -48,7 +50,7 @@ class Memory:
         except KeyError:
             raise FileNotFoundError(f"{self.locate(name)} is not there") from None
 
-    def map(self, name: str) -> memoryview:
+    def map(self, name: str, checksum: str | None = None) -> memoryview:
         """Return an object's bytes as a read-only buffer."""
         return memoryview(self.read(name))
 

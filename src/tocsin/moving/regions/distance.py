@@ -47,6 +47,7 @@ class Exceptions(NamedTuple):
     bound: Int64s  # [4 boxes]
     others: UInt64s
     restless: UInt8s
+    rule: Int32s
     skipped: Int64s  # [n + 1] likewise the rules
     rules: Int32s  # ascending for each object
 

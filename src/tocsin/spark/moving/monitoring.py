@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as st
 
-from tocsin.engine.storage.folder import Folder
 from tocsin.engine.version import Version
 from tocsin.errors import MonitorError, suggest
 from tocsin.moving.bucket_states import put_token
 from tocsin.moving.options import MonitorOptions
+from tocsin.moving.state_files import open_states
 from tocsin.moving.tracker import Tracker
 from tocsin.spark.columns import EventColumns, find_needed_columns, is_collated
 from tocsin.spark.kernels import kernels_of
@@ -149,11 +149,11 @@ def _state_source(
     if not isinstance(state, str | os.PathLike) or not str(state):
         raise MonitorError(
             "a stream keeps a state: state takes the path of a folder that this process and all "
-            f"workers can reach; got {state!r}"
+            f"workers can reach, or a URL such as s3://bucket/folder; got {state!r}"
         )
-    folder = Folder(state)
+    folder = open_states(state)
     settings = {"buckets": str(buckets), "key": key.dataType.simpleString()} | options.describe()
-    return StateSource(str(folder.path), put_token(folder), tuple(settings.items()), start_from)
+    return StateSource(folder.locate(), put_token(folder), tuple(settings.items()), start_from)
 
 
 def _hashable(field: st.StructField) -> str:

@@ -20,12 +20,12 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from tocsin.engine.storage.folder import Folder
 from tocsin.engine.store_folder import StoreFolder
 from tocsin.errors import MonitorError
 from tocsin.moving.bucket_states import BucketStates, check_token, identity_of
 from tocsin.moving.options import MonitorOptions
 from tocsin.moving.rule_changes import JudgedRules
+from tocsin.moving.state_files import open_states
 from tocsin.spark.moving.result import EventLayout
 from tocsin.spark.moving.rows import BUCKET, DIGEST, log_rejected, select_valid
 from tocsin.spark.worker import (
@@ -61,7 +61,7 @@ def follow(
     query, batch = micro_batch()
     if not query or not batch:
         raise MonitorError("states are those of a streaming query, but this task belongs to none")
-    check_token(Folder(state.folder), state.token)
+    check_token(open_states(state.folder), state.token)
     states = _open_states(state, query)
     current = resolve_version(source)
     version = open_rules(current)
@@ -95,7 +95,7 @@ def follow(
 @functools.lru_cache(maxsize=4)
 def _open_states(state: StateSource, query: str) -> BucketStates:
     """Return the states of a query; the settings are compared once per worker process."""
-    states = BucketStates(Folder(state.folder), query, state.start_from)
+    states = BucketStates(open_states(state.folder), query, state.start_from)
     states.settle(dict(state.settings))
     return states
 

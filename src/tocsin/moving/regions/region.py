@@ -1,0 +1,53 @@
+"""What a client is told: where it may be silent."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+Number = int | float
+
+
+class SafeDistance(NamedTuple):
+    """An object may travel less than a distance from its last report on, all ways added up."""
+
+    distance: float
+    fixed: tuple[str, ...]  # columns that must not change
+
+
+class SafeSphere(NamedTuple):
+    """An object may be nearer to a center than a distance; it may leave and come back."""
+
+    center: tuple[Number, Number]
+    distance: float
+    fixed: tuple[str, ...]
+
+    def contains(self, x: Number, y: Number) -> bool:
+        """Return whether a position is inside: exactly, and not at the distance itself."""
+        if not (_is_finite(x) and _is_finite(y)):
+            return False
+        if self.distance == math.inf:
+            return True
+        parts = [Fraction(a) - Fraction(b) for a, b in zip((x, y), self.center, strict=True)]
+        return parts[0] ** 2 + parts[1] ** 2 < Fraction(self.distance) ** 2
+
+
+class SafeRectangle(NamedTuple):
+    """An object may be in a rectangle; it may leave and come back."""
+
+    bounds: tuple[Number, Number, Number, Number]  # least x and y, greatest x and y, both inside
+    fixed: tuple[str, ...]
+
+    def contains(self, x: Number, y: Number) -> bool:
+        """Return whether a position is inside, or on a side."""
+        low_x, low_y, high_x, high_y = self.bounds
+        is_inside = _is_finite(x) and _is_finite(y)
+        return is_inside and low_x <= x <= high_x and low_y <= y <= high_y
+
+
+SafeRegion = SafeDistance | SafeSphere | SafeRectangle
+
+
+def _is_finite(value: Any) -> bool:
+    return value is not None and math.isfinite(value)
