@@ -21,7 +21,8 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Hashable, Mapping
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sqlglot
@@ -53,6 +54,9 @@ from tocsin.model.shape_leaves import ResidualLeaf
 # all other changes: a third of a second for 1,024 ranges, over a second for 4,096.
 MAX_CONJUNCTIONS = 1_024
 _MAX_CACHED = 10_000  # conjunctions of cached forms, chosen: more than people write by hand
+
+_OPENING = (TokenType.L_PAREN, TokenType.L_BRACKET)
+_CLOSING = (TokenType.R_PAREN, TokenType.R_BRACKET)
 
 # Conjunctions of (attribute, predicate), ordered by attribute.
 NormalForm = list[list[tuple[int, Predicate]]]
@@ -297,16 +301,34 @@ def _cut_semicolon(text: str) -> str:
     return text[:end] if end >= 0 else text
 
 
-def _check_brackets(text: str) -> None:
-    """Raise if a bracket is not closed; sqlglot reads some functions without."""
-    opened = []
-    for token in sqlglot.tokenize(text, dialect="spark"):
-        if token.token_type == TokenType.L_PAREN:
+def _check_commas(tokens: Sequence[Any]) -> None:
+    """Raise if a bracket is not closed, or nothing is beside a comma; sqlglot often allows that."""
+    opened, before = [], None
+    for token in tokens:
+        type_ = token.token_type
+        if type_ in _OPENING:
             opened.append(token.start)
-        elif token.token_type == TokenType.R_PAREN and opened:
+        elif type_ in _CLOSING and opened:
             opened.pop()
+        if (type_ == TokenType.COMMA and (before == TokenType.COMMA or before in _OPENING)) or (
+            before == TokenType.COMMA and type_ in _CLOSING
+        ):
+            raise ConditionError("syntax error: something is missing here", token.start)
+        before = type_
     if opened:
         raise ConditionError("syntax error: this bracket is not closed", opened[-1])
+
+
+def _check_keywords(tokens: Sequence[Any], tree: exp.Expr) -> None:
+    """Raise if a BETWEEN has no AND, or a WHEN no THEN; sqlglot allows that."""
+    found = Counter(token.token_type for token in tokens)
+    if found[TokenType.WHEN] != found[TokenType.THEN]:
+        raise ConditionError("syntax error: a WHEN has no THEN")
+    # `x BETWEEN 3 8 AND y > 5` has one AND for two nodes.
+    if found[TokenType.BETWEEN] and found[TokenType.AND] != sum(
+        isinstance(node, exp.And | exp.Between) for node in tree.walk()
+    ):
+        raise ConditionError("syntax error: a BETWEEN has no AND")
 
 
 def _parse(text: str) -> Any:
@@ -321,9 +343,10 @@ def _parse(text: str) -> Any:
     if ";" in text:
         escaped = _cut_semicolon(escaped)
     try:
-        if "(" in text:
-            _check_brackets(escaped)
+        tokens = sqlglot.tokenize(escaped, dialect="spark")
+        _check_commas(tokens)
         tree = sqlglot.parse_one(escaped, dialect="spark")
+        _check_keywords(tokens, tree)
     except ParseError as error:
         detail = error.errors[0] if error.errors else {}
         position = None
