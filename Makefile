@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PEERS := .venv-peers
 
 .PHONY: test test-long check format bench compare calibrate tables experiments demo clean java nats
 
@@ -26,7 +27,7 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(READY) java
+bench: $(READY) $(PEERS)/.ready java
 	$(BIN)/python -m benchmarks.spine --out docs/benchmarks.md
 	$(BIN)/python -m benchmarks.range_matching --out docs/benchmarks-range.md
 	$(BIN)/python -m benchmarks.boolean_matching --out docs/benchmarks-boolean.md
@@ -34,6 +35,7 @@ bench: $(READY) java
 	$(BIN)/python -m benchmarks.planner --out docs/benchmarks-planner.md
 	$(BIN)/python -m benchmarks.similarity --out docs/benchmarks-similarity.md
 	$(BIN)/python -m benchmarks.uncertain --out docs/benchmarks-uncertain.md
+	$(BIN)/python -m benchmarks.shapes --peers $(PEERS)/bin/python --out docs/benchmarks-shapes.md
 	$(BIN)/python -m benchmarks.covering --out docs/benchmarks-covering.md
 	$(BIN)/python -m benchmarks.moving --out docs/benchmarks-moving.md
 	$(BIN)/python -m benchmarks.threads --out docs/benchmarks-threads.md
@@ -80,5 +82,12 @@ $(READY): pyproject.toml
 	$(BIN)/python -m pip install --quiet --editable '.[dev]'
 	@touch $(READY)
 
+# What polygons are compared with: DuckDB's spatial extension is a package for one version of it.
+$(PEERS)/.ready:
+	@$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --quiet duckdb-extension-spatial geoarrow-pyarrow \
+	  geopandas sedonadb 'shapely>=2.1' togo
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(PEERS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -125,6 +125,23 @@ def intervals(size: Size) -> Call:
     return lambda: rules.match(events, threads=1)
 
 
+@row("shapes/stars")
+def stars(size: Size) -> Call:
+    rng = np.random.default_rng(7)
+    n = size(2_000)
+    angle = np.linspace(0, 2 * np.pi, 60, endpoint=False)
+    radius = rng.uniform(0.01, 0.05, (n, 1)) * rng.uniform(0.4, 1, (n, 60))
+    x = rng.random((n, 1)) + radius * np.cos(angle)
+    y = rng.random((n, 1)) + radius * np.sin(angle)
+    rings = [list(zip(*each)) for each in zip(x.tolist(), y.tolist())]
+    texts = [", ".join(f"{a!r} {b!r}" for a, b in [*ring, ring[0]]) for ring in rings]
+    rules = tocsin.Rules({"x": "number", "y": "number"}, point=("x", "y"))
+    shapes = [f"POLYGON (({text}))" for text in texts]
+    rules.add_many(pa.table({"id": np.arange(n), "shape": shapes}))
+    events = points(size(100_000))
+    return lambda: rules.match(events, threads=1)
+
+
 def sparse_rules(n: int) -> tuple[tocsin.Rules, pa.Table]:
     """Return rules of 5 ranges over 200 attributes, and events of 15 values; some match."""
     rng = np.random.default_rng(6)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
-from importlib.resources import files
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,10 @@ class Workload(NamedTuple):
 
 def countries(points: int, rng: np.random.Generator) -> Workload:
     """Return the countries of the package geopip and uniform points."""
-    data = json.loads((files("geopip") / "globe.geo.json").read_text())
+    package = importlib.util.find_spec("geopip")
+    assert package
+    assert package.origin
+    data = json.loads((Path(package.origin).parent / "globe.geo.json").read_text())
     polygons = [shapely.from_geojson(json.dumps(f["geometry"])) for f in data["features"]]
     texts = [shapely.to_wkt(shapely.make_valid(p), rounding_precision=-1) for p in polygons]
     where = rng.uniform((-180, -90), (180, 90), (points, 2))

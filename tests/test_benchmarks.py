@@ -108,6 +108,18 @@ def test_moving_objects(output_of):
         assert name in output
 
 
+def test_points_in_polygons(output_of):
+    output = output_of("shapes", "--only", "stars,polygons")
+    for name in (
+        "Stars",
+        "Polygons",
+        "shapely, tree of shapes",
+        "tg (togo)",
+        "memory of the rules",
+    ):
+        assert name in output
+
+
 def test_threads(output_of):
     output = output_of("threads")
     for task in ("W2", "W5", "B, 3,000 events x 1,000 rules: top 5"):

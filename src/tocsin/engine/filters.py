@@ -13,16 +13,15 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
-from tocsin.engine.locations import keep_located
+from tocsin.engine.locations import PartTests, keep_located
 from tocsin.engine.probabilities.checks import work_message
 from tocsin.engine.probabilities.ranges import Uncertainty
 from tocsin.engine.probabilities.thresholds import require_probability
 from tocsin.engine.probabilities.unions import MAX_WORK
 from tocsin.errors import RuleError
-from tocsin.jit import freeze
 from tocsin.model.conjunctions import Conjunctions
 from tocsin.model.keys import EventBatch, Keys
-from tocsin.model.residuals import Residuals, ShapeTests
+from tocsin.model.residuals import Residuals
 
 _NO_PROBABILITIES = np.empty(0)
 
@@ -106,12 +105,9 @@ class Shapes:
 
     package: ClassVar[str] = "tocsin.engine.locations"
 
-    def __init__(self, residuals: Residuals, rows: np.ndarray, offsets: np.ndarray):
+    def __init__(self, residuals: Residuals, tests: PartTests):
         self._shapes = residuals.shapes
-        self._offsets = freeze(offsets, np.int64)  # of each conjunction, in `tests`
-        self._tests = residuals.tests
-        if not np.array_equal(rows, np.arange(residuals.size)):
-            self._tests = ShapeTests(*(freeze(each[rows], each.dtype) for each in self._tests))
+        self._tests = tests
 
     def applies(self, keys: Keys) -> bool:
         """Return that it may drop any; see `Filter.applies`."""
@@ -125,7 +121,7 @@ class Shapes:
         accepted: np.ndarray,
     ) -> None:
         """Keep what is where it must be; see `Filter.keep`."""
-        keep_located(self._tests, self._offsets, self._shapes, batch, offsets, accepted)
+        keep_located(self._tests, self._shapes, batch, offsets, accepted)
 
     def uncertain_attributes(self, is_live: np.ndarray | None) -> set[int]:
         """Return none: a coordinate with a range is unknown; see `Filter.uncertain_attributes`."""
@@ -133,5 +129,5 @@ class Shapes:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the offsets."""
-        return self._offsets.nbytes
+        """Bytes of what is arranged for the part."""
+        return sum(each.nbytes for each in self._tests)

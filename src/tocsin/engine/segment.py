@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from tocsin.engine.filters import Filter, Shapes, Thresholds
 from tocsin.engine.ids import IdIndex
+from tocsin.engine.locations import arrange
 from tocsin.index.exhaustive.index import Exhaustive
 from tocsin.index.protocol import Index
 from tocsin.jit import freeze
@@ -329,9 +330,9 @@ def _filters_of(metadata: RuleMetadata | LateMetadata, part: IndexedPart) -> tup
     if len(at_least):
         filters.append(Thresholds(part.conjunctions, part.single, at_least))
     if metadata.residuals is not None:
-        rows, offsets = metadata.residuals.rows_of(part.conjunctions)
-        if len(rows):
-            filters.append(Shapes(metadata.residuals, rows, offsets))
+        tests = arrange(metadata.residuals, part.conjunctions)
+        if len(tests.code):
+            filters.append(Shapes(metadata.residuals, tests))
     return tuple(filters)
 
 
