@@ -68,7 +68,7 @@ class Monitor:
         a number, or the name of a column of the positions. It makes new fences over many objects
         faster, and changes no answer.
 
-    docs/monitor.md says what each of these means in every case.
+    docs/monitor.md and docs/safe-regions.md say what each of these means in every case.
 
     >>> import tocsin
     >>> rules = tocsin.Rules({"x": "number", "y": "number"})
