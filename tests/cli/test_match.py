@@ -1,5 +1,6 @@
 """`tocsin match` writes the result of matching, for all formats; see also test_both_ways."""
 
+import contextlib
 import csv
 import datetime
 import json
@@ -377,12 +378,16 @@ def test_reading_the_bar_of_spark(tmp_path):
 def on_a_terminal(*command):
     """Return the stdout of a command, and its stderr, which is a terminal."""
     master, slave = pty.openpty()
-    result = subprocess.run(command, stdout=subprocess.PIPE, stderr=slave)
-    os.close(slave)
-    drawn = os.read(master, 1 << 20).decode()
+    drawn = b""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=slave) as process:
+        os.close(slave)
+        with contextlib.suppress(OSError):  # raised when the command has ended
+            while part := os.read(master, 1 << 16):  # a terminal gives 4 KB at most
+                drawn += part
+        output = process.stdout.read()
     os.close(master)
-    assert result.returncode == 0, drawn
-    return result.stdout, drawn
+    assert process.returncode == 0, drawn
+    return output, drawn.decode()
 
 
 def test_the_bar_on_a_terminal(files, tmp_path):

@@ -119,7 +119,7 @@ def test_all_options_are_saved():
     options = {
         "key": "who",
         "time": "at",
-        "position": ["x"],
+        "position": ["x", "y"],
         "dwell": datetime.timedelta(days=-1, seconds=90000),
         "margin": np.float64(0.1),
         "min_stay": "1.5 s",
@@ -129,6 +129,9 @@ def test_all_options_are_saved():
         "removed": "gone",
         "keep": ("note",),
         "payload": ["team"],
+        "safe_regions": "rect",
+        "rect_by": "perimeter",
+        "rect_reach": np.float64(10),
     }
     monitor = tocsin.Monitor(fences(), **options)
     storage = Memory()

@@ -130,6 +130,9 @@ def test_what_a_monitor_needs(spark):
             keep=["object"])  # fmt: skip
     for wrong in (0, -1, True, 2.0, "3"):
         refused("buckets must be a whole number, 1 or more; got", buckets=wrong)
+    refused("region is for a stream; history", safe_regions="rect", region="region")
+    refused('set safe_regions="rect", too', region="region")
+    refused("position: the positions have no column 'z'", safe_regions="rect", position=["x", "z"])
     refused("start_from is for a stream; a batch begins without a state", start_from="q")
     stream = spark.readStream.format("rate").load().selectExpr("value AS object", "value AS t")
     with pytest.warns(UserWarning, match="no column 'x', which a rule tests"):

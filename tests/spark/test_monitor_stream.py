@@ -130,6 +130,46 @@ def test_a_stream_that_is_killed_and_resumed(spark, tmp_path):
     assert len(output) > 40
 
 
+def test_safe_regions(spark, tmp_path):
+    """A column of regions, and rows for objects that have others, or are to be asked."""
+    store = tocsin.RuleStore.create(tmp_path / "fences", {"x": "number", "y": "number"})
+    store.add("dock", "x > 10")
+    seen = []
+
+    def run(t, x, key="a"):
+        row = {"object": [key], "t": [t], "x": [x], "y": [0.0]}
+        (tmp_path / "in").mkdir(exist_ok=True)
+        pq.write_table(pa.table(row), tmp_path / "in" / f"{t}.parquet")
+        frame = spark.readStream.schema("object string, t long, x double, y double")
+        events = tocsin.spark.monitor(
+            frame.parquet(str(tmp_path / "in")), str(tmp_path / "fences"), buckets=1,
+            state=tmp_path / "state", safe_regions="rect", region="region",
+        )  # fmt: skip
+        writer = events.writeStream.format("parquet").option("path", str(tmp_path / "out"))
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        writer.trigger(availableNow=True).start().awaitTermination()
+        rows = spark.read.parquet(str(tmp_path / "out")).collect()
+        new = [row for row in rows if row not in seen]
+        seen.extend(new)
+        return sorted(
+            (r.object, r.event, r.rule, r.time, r.region and r.region.bounds) for r in new
+        )
+
+    inf = float("inf")
+    assert run(1, 5.0) == [("a", "region", None, 1, [-inf, -inf, 10.0, inf])]
+    assert run(2, 6.0) == []
+    store.add("pier", "x < 3")
+    assert run(3, 20.0, "b") == [
+        ("a", "ask", None, 2, None),
+        ("b", "enter", "dock", 3, None),
+        ("b", "region", None, 3, [np.nextafter(10, 11), -inf, inf, inf]),
+    ]
+    assert run(4, 2.0) == [
+        ("a", "enter", "pier", 4, None),
+        ("a", "region", None, 4, [-inf, -inf, np.nextafter(3, 0), inf]),
+    ]
+
+
 # ------------------------------------------------------------ what is refused
 
 

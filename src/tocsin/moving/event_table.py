@@ -13,11 +13,14 @@ from tocsin.engine.version import Version
 from tocsin.jit import Int32Out, Int64Out, Int64s, UInt8Out, field_types, kernel
 from tocsin.moving.objects import Objects
 from tocsin.moving.positions import to_times
+from tocsin.moving.regions.region import REGION_TYPE
+from tocsin.moving.regions.tracked import Regions
 from tocsin.moving.reports import Reports
 from tocsin.moving.rule_changes import Changes, JudgedRules
 from tocsin.moving.transitions import (
     EVENT,
     LOST,
+    REGION,
     RULE_REMOVED,
     SLOT,
     SOURCE,
@@ -28,7 +31,7 @@ from tocsin.moving.transitions import (
     WHO,
 )
 
-EVENT_NAMES = pa.array(["enter", "leave", "dwell", "lost"])
+EVENT_NAMES = pa.array(["enter", "leave", "dwell", "lost", "region", "ask"])
 REASONS = pa.array(
     [None, "lost", "rule added", "rule changed", "rule removed", "object removed"], pa.string()
 )
@@ -44,6 +47,7 @@ class Outcome(NamedTuple):
     changes: Changes | None
     batch: pa.Table | None  # the rows that events refer to
     reports: Reports
+    regions: Regions | None  # if events have a column of regions
 
 
 def schema_of(
@@ -52,8 +56,12 @@ def schema_of(
     time_type: pa.DataType,
     kept: pa.Schema,
     payload: pa.Schema,
+    region: str | None = None,
 ) -> pa.Schema:
-    """Return the columns of events; `kept` and `payload` are those of the user."""
+    """Return the columns of events; `kept` and `payload` are those of the user.
+
+    `region` is the name of a column of safe regions, if there is one.
+    """
     return pa.schema(
         [
             ("object", key_type),
@@ -63,6 +71,7 @@ def schema_of(
             ("since", time_type),
             ("reason", pa.string()),
             ("rules_version", pa.int64()),
+            *([] if region is None else [(region, REGION_TYPE)]),
             *kept,
             *payload,
         ]
@@ -84,11 +93,13 @@ def build_table(outcome: Outcome, schema: pa.Schema, kept: int, number: int | No
         REASONS.take(pa.array(what >> 4)) if what.max(initial=0) > 15 else pa.nulls(n, pa.string()),
         pa.nulls(n, pa.int64()) if number is None else pa.array(np.full(n, number)),
     ]
+    if outcome.regions is not None:
+        columns.append(outcome.regions.to_arrow(slot, what & 15 == REGION))
     own = len(columns)
     columns += _kept_columns(source, outcome, list(schema)[own : own + kept])
     payload = pa.schema(list(schema)[own + kept :])
     if len(payload):
-        has_rule = (what & 15 != LOST) & (what >> 4 != RULE_REMOVED >> 4)
+        has_rule = (what & 15 < LOST) & (what >> 4 != RULE_REMOVED >> 4)
         positions = outcome.judged.positions_in(outcome.version, rule[has_rule])
         has_rule[has_rule] = positions >= 0
         table = outcome.version.directory.payload_at(positions[positions >= 0], payload)
@@ -198,9 +209,9 @@ def find_disorder(events: Int64s) -> int:
 
 
 def _rules(positions: np.ndarray, what: np.ndarray, outcome: Outcome) -> pa.Array:
-    """Return the ids of the rules of events; null for objects that are lost."""
+    """Return the ids of the rules of events; null for events without one."""
     is_removed = what >> 4 == RULE_REMOVED >> 4
-    has_rule = what & 15 != LOST
+    has_rule = what & 15 < LOST
     is_here = has_rule & ~is_removed
     if is_here.all() and len(outcome.version):
         return outcome.judged.ids_at(positions)

@@ -64,7 +64,7 @@ class Monitor:
         Whether a "rect" has the largest "area" or "perimeter"; and how many times the distance to
         the nearest edge it may reach, which makes it smaller and faster to compute.
 
-    docs/monitor.md says what each of these means in every case.
+    docs/monitor.md and docs/safe-regions.md say what each of these means in every case.
 
     >>> import tocsin
     >>> rules = tocsin.Rules({"x": "number", "y": "number"})

@@ -33,8 +33,11 @@ from tocsin.moving.judging import Holding, find_holding
 from tocsin.moving.objects import (
     CONFIRMED,
     COUNT,
+    LAST,
+    LONG_AGO,
     POSITION,
     RANK,
+    ROW,
     RULE,
     START,
     STAY,
@@ -53,15 +56,25 @@ from tocsin.moving.regions.tracked import COUNTERS, Cuts, JudgedRows, Regions
 from tocsin.moving.reports import Reports
 from tocsin.moving.rule_changes import Changes, JudgedRules
 from tocsin.moving.transitions import (
+    ASK,
     DOUBLED,
     EVENT,
     EVENTS,
     FORGOTTEN,
     LATE,
+    NO_RULE,
     OUTDATED,
     POOL_END,
     RANKS,
+    REGION,
     REPORTS,
+    SLOT,
+    SOURCE,
+    TIME,
+    WHAT,
+    WHEN_SINCE,
+    WHICH,
+    WHO,
     Options,
     Progress,
     Rows,
@@ -76,6 +89,7 @@ from tocsin.moving.widening import FLOAT, INTEGER, Widened, nothing_widened, wid
 _LONG = 32  # rules of a row above which all are sorted at once, and not one after the other
 _NO_KEYS = dense_keys(np.empty((0, 0), np.int64), np.empty(0, np.int32))
 _NOTHING_WIDENED = nothing_widened()
+_NO_SLOTS = np.empty(0, np.int32)
 
 
 class Tracker:
@@ -97,6 +111,7 @@ class Tracker:
         self.buffer = np.empty(0, np.int64)  # of events; memory that is reused costs less
         self._settings: tuple[Version, pa.DataType | None, Options, Widened | None] | None = None
         self.is_broken = False
+        self.region_column: str | None = None  # of events, which then have regions and questions
         self.regions: Regions | None = None
         if options.safe_regions is not None:
             self.regions = Regions(options)
@@ -172,7 +187,9 @@ class Tracker:
                 positions.keys.cast(self.key_type)
         key_type = self.key_type or (positions.key_type if positions is not None else pa.string())
         kept, payload = self._user_columns(version, positions)
-        schema = schema_of(version, key_type, time_type or pa.timestamp("us"), kept, payload)
+        schema = schema_of(
+            version, key_type, time_type or pa.timestamp("us"), kept, payload, self.region_column
+        )
         settings, widened = self._settings_of(version, time_type)
         # A state that was opened knows the rules that it was judged by as a list only.
         judged = JudgedRules(version)
@@ -220,9 +237,17 @@ class Tracker:
                 step.fire(self.clock)
             if removed is not None:
                 step.remove(removed)
+            step.tell_regions(cuts)
             batch = None if positions is None else positions.reports
             outcome = Outcome(
-                step.events(), self.objects, judged, version, changes, batch, self.reports
+                step.events(),
+                self.objects,
+                judged,
+                version,
+                changes,
+                batch,
+                self.reports,
+                None if self.region_column is None else self.regions,
             )
             table = build_table(outcome, schema, len(kept), number)
             step.finish()
@@ -465,6 +490,7 @@ class Step:
         self._tracker, self._objects, self._settings = tracker, objects, settings
         self._numbers = np.zeros(8, np.int64)
         self._numbers[RANKS] = objects.next_rank
+        self._computed = _NO_SLOTS  # objects with regions that are new
         self._outdated: list[np.ndarray] = []
         self._forgotten: list[np.ndarray] = []
 
@@ -496,9 +522,25 @@ class Step:
         verdict = judged.verdict
         tracker.counts["reports_saved"] += int((verdict == UNCHANGED).sum())
         tracker.counts["index_visits_saved"] += len(verdict) - len(judged.visits)
-        tracker.counts["regions_computed"] += tracker.regions.settle(
-            *last, judged, version, self._objects, margin
-        )
+        self._computed = tracker.regions.settle(*last, judged, version, self._objects, margin)
+        tracker.counts["regions_computed"] += len(self._computed)
+
+    def tell_regions(self, cuts: Cuts | None) -> None:
+        """Report regions that were computed, and objects to ask, if events have such a column."""
+        tracker, records = self._tracker, self._objects.records.reshape(-1, WORDS)
+        if tracker.region_column is None or tracker.regions is None:
+            return
+        asked = tracker.regions.asked(_NO_SLOTS if cuts is None else cuts.slots)
+        for slots, what in ((self._computed, REGION), (asked, ASK)):
+            slots = slots[records[slots, LAST] != LONG_AGO]  # and not lost by now
+            n = int(self._numbers[EVENTS])
+            events = np.zeros((len(slots), EVENT), np.int64)
+            events[:, TIME] = events[:, WHEN_SINCE] = records[slots, LAST]
+            events[:, WHO], events[:, SLOT] = records[slots, RANK], slots
+            events[:, WHICH], events[:, WHAT] = NO_RULE, what
+            events[:, SOURCE] = -2 - records[slots, ROW]
+            tracker.buffer = np.concatenate([tracker.buffer[: n * EVENT], events.ravel()])
+            self._numbers[EVENTS] += len(slots)
 
     def change_rules(self, changes: Changes, holding: Holding) -> None:
         """Let rules change."""

@@ -50,9 +50,9 @@ from tocsin.moving.widening import Widened, holds_widened
 # The words of an event. A source is a row of the batch, or -2 minus a row of the log of reports.
 EVENT = 8
 TIME, WHEN_SINCE, WHO, SLOT, WHICH, WHAT, SOURCE = range(7)
-ENTER, LEAVE, DWELL, LOST = range(4)
+ENTER, LEAVE, DWELL, LOST, REGION, ASK = range(6)
 OBJECT_LOST, RULE_ADDED, RULE_CHANGED, RULE_REMOVED, OBJECT_REMOVED = (n << 4 for n in range(1, 6))
-NO_RULE = 2**31 - 1  # of `LOST`; after all rules
+NO_RULE = 2**31 - 1  # of `LOST` and what follows it; after all rules
 
 # What became of a rule.
 UNCHANGED, REMOVED, MOVED, CHANGED = range(4)

@@ -6,6 +6,8 @@ import math
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 Number = int | float
 
 
@@ -47,6 +49,38 @@ class SafeRectangle(NamedTuple):
 
 
 SafeRegion = SafeDistance | SafeSphere | SafeRectangle
+
+
+# Regions as a column; what a kind does not have is null.
+REGION_TYPE = pa.struct(
+    [
+        ("bounds", pa.list_(pa.float64())),
+        ("center", pa.list_(pa.float64())),
+        ("distance", pa.float64()),
+        ("fixed", pa.list_(pa.string())),
+    ]
+)
+
+
+def to_struct(region: SafeRegion | None) -> dict[str, Any] | None:
+    """Return a value of `REGION_TYPE`; integers beyond 2**53 are rounded inwards."""
+    if region is None:
+        return None
+    values = region._asdict()
+    if isinstance(region, SafeRectangle):
+        low, high = region.bounds[:2], region.bounds[2:]
+        values["bounds"] = [*(-_float_below(-v) for v in low), *map(_float_below, high)]
+        if any(a > b for a, b in zip(values["bounds"][:2], values["bounds"][2:], strict=True)):
+            return None
+    elif isinstance(region, SafeSphere) and any(float(v) != v for v in region.center):
+        return None
+    return values
+
+
+def _float_below(value: Number) -> float:
+    """Return the greatest float that is not above a value."""
+    number = float(value)
+    return number if number <= value else math.nextafter(number, -math.inf)
 
 
 def _is_finite(value: Any) -> bool:

@@ -44,7 +44,14 @@ from tocsin.moving.regions.boxes import SHARED, Columns, fences_of, select_fence
 from tocsin.moving.regions.distance import NO_EXCEPTIONS, Exceptions, find_distances
 from tocsin.moving.regions.layout import Fences, line_of, values_of_keys
 from tocsin.moving.regions.rectangle import AREA, PERIMETER, find_rectangles
-from tocsin.moving.regions.region import SafeDistance, SafeRectangle, SafeRegion, SafeSphere
+from tocsin.moving.regions.region import (
+    REGION_TYPE,
+    SafeDistance,
+    SafeRectangle,
+    SafeRegion,
+    SafeSphere,
+    to_struct,
+)
 from tocsin.moving.regions.shapes import (
     ASKED,
     AT_X,
@@ -350,8 +357,8 @@ class Regions:
         version: Version,
         objects: Objects,
         margin: np.ndarray | None,
-    ) -> int:
-        """Give objects the regions of their last rows; return how many were computed."""
+    ) -> np.ndarray:
+        """Give objects the regions of their last rows; return the slots of those computed."""
         verdict = judged.verdict[rows]
         is_kept = verdict == UNCHANGED
         if self.has_shapes:
@@ -369,7 +376,7 @@ class Regions:
         new, own = slots[~is_kept], rows[~is_kept]
         if len(new):
             self._compute(new, judged.x[own], judged.y[own], version, objects, margin)
-        return len(new)
+        return new
 
     def _compute(
         self,
@@ -465,6 +472,14 @@ class Regions:
             return SafeDistance(distance, fixed)
         center = [_value(int(w), k) for w, k in zip(words[:2], self.kinds)]
         return SafeSphere((center[0], center[1]), distance, fixed)
+
+    def to_arrow(self, slots: np.ndarray, is_wanted: np.ndarray) -> pa.Array:
+        """Return the regions of slots as a column, null where they are not wanted."""
+        regions = [
+            to_struct(self.region_of(slot)) if wanted else None
+            for slot, wanted in zip(slots.tolist(), is_wanted.tolist(), strict=True)
+        ]
+        return pa.array(regions, REGION_TYPE)
 
     def asked(self, slots: np.ndarray) -> np.ndarray:
         """Return which of these slots are those of objects to ask, in the same order."""

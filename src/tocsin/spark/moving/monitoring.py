@@ -53,6 +53,10 @@ def monitor(
     removed: str | None = None,
     keep: Sequence[str] = (),
     payload: Sequence[str] = (),
+    safe_regions: str | None = None,
+    rect_by: str = "area",
+    rect_reach: float | None = None,
+    region: str | None = None,
     state: str | os.PathLike[str] | None = None,
     buckets: int | None = None,
     start_from: str | None = None,
@@ -70,8 +74,11 @@ def monitor(
         current version in each micro-batch.
     key, time, position, dwell, margin, min_stay, min_away, lost_after, delay
         As in `tocsin.Monitor`.
-    removed, keep, payload
+    removed, keep, payload, safe_regions, rect_by, rect_reach
         As in `tocsin.Monitor`.
+    region
+        The name of a column of safe regions that the events of a stream get, and with it rows with
+        the events "region", for an object that has a new one, and "ask", for one to be asked.
     state
         The folder where a stream keeps who is inside what, which all workers and the caller can
         reach under this path. A batch needs none.
@@ -87,7 +94,7 @@ def monitor(
     """
     options = MonitorOptions(
         key, time, position, dwell, margin, min_stay, min_away, lost_after, delay, removed, keep,
-        payload,
+        payload, safe_regions, rect_by, rect_reach,
     )  # fmt: skip
     check_frame(positions, "positions", "tocsin.Monitor", MonitorError)
     columns = EventColumns(positions.schema)
@@ -100,6 +107,11 @@ def monitor(
             f"{time_field.dataType.simpleString()}; cast them to timestamp"
         )
     kept = [_find(columns, "keep", name) for name in options.keep]
+    if region is not None and safe_regions is None:
+        raise MonitorError('region names a column of safe regions; set safe_regions="rect", too')
+    if region is not None and not positions.isStreaming:
+        raise MonitorError("region is for a stream; history has nobody to tell where to be silent")
+    axes = [_find(columns, "position", name) for name in options.position if safe_regions]
     flags = [] if removed is None else [_find(columns, "removed", removed)]
     options = replace(
         options,
@@ -115,11 +127,12 @@ def monitor(
     source, version = prepare_rules(rules, positions, columns, "auto", None, None)
     needed = find_needed_columns(version, columns, live=True)
     # In the order of the DataFrame: of rows of equal time, the least by all columns counts.
-    selected = {f.name for f in [key_field, time_field, *kept, *flags]} | set(needed)
+    selected = {f.name for f in [key_field, time_field, *axes, *kept, *flags]} | set(needed)
     fields = [f for f in columns.fields if f.name in selected]
     check_types(fields, "leave it out of keep")
-    schema = _event_schema(options, version, fields, kept)
-    layout = EventLayout(arrow_schema(schema, positions.sparkSession), tuple(options.payload))
+    schema = _event_schema(options, version, fields, kept, region)
+    arrow = arrow_schema(schema, positions.sparkSession)
+    layout = EventLayout(arrow, tuple(options.payload), region)
     count = _count_buckets(buckets, positions.sparkSession)
     # As Spark divides rows by the key. By the bucket, it would hash it again.
     hashed = f"pmod(hash({quote_column(key_field.name)}), {count})"
@@ -193,10 +206,13 @@ def _event_schema(
     version: Version,
     fields: list[st.StructField],
     kept: list[st.StructField],
+    region: str | None,
 ) -> st.StructType:
     """Return the columns of events: those of a monitor that is given no rows, which checks all."""
     arrow = pa.schema([(f.name, to_arrow(f.dataType)) for f in fields])
-    events = Tracker(options).update(arrow.empty_table(), version, None).schema
+    tracker = Tracker(options)
+    tracker.region_column = region
+    events = tracker.update(arrow.empty_table(), version, None).schema
     own = len(events) - len(kept) - len(options.payload)
     of_rules = [to_spark(field) for field in events]
     of_rules[own : own + len(kept)] = kept

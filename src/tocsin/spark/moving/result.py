@@ -22,6 +22,7 @@ class EventLayout(NamedTuple):
 
     schema: pa.Schema
     payload: tuple[str, ...]
+    region: str | None = None  # the column of safe regions, if there is one
 
     def lay_out(
         self, events: pa.Table, version: Version, source: RuleSource

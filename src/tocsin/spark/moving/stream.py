@@ -77,7 +77,7 @@ def follow(
             continue
         positions, digest = put_in_order(valid, options.time, rejected)
         tracker = states.read(bucket, int(batch), options)
-        tracker.threads = 1
+        tracker.threads, tracker.region_column = 1, layout.region
         rules = _describe_rules(current)
         identity = identity_of(digest, states.previous_identity(tracker), rules, options)
         try:
