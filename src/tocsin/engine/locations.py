@@ -90,7 +90,8 @@ def keep_located(
     has_ranges = columns_high.shape[0] + key_high.shape[0] > 0
     values, highs = blank(batch.width), blank(batch.width)
     events, begin = batch.stop - batch.first, offsets[0]
-    total = offsets[events] - begin
+    end = offsets[events]
+    total = end - begin
     fails = np.zeros(total, np.uint8)
     size = min(total, _GROUP)
     number, x, y = np.empty(size, np.int64), np.empty(size), np.empty(size)
@@ -106,8 +107,9 @@ def keep_located(
             load(columns_high, column_attribute, sparse, attribute, key_high, event, highs)
         latest, is_known, own_x, own_y = np.int64(-1), False, 0.0, 0.0
         for at in range(start, stop):
-            if at + _AHEAD < stop:
-                prefetch(rows, np.int64(accepted[at + _AHEAD]))
+            if at + 2 * _AHEAD < end:
+                prefetch(rows, np.int64(accepted[at + 2 * _AHEAD]))
+                prefetch(code, rows[accepted[at + _AHEAD]])
             conjunction = accepted[at]
             for row in range(rows[conjunction], rows[conjunction + 1]):
                 point = code[row] >> _POINT
