@@ -109,7 +109,7 @@ def test_a_column_beside_another_form_is_payload_unless_there_is_a_point():
     rules = xy()
     rules.add_many(table)
     assert rules[0].payload == {"shape": "round"}
-    with pytest.raises(tocsin.RuleError, match="mixes two forms of rules: 'where' .* 'shape'"):
+    with pytest.raises(tocsin.RuleError, match=r"mixes two forms of rules: 'where' .* 'shape'"):
         xy(point=("x", "y")).add_many(table)
 
 
