@@ -75,7 +75,7 @@ _BORDER = 2.0**-10  # of the width, around the box
 _LEAST_BORDER = 1e-6  # of a cell: where less is left by rounding, there is no raster
 _SMALLEST, _LARGEST = 1e-280, 1e280  # width of a box with a raster
 
-_CELLS_PER_VERTEX = 4
+_CELLS_PER_VERTEX = 6
 _LEAST_SIZE, _MOST_SIZE = 4, 1024
 
 _TO_COARSE, _TO_FINE = 2.0**-FINE, 2.0**FINE
