@@ -1,13 +1,13 @@
 """Who enters and leaves: a monitor against a match of the same rows, and what people write today.
 
-    python -m benchmarks.moving [--size tiny|full] [--only updates,rules] [--out FILE]
+    python -m benchmarks.moving [--size tiny|full] [--only updates,velocity] [--out FILE]
 
 A million objects move among 25,000 squares, which cover the area once; 100,000 of them move in each
 step, by a third of a square's side (standard deviation). Integer keys and texts. One thread, one
 core. A monitor, a match of the same rows and all peers take turns in each step, and the events of
 every peer are compared with the monitor's. Also: how long it takes until a rule that is added has
-its events. `tiny` only shows that the benchmark runs; its figures mean nothing. The benchmark on
-Spark is `benchmarks.moving_spark`.
+its events, with and without a velocity constrained index; and what safe regions save. `tiny` only
+shows that the benchmark runs; its figures mean nothing. On Spark: `benchmarks.moving_spark`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import tocsin
+from benchmarks.moving_fences import measure_index, measure_regions
+from benchmarks.moving_fleet import Fleet, Turns
 from benchmarks.moving_peers import PEERS
 from benchmarks.tables import Section, format_time, show, write
 from benchmarks.timing import (
     check,
-    clock,
     compile_kernels,
     log,
     package_versions,
@@ -44,79 +45,10 @@ SIZES = {  # objects, moving in a step, fences, steps, rules that are added
 }
 TARGETS = {"integer keys": 8, "text keys": 12}  # times a match of the same rows, at most
 ADD_TARGET = 5.0  # milliseconds from the call of `add` until the events are there
-STEP_LENGTH = 1 / 3  # of a square's side, the standard deviation in each dimension
 PACKAGES = "shapely pandas duckdb numpy numba pyarrow"
 
 
-# ------------------------------------------------------------ objects and fences
-
-
-class Fleet:
-    """Objects that walk at random among squares."""
-
-    def __init__(self, objects: int, fences: int, keys: str):
-        self.rng = np.random.default_rng(1)
-        self.side = fences**-0.5
-        low = self.rng.random((2, fences)) * (1 - self.side)
-        self.boxes = np.concatenate([low, low + self.side])  # x, y low, then x, y high
-        self.position = self.rng.random((2, objects))
-        self.keys = pa.array(np.arange(objects))
-        if keys == "text keys":
-            self.keys = pa.array([f"vehicle-{i}" for i in range(objects)], pa.large_string())
-        self.time = 0.0
-
-    def rules(self) -> tocsin.Rules:
-        rules = tocsin.Rules({"x": "number", "y": "number"})
-        names = ("x_low", "y_low", "x_high", "y_high")
-        columns = {"id": np.arange(self.boxes.shape[1])}
-        rules.add_many(pa.table(columns | dict(zip(names, self.boxes))))
-        return rules
-
-    def positions(self, rows: np.ndarray) -> pa.Table:
-        """Return a report of each of these objects."""
-        times = np.full(len(rows), self.time)
-        columns = {"object": self.keys.take(pa.array(rows)), "t": times}
-        return pa.table(columns | dict(zip("xy", self.position[:, rows])))
-
-    def everyone(self) -> pa.Table:
-        return self.positions(np.arange(len(self.keys)))
-
-    def move(self, count: int) -> pa.Table:
-        """Move some objects, and return their reports."""
-        rows = self.rng.choice(len(self.keys), count, replace=False)
-        self.position[:, rows] += self.rng.normal(0, STEP_LENGTH * self.side, (2, count))
-        np.clip(self.position, 0, 1, out=self.position)
-        self.time += 1
-        return self.positions(rows)
-
-
 # ------------------------------------------------------------ a step
-
-
-class Turns:
-    """Seconds of calls that take turns, by name.
-
-    Garbage is collected between calls, as by `timeit`: a collection costs shapely, whose points are
-    objects, more than the search.
-    """
-
-    def __init__(self) -> None:
-        self.seconds: dict[str, list[float]] = {}
-
-    def run(self, name: str, call: Callable[[], Any]) -> Any:
-        gc.collect()
-        gc.disable()
-        start = clock()
-        result = call()
-        self.seconds.setdefault(name, []).append(clock() - start)
-        gc.enable()
-        return result
-
-    def median(self, name: str) -> float:
-        return float(np.median(self.seconds[name]))
-
-    def mean(self, name: str) -> float:
-        return float(np.mean(self.seconds[name]))
 
 
 def measure_updates(size: str) -> list[Section]:
@@ -207,8 +139,7 @@ def measure_rules(size: str) -> list[Section]:
     for area, side in (("a square", fleet.side), ("1% of the area", 0.1)):
         turns, found = Turns(), 0
         for _ in range(repetitions):
-            low = fleet.rng.random(2) * (1 - side)
-            box = [*low.tolist(), *(low + side).tolist()]
+            box = fleet.draw_box(side)
             where = inside.format(*box)
             sql = f"SELECT object FROM positions WHERE {where}"
             ways: dict[str, Callable[[], Any]] = {
@@ -269,7 +200,12 @@ def main() -> None:
         write(arguments.out, head, sections)
 
 
-PARTS = {"updates": measure_updates, "rules": measure_rules}
+PARTS = {
+    "updates": measure_updates,
+    "rules": measure_rules,
+    "velocity": lambda size: measure_index(*SIZES[size]),
+    "regions": measure_regions,
+}
 
 if __name__ == "__main__":
     main()

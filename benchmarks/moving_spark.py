@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 import tocsin
 import tocsin.spark
-from benchmarks.moving import Fleet
+from benchmarks.moving_fleet import Fleet
 from benchmarks.tables import Section, show, write
 from benchmarks.timing import check, log, package_versions
 

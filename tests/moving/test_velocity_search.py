@@ -334,3 +334,24 @@ def test_v_max_needs_two_columns_and_its_own():
     monitor = tocsin.Monitor(fences(), v_max="sped")
     with pytest.raises(tocsin.MonitorError, match="v_max: the positions have no column 'sped'"):
         monitor.update([{"object": 1, "t": 1, "x": 1, "speed": 2}])
+
+
+@pytest.mark.parametrize("region", ["rect", "sphere", "dist"])
+def test_with_safe_regions(prices, region):
+    """New fences ask the same objects, and shrink the same regions."""
+    prices(**ALWAYS)
+    fleet = Fleet(300, 9)
+    rules = tocsin.Rules({"x": "number", "y": "number"})
+    rules.add("first", "x < 50 AND y < 50")
+    plain, indexed = both(rules, 0.5, safe_regions=region)
+    asked = set()
+    for step in range(40):
+        batch = fleet.rows(50)
+        assert indexed.update(batch).equals(plain.update(batch))
+        if step % 2:
+            rules.add(str(step), str(fleet.condition()))
+        assert indexed.advance(fleet.time).equals(plain.advance(fleet.time))
+        assert indexed.to_ask() == plain.to_ask()
+        asked.update(plain.to_ask())
+    assert len(asked) > 5
+    assert counts(indexed)[0] > 8
