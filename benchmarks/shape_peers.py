@@ -26,7 +26,7 @@ import numpy as np
 
 Pairs = tuple[np.ndarray, np.ndarray]  # numbers of points, and of shapes
 
-SECONDS = 12.0  # to repeat a query in
+SECONDS = 6.0  # to repeat a query in
 
 
 def digest(pairs: Pairs) -> list[int]:

@@ -2,7 +2,15 @@
 
 import numpy as np
 
-from examples import ad_targeting, air_conditioning, contact_tracing, fleet, range_join, rule_review
+from examples import (
+    ad_targeting,
+    air_conditioning,
+    city_zones,
+    contact_tracing,
+    fleet,
+    range_join,
+    rule_review,
+)
 
 
 def test_ad_targeting(capsys):
@@ -61,3 +69,12 @@ def test_fleet(capsys, tmp_path):
     assert "  all     lost        1" in printed
     assert "2 events with margin=25.0" in printed
     assert (tmp_path / "fleet.png").stat().st_size > 10_000
+
+
+def test_city_zones(capsys, tmp_path):
+    city_zones.main(out=str(tmp_path / "zones.png"))
+    printed = capsys.readouterr().out
+    assert "4,000 taxis\nlow emission: 1,540\n" in printed
+    assert "in the bounding box of the zone: 2,082" in printed
+    assert "2.8555 m outside" in printed
+    assert (tmp_path / "zones.png").stat().st_size > 10_000

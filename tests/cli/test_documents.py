@@ -1,5 +1,6 @@
 """Commands in documents run, and print what docs/command-line.md shows."""
 
+import json
 import re
 import shlex
 from pathlib import Path
@@ -57,7 +58,7 @@ def commands(page):
 def test_commands_without_output(tmp_path, monkeypatch):
     """The files that they read are as the pages describe them."""
     shown = {page: commands(page) for page in pages() if commands(page)}
-    assert sorted(shown) == ["README.md", "docs/monitor.md", *ELSEWHERE]
+    assert sorted(shown) == ["README.md", "docs/fences.md", "docs/monitor.md", *ELSEWHERE]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "rules.csv").write_text("id,where\ngold,tier = 'gold' AND x > 5\n")
     (tmp_path / "fences.csv").write_text("id,where\ndock-4,x < 10\n")
@@ -72,3 +73,15 @@ def test_commands_without_output(tmp_path, monkeypatch):
     ]
     (monitor,) = shown["docs/monitor.md"]
     assert "enter" in run_ok(*shlex.split(monitor)[1:])
+    ring = [[2, 48], [3, 48], [3, 49], [2, 48]]
+    feature = {"id": "a", "geometry": {"type": "Polygon", "coordinates": [ring]}}
+    features = [{"type": "Feature", "properties": {"name": "A"}} | feature]
+    Path("zones.geojson").write_text(
+        json.dumps({"type": "FeatureCollection", "features": features})
+    )
+    pq.write_table(pa.table({"lon": [2.9, 2.1], "lat": [48.1, 48.9]}), "positions.parquet")
+    for command in shown["docs/fences.md"]:
+        run_ok(*shlex.split(command)[1:])
+    assert pq.read_table("inside.parquet").to_pylist() == [
+        {"lon": 2.9, "lat": 48.1, "rule": "a", "name": "A"}
+    ]

@@ -46,6 +46,34 @@ def test_all_commands(store):
     assert run_ok("rules", "prune", store, "--keep", 2) == "deleted versions: none\n"
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
+def test_export_and_sync(store, tmp_path, suffix):
+    file, other = tmp_path / f"rules{suffix}", tmp_path / "other"
+    assert run_ok("rules", "export", store, file) == "2 rules of version 3\n"
+    run_ok("rules", "create", other, "--schema", SCHEMA)
+    output = run_ok("rules", "sync", other, file, "-m", "all")
+    assert output == "version 2\nversion 2: all\n2 added: low, gold\n"
+    assert run_ok("rules", "list", other, "--json") == run_ok("rules", "list", store, "--json")
+    assert run_ok("rules", "sync", other, file) == "version 2\nno difference\n"
+    run_ok("rules", "replace", other, "gold", "x > 7")
+    dry = run_ok("rules", "sync", other, file, "--dry-run")
+    assert dry.startswith("1 changed: gold\n  gold: x > 7 -> tier = 'gold' AND x > 5\n")
+    assert run_ok("rules", "sync", other, file).startswith(f"version 4\n{dry}")
+    assert run_ok("rules", "rollback", other, 3) == "version 5: the rules of version 3\n"
+    assert tocsin.open(other)["gold"].where == "x > 7"
+    assert run_ok("rules", "export", other, file, "--version", 1) == "0 rules of version 1\n"
+
+
+def test_what_export_and_sync_refuse(store, tmp_path):
+    run_ok("rules", "replace", store, "low", "x < 1", "--payload", '{"teams": ["a", "b"]}')
+    message = run_failing("rules", "export", store, tmp_path / "rules.csv")
+    assert "CSV cannot hold the payload column 'teams'" in message
+    assert "must end in .csv, .jsonl" in run_failing("rules", "export", store, tmp_path / "rules")
+    file = write_rules(tmp_path / "rules.jsonl", [{"id": "a", "where": "x >"}])
+    assert "line 1 (rule 'a'): syntax error" in run_failing("rules", "sync", store, file)
+    assert tocsin.RuleStore(store).version == 4
+
+
 def test_tune(store, tmp_path):
     events = tmp_path / "events.csv"
     rows = "".join(f"{i % 9},{i},t{i % 3},true,2024-01-01\n" for i in range(21_000))

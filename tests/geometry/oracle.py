@@ -44,11 +44,17 @@ def place_in_rings(rings, x: float, y: float) -> int:
     return INSIDE if is_inside else OUTSIDE
 
 
+def answers(shape: Shape, points) -> list[bool]:
+    """Return whether points are in a shape."""
+    rings, edge = rings_of(shape), (ON_EDGE if shape.closed else INSIDE)
+    return [
+        math.isfinite(x) and math.isfinite(y) and place_in_rings(rings, x, y) in (INSIDE, edge)
+        for x, y in points
+    ]
+
+
 def is_in_rings(shape: Shape, x: float, y: float) -> bool:
-    if not (math.isfinite(x) and math.isfinite(y)):
-        return False
-    place = place_in_rings(rings_of(shape), x, y)
-    return place == INSIDE or (place == ON_EDGE and shape.closed)
+    return answers(shape, [(x, y)])[0]
 
 
 # ------------------------------------------------------------ shapes

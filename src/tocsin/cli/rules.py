@@ -175,6 +175,48 @@ def replace(
 
 @rules.command()
 @_STORE
+@click.argument("source", type=LocalPath(), metavar="FILE")
+@click.option("--dry-run", is_flag=True, help="Show what would change, and change nothing.")
+@_signed
+def sync(
+    store: Path | str, source: Path, dry_run: bool, author: str | None, message: str | None
+) -> None:
+    """Make the rules of a store those of a file, in one version.
+
+    Rules that are not in FILE are removed, those that differ are replaced, and equal ones stay as
+    they are. `rules export` writes such a file.
+    """
+    from tocsin.engine.difference import compare
+    from tocsin.engine.store import RuleStore
+    from tocsin.files.rules import sync_file
+
+    opened = RuleStore(store)
+    if dry_run:
+        copy = opened.rules()
+        before = copy.snapshot()
+        sync_file(copy, source)
+        click.echo(str(compare(before, copy.snapshot(), [])))
+        return
+    was = opened.version
+    number = opened.publish(lambda rules: sync_file(rules, source), author, message)
+    click.echo(f"version {number}")
+    click.echo(str(opened.diff(was, number)))
+
+
+@rules.command()
+@_STORE
+@click.argument("version", type=int)
+@_signed
+def rollback(store: Path | str, version: int, author: str | None, message: str | None) -> None:
+    """Publish the rules of VERSION again, as the next version."""
+    from tocsin.engine.store import RuleStore
+
+    number = RuleStore(store).rollback(version, author, message)
+    click.echo(f"version {number}: the rules of version {version}")
+
+
+@rules.command()
+@_STORE
 @click.argument("ids", nargs=-1, required=True, metavar="ID...")
 @_signed
 def remove(store: Path | str, ids: tuple[str, ...], **signed: str | None) -> None:
@@ -416,6 +458,23 @@ def streams(store: Path | str) -> None:
         show_table(headings, rows)
     else:
         click.echo("no streams yet")
+
+
+@rules.command()
+@_STORE
+@click.argument("out", type=LocalPath(), metavar="FILE")
+@_VERSION
+def export(store: Path | str, out: Path, version: int | None) -> None:
+    """Write the rules to FILE (.csv, .jsonl or .parquet), which `sync` and `add --from` read.
+
+    In .jsonl, each rule is a line, so that the file can be kept under version control.
+    """
+    from tocsin.engine.rules import Rules
+    from tocsin.files.rules import write_rules
+
+    opened = Rules.open(store, version)
+    write_rules(opened, out)
+    click.echo(f"{_count_rules(len(opened))} of version {opened.version}")
 
 
 @rules.command()

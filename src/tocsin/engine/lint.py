@@ -20,7 +20,7 @@ from tocsin.engine.data_range import Values, describe, find_unreachable, values_
 from tocsin.engine.explain import conjunction_text, predicate_at
 from tocsin.engine.segment import concatenate_metadata
 from tocsin.engine.threads import threads_for, work_in_ranges
-from tocsin.errors import RuleError, suggest
+from tocsin.errors import RuleError, shorten, suggest
 from tocsin.jit import freeze, freeze_fields
 from tocsin.model.conjunctions import Conjunctions, concatenate
 from tocsin.model.events import Events
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from tocsin.engine.version import Version
 
 _ON_SPARK = "use tocsin.spark.lint, which also takes the rules as a DataFrame"
+_LONGEST = 200  # characters of a shape in a finding, chosen; polygons may have thousands
 FINDINGS = ("duplicate", "covered", "never", "always", "out of range")
 
 
@@ -188,9 +189,10 @@ class Linter:
             if texts[i] is None:
                 number = int(first[rule])
                 residuals = self._residuals_of(rule, 0)
-                texts[i] = conjunction_text(
+                text = conjunction_text(
                     self._c, number, residuals, version.attributes, version.categories
                 )
+                texts[i] = shorten(text, _LONGEST) if residuals else text
         return [texts[i] for i in at.tolist()]
 
     def _number_residuals(self, positions: np.ndarray) -> ResidualNumbers:

@@ -89,8 +89,11 @@ def keep_located(
     key_high = keys.key_high
     has_ranges = columns_high.shape[0] + key_high.shape[0] > 0
     values, highs = blank(batch.width), blank(batch.width)
+    x_column, y_column = find_columns(column_attribute, x_of), find_columns(column_attribute, y_of)
+    has_lines = has_ranges or sparse.shape[0] > 0
     events, begin = batch.stop - batch.first, offsets[0]
-    total = offsets[events] - begin
+    end = offsets[events]
+    total = end - begin
     fails = np.zeros(total, np.uint8)
     size = min(total, _GROUP)
     number, x, y = np.empty(size, np.int64), np.empty(size), np.empty(size)
@@ -101,23 +104,32 @@ def keep_located(
         event, start, stop = batch.first + i, offsets[i], offsets[i + 1]
         if start == stop:
             continue
-        load(columns, column_attribute, sparse, attribute, key, event, values)
+        if has_lines:
+            load(columns, column_attribute, sparse, attribute, key, event, values)
         if has_ranges:
             load(columns_high, column_attribute, sparse, attribute, key_high, event, highs)
         latest, is_known, own_x, own_y = np.int64(-1), False, 0.0, 0.0
         for at in range(start, stop):
-            if at + _AHEAD < stop:
-                prefetch(rows, np.int64(accepted[at + _AHEAD]))
+            if at + 2 * _AHEAD < end:
+                prefetch(rows, np.int64(accepted[at + 2 * _AHEAD]))
+                prefetch(code, rows[accepted[at + _AHEAD]])
             conjunction = accepted[at]
             for row in range(rows[conjunction], rows[conjunction + 1]):
                 point = code[row] >> _POINT
                 if point != latest:
                     a, b, latest = x_of[point], y_of[point], point
-                    own_x = to_coordinate(values[a], x_scale[point])
-                    own_y = to_coordinate(values[b], y_scale[point])
+                    if has_lines:
+                        x_key, y_key = values[a], values[b]
+                    else:
+                        x_key, y_key = (
+                            columns[x_column[point], event],
+                            columns[y_column[point], event],
+                        )
+                    own_x = to_coordinate(x_key, x_scale[point])
+                    own_y = to_coordinate(y_key, y_scale[point])
                     is_known = True
                     if has_ranges:
-                        is_known = values[a] == highs[a] and values[b] == highs[b]
+                        is_known = x_key == highs[a] and y_key == highs[b]
                 if not is_known:
                     fails[at - begin] = 1
                     break
@@ -127,7 +139,8 @@ def keep_located(
                 number[count], x[count], y[count] = (code[row] & _REST) >> 1, own_x, own_y
                 owner[count], negated[count] = at - begin, code[row] & 1
                 count += 1
-        unload(sparse, attribute, event, values)
+        if has_lines:
+            unload(sparse, attribute, event, values)
         if has_ranges:
             unload(sparse, attribute, event, highs)
     mark_failures(shapes, number, x, y, count, negated, owner, found, fails)
@@ -140,6 +153,17 @@ def keep_located(
             kept += 1 - np.int64(fails[at - begin])
         start = stop
         offsets[i + 1] = kept
+
+
+@step
+def find_columns(column_attribute, attributes):
+    """Return the columns of attributes; 0 if there is none, since then no event is tested."""
+    columns = np.zeros(attributes.shape[0], np.int64)
+    for i in range(attributes.shape[0]):
+        for c in range(column_attribute.shape[0]):
+            if column_attribute[c] == attributes[i]:
+                columns[i] = c
+    return columns
 
 
 @step

@@ -22,6 +22,7 @@ from tocsin.engine.explain import Explanation
 from tocsin.engine.pending import NewRule
 from tocsin.engine.probabilities.checks import check_work
 from tocsin.engine.report import Plan
+from tocsin.engine.rule_table import find_steps, to_table
 from tocsin.engine.segment import NO_SETTINGS, Settings
 from tocsin.engine.store_folder import Origin, StoreFolder
 from tocsin.engine.version import Rule, Version, plain_id
@@ -188,15 +189,33 @@ class Rules:
 
         All rules that no event can satisfy, or that have such a part, are one `ConditionWarning`.
         """
-        draft = self._draft
-        with self._changing(), draft.all_or_nothing():
-            read = read_rules(table, self._reader(), draft.categories, draft.next_position)
-            if read.at_least is not None:
-                self._check_work(read, read.at_least)
-            if len(read.ids):
-                draft.extend(read)
+        with self._changing(), self._draft.all_or_nothing():
+            read = self._extend(table)
             if len(read.impossible):
                 warn(self._describe_impossible(read))
+
+    def _extend(self, table: Any) -> RuleTable:
+        draft = self._draft
+        read = read_rules(table, self._reader(), draft.categories, draft.next_position)
+        if read.at_least is not None:
+            self._check_work(read, read.at_least)
+        if len(read.ids):
+            draft.extend(read)
+        return read
+
+    def sync(self, table: Any) -> None:
+        """Make these rules those of a table, as `add_many` reads it.
+
+        Rules that the table does not have are removed, those that differ are replaced, and those
+        that are equal stay as they are. Nothing changes if a rule of the table is wrong.
+        """
+        with self._changing(), self._draft.all_or_nothing():
+            version = self._draft.seal()
+            wanted = Rules(version.schema, point=version.point)
+            wanted.add_many(table)
+            steps = find_steps(to_table(version), wanted.to_arrow())
+            self._remove(steps.removed.to_pylist())
+            self._extend(steps.added)
 
     def remove(self, id: Any) -> None:
         """Remove a rule; it never matches again."""
@@ -208,16 +227,19 @@ class Rules:
             raise RuleError(f"remove_many takes several ids, got {ids!r}; use remove for one")
         wanted_ids = list(map(plain_id, ids.to_pylist() if hasattr(ids, "to_pylist") else ids))
         with self._changing(), self._draft.all_or_nothing():
-            locations = []
-            seen: set[Any] = set()
-            for id_, location in zip(wanted_ids, self._draft.find(wanted_ids), strict=True):
-                if location is None:
-                    raise self._draft.unknown_rule_error(id_)
-                if id_ in seen:
-                    raise RuleError(f"rule {id_!r} is to be removed twice")
-                seen.add(id_)
-                locations.append(location)
-            self._draft.remove(locations)
+            self._remove(wanted_ids)
+
+    def _remove(self, ids: list[Any]) -> None:
+        locations = []
+        seen: set[Any] = set()
+        for id_, location in zip(ids, self._draft.find(ids), strict=True):
+            if location is None:
+                raise self._draft.unknown_rule_error(id_)
+            if id_ in seen:
+                raise RuleError(f"rule {id_!r} is to be removed twice")
+            seen.add(id_)
+            locations.append(location)
+        self._draft.remove(locations)
 
     def merge(self) -> None:
         """Build one base from all rules and drop removed ones.
@@ -250,6 +272,14 @@ class Rules:
             with self._changing():
                 version = self._draft.seal()
         return version
+
+    def to_arrow(self) -> pa.Table:
+        """Return these rules as a table that `add_many` and `sync` read.
+
+        Its columns are `id`, `where`, `weights`, `score` and `at_least` if some rule has these, and
+        the payload. Conditions of rules that were added as boxes are written as texts.
+        """
+        return to_table(self.snapshot())
 
     def __len__(self) -> int:
         return self._draft.size

@@ -147,6 +147,20 @@ class RuleStore:
         """Add the rules of a table; see `Rules.add_many`."""
         return self.publish(lambda rules: rules.add_many(table))
 
+    def sync(self, table: Any, author: str | None = None, message: str | None = None) -> int:
+        """Make the rules those of a table; only what differs is changed. See `Rules.sync`."""
+        return self.publish(lambda rules: rules.sync(table), author, message)
+
+    def rollback(self, version: int, author: str | None = None, message: str | None = None) -> int:
+        """Publish the rules of an older version again, as the next one."""
+        message = f"back to version {version}" if message is None else message
+        for _ in range(TRIES):
+            try:
+                return self._folder.publish_again(version, author, message)
+            except StoreConflictError:
+                continue
+        raise self._too_slow()
+
     def remove(self, id: Any) -> int:
         """Remove a rule."""
         return self.publish(lambda rules: rules.remove(id))
@@ -186,7 +200,12 @@ class RuleStore:
                 continue
             self._rules = rules
             return number
-        raise StoreConflictError(f"{self.path}: other writers were faster {TRIES} times; try again")
+        raise self._too_slow()
+
+    def _too_slow(self) -> StoreConflictError:
+        return StoreConflictError(
+            f"{self.path}: other writers were faster {TRIES} times; try again"
+        )
 
     def _current(self) -> Rules:
         """Return the current rules for one change; a change that fails discards them."""

@@ -311,6 +311,20 @@ class StoreFolder:
                 "be absent, so that two writers would overwrite each other"
             )
 
+    def publish_again(self, number: int, author: str | None, message: str) -> int:
+        """Publish the rules of an older version as the next one, and return its number.
+
+        In files of their own: those of the older version may be pruned meanwhile.
+        """
+        latest = self.versions.latest()
+        if number == latest:
+            return latest
+        old, _ = self.open(number)
+        # Later rules had the positions that follow, and `diff` tells rules by these.
+        position = self.versions.read(latest).next_position
+        old = replace(old, next_position=max(position, old.next_position))
+        return self.publish(old, None, author, message).version
+
     @contextlib.contextmanager
     def _translate_write_errors(self) -> Iterator[None]:
         """Translate system errors while writing into a StoreError."""

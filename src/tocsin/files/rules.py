@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tocsin.errors import RuleError, SchemaError, TocsinError
-from tocsin.files.paths import detect_format, is_url, naming_rows, reading
+from tocsin.files.paths import FORMATS, detect_format, is_url, naming_rows, reading
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -117,6 +117,38 @@ def add_file(rules: Rules, path: Path) -> None:
         rows, name_row = read_rows(path, rules)
         with naming_rows(name_row):
             rules.add_many(rows)
+
+
+def sync_file(rules: Rules, path: Path) -> None:
+    """Make rules those of a file; nothing changes if one is wrong."""
+    with reading(path, RuleError):
+        rows, name_row = read_rows(path, rules)
+        with naming_rows(name_row):
+            rules.sync(rows)
+
+
+def write_rules(rules: Rules, path: Path) -> None:
+    """Write rules to a file, in the form that `add_file` and `sync_file` read."""
+    import pyarrow as pa
+
+    from tocsin.files.writer import FileWriter, can_be_written
+
+    if path.suffix.lower() not in FORMATS:
+        raise TocsinError(f"{path}: the name of a file must end in .csv, .jsonl or .parquet")
+    file_format, table = FORMATS[path.suffix.lower()], rules.to_arrow().combine_chunks()
+    if file_format == "csv" and "weights" in table.column_names:
+        place, column = table.column_names.index("weights"), table.column("weights")
+        texts = [None if w is None else json.dumps(dict(w)) for w in column.to_pylist()]
+        table = table.set_column(place, "weights", pa.array(texts, pa.string()))
+    for field in table.schema:
+        if not can_be_written(field.type, file_format):
+            raise TocsinError(
+                f"{path}: CSV cannot hold the payload column {field.name!r}, which is of type "
+                f"{field.type}; write .jsonl or .parquet"
+            )
+    with FileWriter(path, file_format, table.schema) as writer:
+        for batch in table.to_batches():
+            writer.write(batch)
 
 
 def read_rows(path: Path, rules: Rules) -> tuple[Any, Callable[[int], str]]:

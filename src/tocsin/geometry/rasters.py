@@ -13,6 +13,14 @@ error is a few 2**-53 of the number of columns, and `_MARGIN` is far more: "touc
 edge is closer than that. Therefore the raster decides nothing that rounding could change. A polygon
 that is too narrow for its distance from 0, or so large that differences overflow, has one cell with
 all its edges.
+
+One grid over all shapes was tried instead, whose cells list the shapes that cover them and those
+whose edges cross them, as in Kipf's adaptive cell trie: one look-up per point, and no index over
+boxes. With the workloads of `benchmarks.shapes`, on a busy machine: 246 countries took 14 to 17 ms
+instead of 26 with boxes and rasters; 5,000 stars 124 to 195 ms, and 140; 100,000 polygons 176 to
+218 ms, and 120, with two to three times the memory. So rasters it is: they work under any index and
+beside any other condition. Other things that were measured, on 5,000 stars: without the fine raster
+44 ns per test instead of 23; without loading ahead, 80 instead of 44.
 """
 
 from __future__ import annotations
@@ -67,7 +75,7 @@ _BORDER = 2.0**-10  # of the width, around the box
 _LEAST_BORDER = 1e-6  # of a cell: where less is left by rounding, there is no raster
 _SMALLEST, _LARGEST = 1e-280, 1e280  # width of a box with a raster
 
-_CELLS_PER_VERTEX = 4
+_CELLS_PER_VERTEX = 6
 _LEAST_SIZE, _MOST_SIZE = 4, 1024
 
 _TO_COARSE, _TO_FINE = 2.0**-FINE, 2.0**FINE

@@ -19,17 +19,19 @@ millions).
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import sqlglot
 from sqlglot import TokenType, exp
 from sqlglot.errors import ParseError, TokenError
 
-from tocsin.errors import ConditionError, is_unicode, shorten
+from tocsin.errors import ConditionError, ShapeError, is_unicode, shorten
+from tocsin.geometry.shape import Shape, read_wkt
 from tocsin.model.attributes import Attributes
 from tocsin.model.categories import Categories
 from tocsin.model.constants import Constants, Literals, Signature
@@ -73,6 +75,7 @@ class ReadCondition(NamedTuple):
 _QUOTED = re.compile(
     r"'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.)*\"|`[^`]*`|--[^\n]*|/\*.*?\*/", re.DOTALL
 )
+_POLYGON = re.compile(r"ST_GeomFromText\s*\(\s*'([^']*)'", re.IGNORECASE)
 _DOUBLED = re.compile(r"\\.|''", re.DOTALL)
 
 
@@ -184,6 +187,7 @@ class ConditionReader:
         self._truncations = self.attributes.truncations
         self._forms: dict[str, _Forms] = {}  # by skeleton
         self._cached = 0  # conjunctions of these forms
+        self._polygons: dict[str, Shape] = {}  # by their texts, with the edge; see `reading_ahead`
         self.has_impossible_part = False  # in the text that was read last: some part never holds
 
     def read(self, text: str, categories: Categories) -> ReadCondition:
@@ -212,6 +216,20 @@ class ConditionReader:
         except ConditionError:
             # The form may be that of another text, with other positions.
             return self._read_unshared(text, categories)
+
+    @contextlib.contextmanager
+    def reading_ahead(self, texts: Sequence[str | None]) -> Iterator[None]:
+        """Read the polygons of all texts at once, which takes a tenth of the time of one by one."""
+        found = {
+            each for text in texts if text and "ST_" in text for each in _POLYGON.findall(text)
+        }
+        with contextlib.suppress(ShapeError):  # one by one, the first bad one is found
+            if found:
+                self._polygons.update(zip(found, read_wkt(list(found)), strict=True))
+        try:
+            yield
+        finally:
+            self._polygons.clear()
 
     def describe_impossible(self, text: str, categories: Categories) -> list[ConditionError]:
         """Return a message for each part of a valid condition that never holds; it is not raised.
@@ -260,7 +278,8 @@ class ConditionReader:
         """Return the form of a text, and the compiler that has compiled it."""
         try:
             parsed = _parse(text)
-            compiler = Compiler(self.attributes, Constants(self.attributes, text, slots))
+            constants = Constants(self.attributes, text, slots)
+            compiler = Compiler(self.attributes, constants, self._polygons)
             tree = compiler.normalise(parsed, False)
             size = count(tree)
             if size > MAX_CONJUNCTIONS:

@@ -10,12 +10,13 @@ a term are part of the form of a text.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any, NamedTuple
 
 from sqlglot import exp
 
 from tocsin.errors import ConditionError
+from tocsin.geometry.shape import Shape
 from tocsin.model.attributes import Attributes
 from tocsin.model.categories import Categories
 from tocsin.model.comparisons import Binder, bind_comparison, clip_to_flags, fold_beyond_bigint
@@ -79,14 +80,14 @@ class Leaf(NamedTuple):
 class Compiler:
     """Compiles a parsed text into a tree of AND and OR over numbered leaves."""
 
-    def __init__(self, schema: Attributes, constants: Constants):
+    def __init__(self, schema: Attributes, constants: Constants, polygons: Mapping[str, Shape]):
         self.schema = schema
         self.constants = constants
         self.operands = Operands(schema)
         self.leaves: list[Leaf] = []
         self.sources: dict[int, Source] = {}  # by number of the leaf
         self.unions: dict[int, list[int]] = {}  # the leaves that a leaf unites, which come before
-        self.shapes = ShapeLeaves(schema, constants, self._add)
+        self.shapes = ShapeLeaves(schema, constants, self._add, polygons)
 
     def normalise(self, node: exp.Expr, negated: bool) -> Tree:
         """Return the tree of a node."""

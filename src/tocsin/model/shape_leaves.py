@@ -12,7 +12,7 @@ whose coordinates are both known and which is not in the shape.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from sqlglot import exp
@@ -83,14 +83,22 @@ class _LatestShape:
 class ShapeLeaves:
     """Compiles the tests of points of one text.
 
-    `add` appends a leaf: an attribute, and a function from literals to a predicate.
+    `add` appends a leaf: an attribute, and a function from literals to a predicate. `polygons` are
+    those that were read ahead, by their texts, with the edge.
     """
 
-    def __init__(self, schema: Attributes, constants: Constants, add: Callable[[int, Binder], int]):
+    def __init__(
+        self,
+        schema: Attributes,
+        constants: Constants,
+        add: Callable[[int, Binder], int],
+        polygons: Mapping[str, Shape],
+    ):
         self._schema = schema
         self._constants = constants
         self._operands = Operands(schema)
         self._add = add
+        self._polygons = polygons
         self.residuals: dict[int, ResidualLeaf] = {}  # by number of the leaf
 
     def compile(self, node: exp.Expr, negated: bool) -> Branch | None:
@@ -221,7 +229,14 @@ class ShapeLeaves:
         if len(arguments) != 1 or not isinstance(text, exp.Literal) or not text.is_string:
             raise error_at("ST_GeomFromText takes a text in quotes", node)
         read = self._constants.read_text(text)
-        return _LatestShape(lambda s: polygon_from_wkt(read(s), closed), text)
+        polygons = self._polygons
+
+        def read_polygon(s: Literals) -> Shape:
+            own = read(s)
+            known = polygons.get(own)
+            return polygon_from_wkt(own, closed) if known is None else known.with_edge(closed)
+
+        return _LatestShape(read_polygon, text)
 
     def _points(
         self, first: exp.Expr, second: exp.Expr, node: exp.Expr

@@ -155,8 +155,7 @@ def _parse(column: pa.ChunkedArray, ids: pa.Array) -> list[Shape]:
     values = array.to_pylist()
     read: Callable[[Sequence[Any]], list[Shape]]
     if is_text(array.type):
-        is_json = [value.lstrip().startswith("{") for value in values]
-        read = read_geojson if any(is_json) and all(is_json) else read_wkt
+        read = _read_texts
     elif t.is_binary(array.type) or t.is_large_binary(array.type) or t.is_binary_view(array.type):
         read = read_wkb
     elif not len(array):
@@ -170,6 +169,22 @@ def _parse(column: pa.ChunkedArray, ids: pa.Array) -> list[Shape]:
         return read(values)
     except ShapeError as error:
         raise error.with_place(f"row {error.row} (rule {ids[error.row].as_py()!r})") from None
+
+
+def _read_texts(texts: Sequence[str]) -> list[Shape]:
+    """Return shapes of texts, each well-known text or GeoJSON."""
+    is_json = np.array([text.lstrip().startswith("{") for text in texts], bool)
+    shapes: list[Any] = [None] * len(texts)
+    for read, mask in ((read_geojson, is_json), (read_wkt, ~is_json)):
+        rows = np.flatnonzero(mask).tolist()
+        try:
+            found = read([texts[row] for row in rows])
+        except ShapeError as error:
+            error.row = rows[error.row]
+            raise
+        for row, shape in zip(rows, found, strict=True):
+            shapes[row] = shape
+    return shapes
 
 
 def _boxes(

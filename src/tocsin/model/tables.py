@@ -221,22 +221,24 @@ def _read_texts(
     impossible: list[int] = []
     residuals: list[tuple[int, list[list[Residual]]]] = []
     names = ids.to_pylist()
-    for row, text in enumerate(where.to_pylist()):
-        try:
-            if text is None:
-                raise ConditionError("the condition is null; write TRUE to match all events")
-            conjunctions, attributes, own_residuals = conditions.read(text, categories)
-            pairs = weights[row].as_py() if weights is not None else None
-            by_attribute = (
-                check_weight_pairs(pairs, attributes, conditions.attributes) if pairs else None
-            )
-        except TocsinError as error:
-            raise error.with_place(f"row {row} (rule {names[row]!r})") from None
-        if conditions.has_impossible_part:
-            impossible.append(row)
-        builder.add(first + row, conjunctions, by_attribute)
-        if own_residuals:
-            residuals.append((first + row, own_residuals))
+    texts = where.to_pylist()
+    with conditions.reading_ahead(texts):
+        for row, text in enumerate(texts):
+            try:
+                if text is None:
+                    raise ConditionError("the condition is null; write TRUE to match all events")
+                conjunctions, attributes, own_residuals = conditions.read(text, categories)
+                pairs = weights[row].as_py() if weights is not None else None
+                by_attribute = (
+                    check_weight_pairs(pairs, attributes, conditions.attributes) if pairs else None
+                )
+            except TocsinError as error:
+                raise error.with_place(f"row {row} (rule {names[row]!r})") from None
+            if conditions.has_impossible_part:
+                impossible.append(row)
+            builder.add(first + row, conjunctions, by_attribute)
+            if own_residuals:
+                residuals.append((first + row, own_residuals))
     payload = _read_payload(table, {"id", "where", "weights"})
     rows, places = np.arange(len(ids)), np.array(impossible, np.int64)
     rules = RuleTable(ids, ids.type, rows, where, builder.build(), payload, places)

@@ -2,7 +2,8 @@
 
 Few rules are searched as a scan of the log: of each conjunction the interval of one number is
 compared with a column as it lies in memory, which finds candidates, and the rules are matched with
-these. Many rules are matched with all reports, through the index that they have.
+these. With a velocity constrained index, only what is not in it is scanned (`velocity_search.py`).
+Many rules are matched with all reports, through the index that they have.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tocsin.moving.objects import CONFIRMED, COUNT, POSITION, ROW, RULE, START, 
 from tocsin.moving.reports import Reports
 from tocsin.moving.rule_changes import Changes
 from tocsin.moving.transitions import CHANGED, REPLACES, WIDE
+from tocsin.moving.velocity_search import VelocitySearch
 from tocsin.moving.widening import Widened, keep_widened
 
 _FEW = 64  # rules that are searched by a scan; chosen: it takes about 1.5 ns a rule and object
@@ -41,11 +43,24 @@ class Holding(NamedTuple):
 
 
 def find_holding(
-    changes: Changes, version: Version, objects: Objects, reports: Reports, widened: Widened | None
+    changes: Changes,
+    version: Version,
+    objects: Objects,
+    reports: Reports,
+    widened: Widened | None,
+    search: VelocitySearch | None = None,
+    time_type: pa.DataType | None = None,
 ) -> Holding:
     """Return which objects changed and added rules hold for, by their last reports."""
     wanted = np.union1d(changes.added, changes.changed).astype(np.int32)
-    slots, rules = _match_reports(wanted, version, reports)
+    chosen, proposed = version, None
+    if len(wanted) and len(wanted) <= _FEW:
+        chosen = _select_rules(version, wanted)
+        if search is not None:
+            proposed = search.find_rows(chosen, objects, reports, time_type)
+    elif search is not None:
+        search.by_match += len(wanted)
+    slots, rules = _match_reports(wanted, chosen, reports, proposed)
     found = rules.astype(np.int64)
     found[np.isin(rules, changes.changed)] |= REPLACES
     if widened is not None and len(changes.changed):
@@ -64,26 +79,36 @@ def to_holding(slots: np.ndarray, found: np.ndarray) -> Holding:
 
 
 def _match_reports(
-    wanted: np.ndarray, version: Version, reports: Reports
+    wanted: np.ndarray, rules: Version, reports: Reports, proposed: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return pairs of a slot and the position of a rule that its last report matches."""
-    slots, rules = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-    if len(wanted) and reports.rows:
-        is_few = len(wanted) <= _FEW
-        chosen = _select_rules(version, wanted) if is_few else version
-        for table, own_slots, is_last in reports.tables():
-            rows = np.flatnonzero(is_last)
-            if is_few:
-                rows = find_candidates(chosen, table, is_last)
-            if not len(rows):
-                continue
-            part = table if len(rows) == table.num_rows else table.take(pa.array(rows))
-            part = add_missing(part, chosen.tested())
-            matches = chosen.match(part)
-            keep = slice(None) if is_few else np.isin(matches.rules, wanted)
-            slots.append(own_slots[rows[matches.events]][keep])
-            rules.append(matches.rules[keep])
-    return np.concatenate(slots), np.concatenate(rules)
+    """Return pairs of a slot and the position of a wanted rule that its last report matches.
+
+    `rules` are all, or the few that are wanted. `proposed` are rows of the log, if an index has
+    found all that may match of those that it has taken in.
+    """
+    slots, found = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+    is_few = len(wanted) <= _FEW
+    start = 0
+    for table, own_slots, is_last in reports.tables() if len(wanted) else ():
+        rows = np.flatnonzero(is_last)
+        if is_few:
+            first = 0
+            own = np.empty(0, np.int64)
+            if proposed is not None:
+                first = min(max(0, reports.taken - start), table.num_rows)
+                own = proposed[(proposed >= start) & (proposed < start + first)] - start
+            rows = first + find_candidates(rules, table.slice(first), is_last[first:])
+            rows = np.concatenate([own, rows])
+        start += table.num_rows
+        if not len(rows):
+            continue
+        part = table if len(rows) == table.num_rows else table.take(pa.array(rows))
+        part = add_missing(part, rules.tested())
+        matches = rules.match(part)
+        keep = slice(None) if is_few else np.isin(matches.rules, wanted)
+        slots.append(own_slots[rows[matches.events]][keep])
+        found.append(matches.rules[keep])
+    return np.concatenate(slots), np.concatenate(found)
 
 
 def _select_rules(version: Version, positions: np.ndarray) -> Version:

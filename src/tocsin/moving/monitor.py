@@ -63,6 +63,10 @@ class Monitor:
     rect_by, rect_reach
         Whether a "rect" has the largest "area" or "perimeter"; and how many times the distance to
         the nearest edge it may reach, which makes it smaller and faster to compute.
+    v_max
+        The most that an object moves in a second, or for times that are numbers in a unit of time:
+        a number, or the name of a column of the positions. It makes new fences over many objects
+        faster, and changes no answer.
 
     docs/monitor.md and docs/safe-regions.md say what each of these means in every case.
 
@@ -96,10 +100,11 @@ class Monitor:
         safe_regions: str | None = None,
         rect_by: str = "area",
         rect_reach: float | None = None,
+        v_max: float | str | None = None,
     ):
         options = MonitorOptions(
             key, time, position, dwell, margin, min_stay, min_away, lost_after, delay, removed,
-            keep, payload, safe_regions, rect_by, rect_reach,
+            keep, payload, safe_regions, rect_by, rect_reach, v_max,
         )  # fmt: skip
         self._begin(Tracker(options), rules)
 

@@ -58,6 +58,7 @@ class MonitorOptions:
     safe_regions: str | None = None
     rect_by: str = "area"
     rect_reach: float | None = None
+    v_max: float | str | None = None
 
     def __post_init__(self) -> None:
         for name in ("key", "time"):
@@ -93,8 +94,25 @@ class MonitorOptions:
             value = getattr(self, name)
             if value is not None and not (name == "dwell" and self.dwell_column):
                 check_duration(name, value)
-
+        self._check_v_max()
         self._check_regions()
+
+    def _check_v_max(self) -> None:
+        v_max = self.v_max
+        if v_max is None or isinstance(v_max, str):
+            if v_max is not None:
+                _check_name("v_max", v_max)
+        elif not isinstance(v_max, int | float | np.number) or isinstance(v_max, bool):
+            raise MonitorError(
+                f"v_max must be a number, or the name of a column of positions; got {v_max!r}"
+            )
+        elif not 0 <= v_max < math.inf:
+            raise MonitorError(f"v_max must be 0 or more, and finite; got {v_max!r}")
+        if v_max is not None and len({name.lower() for name in self.position}) != 2:
+            raise MonitorError(
+                "v_max is for positions of two columns, as in position=['x', 'y']; got "
+                f"{list(self.position)!r}"
+            )
 
     def _check_regions(self) -> None:
         for name, values in (
@@ -151,7 +169,7 @@ class MonitorOptions:
         return {
             f.name: repr(_plain(getattr(self, f.name)))
             for f in fields(self)
-            if f.name not in ("keep", "payload")
+            if f.name not in ("keep", "payload", "v_max")  # which changes no answer
             and not (f.name in _LATER and getattr(self, f.name) == f.default)
         }
 

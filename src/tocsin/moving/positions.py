@@ -268,14 +268,16 @@ def _read_reports(table: pa.Table, options: MonitorOptions, schema: Schema) -> p
     kept = {name.lower() for name in options.keep}
     # The flag is one of the columns that decide which of several rows of equal time counts.
     flag = {options.removed.lower()} if options.removed else set()
-    missing = kept - {name.lower() for name in table.column_names}
-    if missing:
-        name = min(missing)
-        raise MonitorError(
-            f"keep: the positions have no column {name!r}{suggest(name, table.column_names)}"
-        )
+    v_max = {options.v_max.lower()} if isinstance(options.v_max, str) else set()
+    for option, wanted in (("keep", kept), ("v_max", v_max)):
+        missing = wanted - {name.lower() for name in table.column_names}
+        if missing:
+            name = min(missing)
+            known_names = suggest(name, table.column_names)
+            raise MonitorError(f"{option}: the positions have no column {name!r}{known_names}")
     positions = {name.lower() for name in options.position}
     columns: dict[str, pa.Array] = {}
+    speeds: dict[str, pa.Array] = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         if name.lower() in known | kept | flag or is_sparse(column.type):
             array = decode(column)
@@ -284,6 +286,10 @@ def _read_reports(table: pa.Table, options: MonitorOptions, schema: Schema) -> p
                 if np.isnan(values).any():
                     array = pc.if_else(pc.is_nan(array), pa.scalar(None, array.type), array)
             columns[name] = _storable(array, name)
+        elif name.lower() in v_max:
+            speeds[name] = _storable(decode(column), name)
+    # Last, so that which of several rows of equal time counts does not depend on it.
+    columns |= speeds
     if not columns:  # a table without columns has no number of rows
         columns[""] = pa.nulls(table.num_rows)
     return pa.table(columns)

@@ -24,6 +24,7 @@ class Reports:
         self._starts: list[int] = []  # the number of each table's first row
         self.rows = 0
         self.outdated = 0
+        self.taken = 0  # rows that an index has taken in
         self._slots = np.empty(0, np.int32)  # by row
         self._is_last = np.empty(0, bool)
 
@@ -60,6 +61,7 @@ class Reports:
         tables, self._tables, self._starts = self._tables, [], []
         kept = np.flatnonzero(self._is_last[: self.rows])
         slots = self._slots[kept]
+        self.taken = int(np.searchsorted(kept, self.taken))
         runs: list[list[pa.Table]] = []
         start = 0
         for table in tables:

@@ -84,6 +84,7 @@ from tocsin.moving.transitions import (
     run_rows,
     run_timers,
 )
+from tocsin.moving.velocity_search import VelocitySearch
 from tocsin.moving.widening import FLOAT, INTEGER, Widened, nothing_widened, widen
 
 _LONG = 32  # rules of a row above which all are sorted at once, and not one after the other
@@ -116,6 +117,7 @@ class Tracker:
         if options.safe_regions is not None:
             self.regions = Regions(options)
             self.counts |= dict.fromkeys(COUNTERS, 0)
+        self.search = None if options.v_max is None else VelocitySearch(options)
         # What changed since `collect_changes`: slots, and keys of forgotten objects.
         self._touched: list[np.ndarray] | None = None
         self._forgotten: list[pa.Array] = []
@@ -157,6 +159,8 @@ class Tracker:
         self.objects.forget(slots)
         if self.regions is not None:
             self.regions.forget(slots)
+        if self.search is not None:
+            self.search.forget(slots)
 
     def changes(self) -> tuple[np.ndarray, pa.Array] | None:
         """Return the slots of objects that changed, and keys of forgotten ones; None if unknown."""
@@ -199,7 +203,9 @@ class Tracker:
         changes = None if judged is self.judged else self.judged.find_changes(version)
         holding = None
         if changes is not None and self.objects is not None:
-            holding = find_holding(changes, version, self.objects, self.reports, widened)
+            holding = find_holding(
+                changes, version, self.objects, self.reports, widened, self.search, time_type
+            )
         cuts, rows = None, None
         if self.regions is not None:
             margin = None if widened is None else widened.margin
@@ -473,13 +479,14 @@ class Tracker:
                 slots = slots[by_slot[slots] > 0]
             keys = [] if self.objects is None else self.objects.keys(slots).to_pylist()
             counters[f"{name}_by_object"] = dict(zip(keys, by_slot[slots].tolist(), strict=True))
-        return counters
+        return counters if self.search is None else counters | self.search.counters
 
     @property
     def nbytes(self) -> int:
         """Bytes of the state."""
         own = 0 if self.objects is None else self.objects.nbytes
         own += 0 if self.regions is None else self.regions.nbytes
+        own += 0 if self.search is None else self.search.nbytes
         return own + self.reports.nbytes + self.late.nbytes + self.doubled.nbytes
 
 

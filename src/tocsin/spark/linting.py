@@ -40,7 +40,7 @@ def lint(rules: Any, schema: Any, same: Sequence[str] = (), events: Any = None) 
     Parameters
     ----------
     rules
-        A DataFrame of rules, in one of the three forms of `Rules.add_many`.
+        A DataFrame of rules, in one of the four forms of `Rules.add_many`.
     schema
         The columns of the events and their kinds: whatever `Schema` takes, or a DataFrame.
     same

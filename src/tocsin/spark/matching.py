@@ -73,7 +73,7 @@ def match(
         For rules with `at_least`, it may have a density, as in `Rules.match`.
     rules
         A `Rules`, a `Version`, the path of a rule store, or a DataFrame of rules in one of the
-        three forms of `Rules.add_many`; its times without a zone are in the session's zone. With a
+        four forms of `Rules.add_many`; its times without a zone are in the session's zone. With a
         store, a batch query uses the version that is current at the call, and a stream uses the
         current version in each micro-batch.
     how
