@@ -57,9 +57,9 @@ def test_changes_of_a_store(tmp_path):
 
 
 def test_a_store_keeps_its_point(tmp_path):
-    rules = tocsin.Rules({"u": "number", "v": "number"}, point=("u", "v"))
-    rules.save(tmp_path)
-    store = tocsin.RuleStore(tmp_path)
+    store = tocsin.RuleStore.create(
+        tmp_path / "store", {"u": "number", "v": "number"}, point=("u", "v")
+    )
     store.add_many([{"id": "a", "shape": "POLYGON((0 0, 4 0, 0 4, 0 0))"}])
     assert pairs(store.rules().copy().match({"u": 1, "v": 1})) == [(0, "a")]
     store.rules().merge()

@@ -48,11 +48,12 @@ class RuleStore:
         schema: Any,
         index: str = "auto",
         options: Mapping[str, Any] | None = None,
+        point: tuple[str, str] | None = None,
     ) -> RuleStore:
-        """Create a store without rules; raise if there is one already."""
+        """Create a store without rules; raise if there is one already. See `Rules`."""
         if StoreFolder(path).versions.find_latest() is not None:
             raise StoreError(f"a rule store already exists at {path}")
-        Rules(schema, index, options).save(path)
+        Rules(schema, index, options, point).save(path)
         return cls(path)
 
     @property
