@@ -317,8 +317,9 @@ def test_urls_are_refused(files):
         "--events": files / "events.parquet",
         "--out": files / "o.csv",
     }
-    url = "s3://bucket/x.csv"
     for option in paths:
+        # Rules can be in a bucket.
+        url = "hdfs://host/x.csv" if option == "--rules" else "s3://bucket/x.csv"
         arguments = [argument for pair in (paths | {option: url}).items() for argument in pair]
         message = run_failing("match", *arguments, code=2)
         assert (

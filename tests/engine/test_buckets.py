@@ -151,6 +151,25 @@ def test_on_the_command_line(url):
     assert [entry.number for entry in tocsin.RuleStore(url).versions()] == [2]
 
 
+def test_commands_take_its_url(url, tmp_path):
+    def run(*arguments):
+        result = CliRunner().invoke(main, [*map(str, arguments)])
+        assert result.exit_code == 0, result.output
+        return result.output
+
+    tocsin.RuleStore.create(url, {"x": "number", "object": "category", "t": "number"})
+    tocsin.RuleStore(url).add("a", "x > 1")
+    events, out = tmp_path / "events.csv", tmp_path / "out.csv"
+    events.write_text("object,t,x\nvan,1,5.0\nvan,2,0.0\n")
+    assert "1 match" in run("match", "--rules", url, "--events", events, "--out", out)
+    assert "a" in out.read_text()
+    assert "enter" in run("monitor", "--rules", url, "--positions", events)
+    assert "matches" in run("explain", "--rules", url, "a", "--event", '{"x": 3}')
+    assert "1 rule" in run("plan", "--rules", url)
+    assert "1 rule: 0 errors" in run("rules", "check", url)
+    assert "no findings" in run("lint", url)
+
+
 def test_a_monitor_is_saved_there(url):
     rules = tocsin.Rules({"x": "number"})
     rules.add("dock", "x < 10")

@@ -25,9 +25,9 @@ class Report(NamedTuple):
         return f"{rules}: {errors}, {warnings}"
 
 
-def check(source: Path, schema: str | None) -> Report:
+def check(source: Path | str, schema: str | None) -> Report:
     """Check the rules of a file, or the conditions of a store's rules."""
-    if source.is_dir():
+    if isinstance(source, str) or source.is_dir():
         if schema is not None:
             raise TocsinError("--schema is for a file of rules; a store has its own schema")
         return _check_store(source)
@@ -51,7 +51,7 @@ def _check_file(path: Path, schema: str | None) -> Report:
     return Report(count, findings, sum(each.is_error for each in found))
 
 
-def _check_store(path: Path) -> Report:
+def _check_store(path: Path | str) -> Report:
     from tocsin.engine.rules import Rules
     from tocsin.model.condition import ConditionReader
     from tocsin.model.rule_checks import check_rules

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from tocsin.cli.options import LocalPath, join_values, json_option
+from tocsin.cli.options import StorePath, join_values, json_option
 from tocsin.errors import suggest
 from tocsin.files.paths import naming_rows
 from tocsin.files.rules import open_rules, parse_id
 
 _RULES = click.option(
-    "--rules", "source", type=LocalPath(), required=True, help="A rule store, or a file of rules."
+    "--rules", "source", type=StorePath(), required=True, help="A rule store, or a file of rules."
 )
 _SCHEMA = click.option(
     "--schema",
@@ -31,7 +31,7 @@ _SCHEMA = click.option(
 @click.option("--version", type=int, help="An older version of the store.")
 @_SCHEMA
 def explain(
-    source: Path,
+    source: Path | str,
     id: str,
     event: dict[str, Any],
     weights: dict[str, Any] | None,
@@ -55,6 +55,6 @@ def explain(
 @click.command()
 @_RULES
 @_SCHEMA
-def plan(source: Path, schema: str | None) -> None:
+def plan(source: Path | str, schema: str | None) -> None:
     """Show which index holds which rules, and why."""
     click.echo(str(open_rules(source, schema).plan()))

@@ -22,7 +22,7 @@ from tocsin.engine.result import ResultBuilder, TypeSystem, tested_columns
 from tocsin.engine.rules import Rules
 from tocsin.engine.threads import thread_count
 from tocsin.files.events import open_events
-from tocsin.files.paths import list_data_files, naming_rows
+from tocsin.files.paths import is_store, list_data_files, naming_rows
 from tocsin.files.writer import FileWriter, can_be_written
 from tocsin.model.arrow import decoded_type
 from tocsin.model.schema import Schema
@@ -36,7 +36,7 @@ def match_files(job: Job, folder: Path, bar: Bar) -> Outcome:
     size = sum(file.stat().st_size for file in files)
     start = time.perf_counter()
     bar.step("reading rules")
-    opened = Rules.open(job.rules, job.version) if job.rules.is_dir() else None
+    opened = Rules.open(job.rules, job.version) if is_store(job.rules) else None
     known = Schema({}) if opened is None else opened.schema
     events = open_events(files, job.format, job.declared, known, bar.advance)
     rules = job.read_rules(events.schema) if opened is None else opened

@@ -17,7 +17,7 @@ from tocsin.model.schema import Schema
 class Job(NamedTuple):
     """The files to match, and how to match them."""
 
-    rules: Path  # a store, or a file
+    rules: Path | str  # a store, or a file
     version: int | None  # of a store; None: the current one
     events: Path
     format: str  # of the events: csv, json or parquet
@@ -51,7 +51,7 @@ class Job(NamedTuple):
 
 
 def read_rules(
-    path: Path, columns: Any, declared: Schema, index: str, options: dict[str, Any]
+    path: Path | str, columns: Any, declared: Schema, index: str, options: dict[str, Any]
 ) -> Rules:
     """Return the rules of a file; attributes are columns of events and the declared names."""
     schema = Schema(columns)
@@ -62,7 +62,7 @@ def read_rules(
         if name.lower() not in schema.nested:
             schema.add(name, str(type_))
     rules = Rules(schema, index, options)
-    add_file(rules, path)
+    add_file(rules, Path(path))
     return rules
 
 

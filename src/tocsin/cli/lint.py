@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tocsin.cli.options import LocalPath, join_values, split_names
+from tocsin.cli.options import LocalPath, StorePath, join_values, split_names
 from tocsin.errors import ConditionWarning
-from tocsin.files.paths import list_data_files
+from tocsin.files.paths import is_store, list_data_files
 from tocsin.files.rules import open_rules
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("source", type=LocalPath(), metavar="RULES")
+@click.argument("source", type=StorePath(), metavar="RULES")
 @click.option(
     "--schema",
     multiple=True,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.option("--version", type=int, help="An older version of the store.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines instead of a table.")
 def lint(
-    source: Path,
+    source: Path | str,
     schema: str | None,
     events: Path | None,
     same: list[str] | None,
@@ -51,7 +51,7 @@ def lint(
 
     RULES is a rule store or a file of rules. Exits with code 1 if there are findings.
     """
-    if events is not None and schema is None and not source.is_dir():
+    if events is not None and schema is None and not is_store(source):
         schema = str(events if events.is_file() else list_data_files(events)[0])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConditionWarning)  # these are findings

@@ -13,6 +13,7 @@ import click
 
 from tocsin.cli.options import (
     LocalPath,
+    StorePath,
     index_option,
     index_options_option,
     join_values,
@@ -21,7 +22,7 @@ from tocsin.cli.options import (
 from tocsin.cli.output_file import check_not_input, check_out, check_rules, temporary_folder
 from tocsin.engine.request import HOW, OUTPUTS, MatchRequest
 from tocsin.errors import RuleError
-from tocsin.files.paths import detect_format
+from tocsin.files.paths import detect_format, is_store
 from tocsin.files.rules import read_schema
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ _BUSIEST = 5  # rules in the summary
 
 
 @click.command()
-@click.option("--rules", "source", type=_PATH, required=True, help="A rule store or a file.")
+@click.option("--rules", "source", type=StorePath(), required=True, help="A rule store or a file.")
 @click.option("--version", type=int, help="Version of the rule store. Default: the current one.")
 @click.option("--events", type=_PATH, required=True, help="A file or a folder of files.")
 @click.option("--out", type=_PATH, required=True, help="A .parquet, .csv or .jsonl file.")
@@ -83,7 +84,7 @@ _BUSIEST = 5  # rules in the summary
 )
 @click.option("--spark", is_flag=True, help="Use a local Spark session with all cores.")
 def match(
-    source: Path,
+    source: Path | str,
     version: int | None,
     events: Path,
     out: Path,
@@ -109,11 +110,11 @@ def match(
         raise click.UsageError(str(error)) from None
     if spark and threads is not None:
         raise click.UsageError("--threads is for one process; --spark uses all cores.")
-    if source.is_dir() and (index != "auto" or options):
+    if is_store(source) and (index != "auto" or options):
         raise click.UsageError(
             "--index and --index-option are for a file of rules; a store has its own index."
         )
-    if version is not None and not source.is_dir():
+    if version is not None and not is_store(source):
         raise click.UsageError("--version is for a rule store; a file of rules has none.")
     check_out(out, overwrite)
     events_format = detect_format(events)

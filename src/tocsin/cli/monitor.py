@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from tocsin.cli.options import LocalPath, join_values, split_names
+from tocsin.cli.options import LocalPath, StorePath, join_values, split_names
 from tocsin.cli.output_file import check_not_input, check_out, check_rules, temporary_folder
 from tocsin.errors import MonitorError, TocsinError, suggest
-from tocsin.files.paths import FORMATS, detect_format, list_data_files
+from tocsin.files.paths import FORMATS, detect_format, is_store, list_data_files
 from tocsin.files.rules import read_schema
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def _duration(name: str, help: str) -> Callable[[Any], Any]:
 
 
 @click.command()
-@click.option("--rules", "source", type=_PATH, required=True, help="A rule store or a file.")
+@click.option("--rules", "source", type=StorePath(), required=True, help="A rule store or a file.")
 @click.option("--version", type=int, help="Version of the rule store. Default: the current one.")
 @click.option("--positions", type=_PATH, required=True, help="A file or a folder of files.")
 @click.option("--key", default="object", show_default=True, help="The column of objects.")
@@ -111,7 +111,7 @@ def _duration(name: str, help: str) -> Callable[[Any], Any]:
 def monitor(
     context: click.Context,
     /,
-    source: Path,
+    source: Path | str,
     version: int | None,
     positions: Path,
     schema: str | None,
@@ -125,7 +125,7 @@ def monitor(
     Rules and positions are CSV, JSON lines or Parquet files. Rules can also be a rule store.
     Durations have a unit (s, min, h, d) if times are timestamps, and none if they are numbers.
     """
-    if version is not None and not source.is_dir():
+    if version is not None and not is_store(source):
         raise click.UsageError("--version is for a rule store; a file of rules has none.")
     if out is not None:
         check_out(out, overwrite)
@@ -159,7 +159,7 @@ class Run:
 
     def __init__(
         self,
-        source: Path,
+        source: Path | str,
         version: int | None,
         positions: Path,
         format: str,
@@ -174,7 +174,7 @@ class Run:
         declared = read_schema(schema) if schema is not None else Schema({})
         rules, known = None, Schema({})
         self._number: int | None = None  # of the version, if the rules are from a store
-        if source.is_dir():
+        if is_store(source):
             rules, self._number = _open_store(source, version)
             known = rules.schema
         self._positions = open_events(self._files, format, declared, known, bar.advance)
@@ -248,7 +248,7 @@ class Run:
         return events.set_column(place, "rules_version", number)
 
 
-def _open_store(source: Path, version: int | None) -> tuple[Version, int]:
+def _open_store(source: Path | str, version: int | None) -> tuple[Version, int]:
     from tocsin.engine.store_folder import StoreFolder
 
     rules, origin = StoreFolder(source).open(version)

@@ -14,7 +14,7 @@ from tocsin.engine.rules import Rules
 from tocsin.engine.store_folder import StoreFolder
 from tocsin.errors import TocsinError
 from tocsin.files.csv_files import read_common_header
-from tocsin.files.paths import list_data_files
+from tocsin.files.paths import is_store, list_data_files
 
 
 def match_files(job: Job, folder: Path, bar: Bar) -> Outcome:
@@ -29,10 +29,10 @@ def match_files(job: Job, folder: Path, bar: Bar) -> Outcome:
         spark = _session(tocsin_spark, log)
         start = time.perf_counter()
         step("reading events")
-        known = StoreFolder(job.rules).open(job.version)[0].schema if job.rules.is_dir() else None
+        known = StoreFolder(job.rules).open(job.version)[0].schema if is_store(job.rules) else None
         frame = tocsin_spark.files.read_files(spark, job.events, job.format, job.declared, known)
         rules: Any = job.rules
-        if not job.rules.is_dir():
+        if not is_store(job.rules):
             rules = job.read_rules(frame.schema)
         elif job.version is not None:
             rules = Rules.open(job.rules, job.version)

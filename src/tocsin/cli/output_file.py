@@ -27,16 +27,18 @@ def check_out(out: Path, overwrite: bool) -> None:
         raise TocsinError(f"{out}: there is no folder {out.parent}")
 
 
-def check_not_input(out: Path, *inputs: Path) -> None:
+def check_not_input(out: Path, *inputs: Path | str) -> None:
     """Raise if the output would replace an input."""
     for each in inputs:
+        if isinstance(each, str):  # a URL
+            continue
         if out.exists() and (out.samefile(each) or each in out.parents):
             raise TocsinError(f"{out} is an input, so it cannot be the output; name another file")
 
 
-def check_rules(source: Path) -> None:
+def check_rules(source: Path | str) -> None:
     """Raise unless a path is a rule store or a file of a known format."""
-    if source.is_dir():
+    if isinstance(source, str) or source.is_dir():
         from tocsin.engine.store import RuleStore
 
         RuleStore(source)

@@ -331,7 +331,7 @@ def _count_rules(count: int) -> str:
 
 
 @rules.command()
-@click.argument("source", type=LocalPath(), metavar="FILE")
+@click.argument("source", type=StorePath(), metavar="FILE")
 @click.option(
     "--schema",
     multiple=True,
@@ -339,7 +339,7 @@ def _count_rules(count: int) -> str:
     help="Of a file's rules: x=number,tier=category, or a file of events.",
 )
 @click.pass_context
-def check(ctx: click.Context, source: Path, schema: str | None) -> None:
+def check(ctx: click.Context, source: Path | str, schema: str | None) -> None:
     """List all errors in a file of rules, and all conditions that never hold.
 
     FILE can also be a rule store: its rules have no errors, but may never hold. The exit code is 1

@@ -22,6 +22,11 @@ def is_url(text: str) -> bool:
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]*://", text) is not None
 
 
+def is_store(place: Path | str) -> bool:
+    """Return whether rules are in a store: in a folder, or in the bucket of a URL."""
+    return isinstance(place, str) or place.is_dir()
+
+
 def detect_format(path: Path) -> str:
     """Return the format of a file, or of all files in a folder: csv, json or parquet."""
     if not path.exists():

@@ -84,11 +84,11 @@ def read_schema(text: str) -> Schema:
 # ------------------------------------------------------------ rules
 
 
-def open_rules(path: Path, schema: str | None, version: int | None = None) -> Rules:
+def open_rules(path: Path | str, schema: str | None, version: int | None = None) -> Rules:
     """Return the rules of a store or a file; a file needs a schema."""
     from tocsin.engine.rules import Rules
 
-    if path.is_dir():
+    if isinstance(path, str) or path.is_dir():
         if schema is not None:
             raise TocsinError("--schema is for a file of rules; a store has its own schema")
         return Rules.open(path, version)
