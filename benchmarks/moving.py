@@ -1,6 +1,6 @@
 """Who enters and leaves: a monitor against a match of the same rows, and what people write today.
 
-    python -m benchmarks.moving [--size tiny|full] [--only updates,rules] [--out FILE]
+    python -m benchmarks.moving [--size tiny|full] [--only updates,rules,regions] [--out FILE]
 
 A million objects move among 25,000 squares, which cover the area once; 100,000 of them move in each
 step, by a third of a square's side (standard deviation). Integer keys and texts. One thread, one
@@ -27,6 +27,7 @@ import pyarrow.compute as pc
 
 import tocsin
 from benchmarks.moving_peers import PEERS
+from benchmarks.moving_regions import measure_regions
 from benchmarks.tables import Section, format_time, show, write
 from benchmarks.timing import (
     check,
@@ -269,7 +270,7 @@ def main() -> None:
         write(arguments.out, head, sections)
 
 
-PARTS = {"updates": measure_updates, "rules": measure_rules}
+PARTS = {"updates": measure_updates, "rules": measure_rules, "regions": measure_regions}
 
 if __name__ == "__main__":
     main()

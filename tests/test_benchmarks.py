@@ -106,6 +106,8 @@ def test_moving_objects(output_of):
     output = output_of("moving")
     for name in ("integer keys", "text keys", "pandas", "DuckDB", "NumPy", "`add`", "`remove`"):
         assert name in output
+    for name in ("Zipf, none", "uniform, rect", "rect within 10 times"):
+        assert name in output
 
 
 def test_points_in_polygons(output_of):
