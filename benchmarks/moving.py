@@ -26,9 +26,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import tocsin
-from benchmarks.moving_fences import measure_index, measure_regions
+from benchmarks.moving_fences import measure_index
 from benchmarks.moving_fleet import Fleet, Turns
 from benchmarks.moving_peers import PEERS
+from benchmarks.moving_regions import measure_regions
 from benchmarks.tables import Section, format_time, show, write
 from benchmarks.timing import (
     check,

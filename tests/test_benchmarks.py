@@ -106,7 +106,13 @@ def test_moving_objects(output_of):
     output = output_of("moving")
     for name in ("integer keys", "text keys", "pandas", "DuckDB", "NumPy", "`add`", "`remove`"):
         assert name in output
-    for name in ("velocity index", "`v_max`", "Zipf", "perimeter"):
+    for name in (
+        "velocity index",
+        "`v_max`",
+        "Zipf, none",
+        "uniform, rect",
+        "rect within 10 times",
+    ):
         assert name in output
 
 

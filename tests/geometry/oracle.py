@@ -59,8 +59,11 @@ def is_in_rings(shape: Shape, x: float, y: float) -> bool:
 
 # ------------------------------------------------------------ shapes
 
-# Where and how large: usual, whole numbers, narrow for their place, huge, subnormal, flat.
-FAMILIES = ("plain", "whole", "narrow", "few ulps", "huge", "subnormal", "flat", "far apart")
+# Where and how large: usual, whole numbers, narrow for their place, huge, subnormal, flat; and such
+# that products underflow.
+FAMILIES = (
+    "plain", "whole", "narrow", "few ulps", "huge", "subnormal", "flat", "far apart", "underflow",
+)  # fmt: skip
 
 
 def star(rng: np.random.Generator, vertices: int, family: str):
@@ -81,6 +84,8 @@ def star(rng: np.random.Generator, vertices: int, family: str):
             ring = 1e-320 * ring
         case "flat":
             ring = ring * (1e6, 1e-9) + (0, 3)
+        case "underflow":
+            ring = ring * (1, 2.0**-1026)
         case "far apart":
             ring = np.sign(ring) * 2.0 ** rng.uniform(-1000, 1000, ring.shape)
     return shapely.Polygon(ring)

@@ -24,7 +24,7 @@ from tocsin.geometry.shape import Shape, disc, polygon_from_wkt
 from tocsin.geometry.table import ShapeTable, build_table
 
 # Shapes of each family, and points of each: 10**7 points in the long profile.
-SHAPES, POINTS = (1250, 1000) if os.environ.get("TOCSIN_PROFILE") == "long" else (25, 250)
+SHAPES, POINTS = (1120, 1000) if os.environ.get("TOCSIN_PROFILE") == "long" else (25, 250)
 
 
 def ask(table: ShapeTable, shapes, points) -> np.ndarray:
@@ -168,4 +168,4 @@ def test_differences_from_shapely_are_its_rounding():
             assert ours[where].tolist() == answers(shape, points[where].tolist())
             if where.any():
                 different.add(family)
-    assert different == {"huge", "subnormal", "far apart"}
+    assert different == {"huge", "subnormal", "far apart", "underflow"}

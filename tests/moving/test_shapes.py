@@ -94,7 +94,9 @@ def test_rules_that_change():
     rules.merge()
     assert update(2, 3.0, 3.0) == []
     rules.replace("a", covers("POLYGON((0 0, 4 0, 0 4, 0 0))"))
-    assert update(3, 3.0, 3.0) == [("a", "leave")]
+    other = pa.table({"object": ["p"], "t": [3], "x": [-9.0], "y": [9.0], "speed": [1.0]})
+    left = monitor.update(other).to_pylist()  # by the change, without a position
+    assert [(e["object"], e["rule"], e["event"]) for e in left] == [("o", "a", "leave")]
     rules.replace("b", f"{covers(square).replace('ST_Covers', 'ST_Contains')} OR speed > 9")
     assert update(4, 3.0, 3.0) == []
     rules.replace("a", covers("POLYGON((0 0, 40 0, 40 40, 0 4, 0 0))"))

@@ -166,6 +166,14 @@ def test_on_the_globe():
         rules.merge()
 
 
+def test_a_distance_of_exactly_the_limit():
+    distance = "ST_DistanceSphere(ST_Point(x, y), ST_Point(7, 8))"
+    rules = xy(f"{distance} <= 0", f"{distance} < 0", f"{distance} > 0", f"{distance} >= 0",
+               f"NOT {distance} <= 0", f"0 >= {distance}")  # fmt: skip
+    assert matched(rules, {"x": 7, "y": 8}) == [0, 3, 5]
+    assert matched(rules, {"x": 7, "y": 8.1}) == [2, 3, 4]
+
+
 def haversine(lon, lat, to_lon, to_lat):
     lon, lat, to_lon, to_lat = map(math.radians, (lon, lat, to_lon, to_lat))
     across, up = math.sin((to_lon - lon) / 2) ** 2, math.sin((to_lat - lat) / 2) ** 2
@@ -192,9 +200,9 @@ def test_the_date_line_is_two_conjunctions_of_one_rule():
 def test_terms_as_coordinates():
     rules = tocsin.Rules({"x": "number", "y": "integer", "loc": "struct<lon: double, lat: double>"})
     square = "ST_GeomFromText('POLYGON((0 0, 4 0, 4 4, 0 4, 0 0))')"
+    rules.add("gone", "x * 3 > 5")  # its term has the first number
     rules.add("term", f"ST_Covers({square}, ST_Point(x * 2, y - 1))")
     rules.add("struct", f"ST_Covers({square}, ST_Point(loc.lon, loc.lat))")
-    rules.add("gone", "x * 3 > 5")
     events = pa.table(
         {"x": [2.0, 2.5], "y": [5, 5], "loc": [{"lon": 5.0, "lat": 1.0}, {"lon": 4.0, "lat": 1.0}]}
     )

@@ -3,7 +3,8 @@
 What is stored is the first five arrays. `heads`, `classes`, `cells` and `lists` are the rasters
 (`rasters.py`), which are built from these. A test of a point reads the shape's head and a
 class; for points by an edge also a cell and vertices, seldom a list of them. So it costs two to
-four cache lines. A vertex takes 16 bytes, and rasters twice as much again; see `nbytes`.
+four cache lines. A vertex takes 16 bytes, and its share of the rasters three to five times as much;
+see `nbytes`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ find it, and a *residual*, which a filter evaluates after accept: the two attrib
 shape, and whether the point must be outside of it. The residuals of a segment are rows of 23 bytes
 in the order of rules; rules without shapes cost nothing. A residual knows its conjunction as the
 n-th of its rule, since each part of a segment numbers conjunctions anew. The shapes are in one
-table, each of them once.
+table, and equal ones have one number.
 
 A coordinate is a number, an integer or a decimal, as Spark casts it to a double.
 """
@@ -43,6 +43,7 @@ from tocsin.model.validation import (
 )
 
 FLOAT = 255  # the scale of a number
+_UNUSED = 8  # a table may have an eighth of unused shapes; chosen
 
 
 class Coordinate(NamedTuple):
@@ -198,17 +199,26 @@ def build_residuals(rules: Sequence[tuple[int, Sequence[Sequence[Residual]]]]) -
     )
 
 
-def concatenate_residuals(parts: Sequence[Residuals | None]) -> Residuals | None:
-    """Return the residuals of successive rules, with each shape once; None if there are none."""
+def concatenate_residuals(
+    parts: Sequence[Residuals | None], is_united: bool = True
+) -> Residuals | None:
+    """Return the residuals of successive rules; None if there are none.
+
+    If `is_united`, equal shapes get one number, for which each is compared.
+    """
     present = [part for part in parts if part is not None]
     if len(present) <= 1:
         return present[0] if present else None
     tables = [part.shapes for part in present]
     starts = np.cumsum([0, *(table.size for table in tables)])
     shapes = concatenate(tables)
-    first, numbers = find_distinct(shapes)
-    if len(first) < shapes.size:
-        shapes = take(shapes, first)
+    numbers = np.arange(shapes.size)
+    if is_united:
+        first, numbers = find_distinct(shapes)
+        if _UNUSED * (shapes.size - len(first)) > shapes.size:
+            shapes = take(shapes, first)
+        else:  # drawing all rasters again would cost more than it saves
+            numbers = first[numbers]
     columns = {
         name: np.concatenate([getattr(part.tests, name) for part in present])
         for name in ShapeTests._fields

@@ -232,7 +232,7 @@ class Tracker:
         if self.objects is not None:
             step = Step(self, self.objects, settings)
             if cuts is not None:
-                step.cut_regions(cuts)
+                step.cut_regions(cuts, version)
             if changes is not None and holding is not None:
                 step.change_rules(changes, holding)
             if positions is not None and matches is not None:
@@ -509,11 +509,11 @@ class Step:
             return self._settings
         return self._settings._replace(quiet=freeze(regions.status, np.uint8))
 
-    def cut_regions(self, cuts: Cuts) -> None:
+    def cut_regions(self, cuts: Cuts, version: Version) -> None:
         """Let new fences cut regions."""
         assert self._tracker.regions is not None
         self._tracker.touch(cuts.slots)
-        self._tracker.regions.apply(cuts)
+        self._tracker.regions.apply(cuts, version)
 
     def settle_regions(
         self,

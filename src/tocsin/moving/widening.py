@@ -268,7 +268,8 @@ def widen(version: Version, near: Mapping[str, int], margin: np.ndarray) -> Wide
     required = [s.positions[s.metadata.at_least > 0] for s in rules]
     uncertain = np.isin(c.rule, np.concatenate([np.empty(0, np.int32), *required]))
     same = {n: getattr(c, n) for n in Widened._fields if hasattr(c, n)}
-    residuals = concatenate_residuals([live.segment.residuals for live in version.segments])
+    located = [live.segment.residuals for live in version.segments]
+    residuals = concatenate_residuals(located, is_united=False)
     offsets = c.offsets if residuals is None else residuals.rows_of(c)[1]
     return Widened(
         uncertain=freeze(uncertain, np.uint8),

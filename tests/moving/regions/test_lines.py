@@ -142,6 +142,26 @@ def test_g4_widened_for_members_only():
     assert saved(monitor) == 1
 
 
+def test_g4_who_stays_in_by_another_alternative_has_other_edges():
+    condition = "(x < 10 AND speed > 30) OR (x BETWEEN 20 AND 30 AND load > 5)"
+    _, monitor = moving(condition, margin=15.0)
+    assert report(monitor, 0, 5.0, speed=10, load=9) == []
+    assert report(monitor, 1, 5.0, speed=40, load=9) == [("enter", "r0", 1, None)]
+    assert report(monitor, 2, 5.0, speed=10, load=9) == []  # 15 from the other box
+    assert report(monitor, 3, 4.0, speed=10, load=9) == [("leave", "r0", 3, None)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_g5_a_first_report_is_looked_up(kind):
+    _, monitor = moving("x < 10", kind=kind, removed="gone")
+    report(monitor, 0, 5.0)
+    row = {"object": "a", "x": 5.0, "y": 0.0}
+    rows = [row | {"t": 1.0, "gone": True}, row | {"t": 2.0, "gone": False}]
+    reasons = [("leave", "r0", 1, "object removed"), ("enter", "r0", 2, None)]
+    assert happens(monitor.update(rows)) == reasons
+    assert saved(monitor) == 0
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_g5_rows_inside(kind):
     _, monitor = moving("x > 10", kind=kind)

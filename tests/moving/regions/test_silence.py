@@ -24,6 +24,7 @@ KINDS = {
     "rect": {"safe_regions": "rect"},
     "rect by perimeter": {"safe_regions": "rect", "rect_by": "perimeter"},
     "rect within reach": {"safe_regions": "rect", "rect_reach": 10},
+    "rect and v_max": {"safe_regions": "rect", "v_max": 9.0},
 }
 
 

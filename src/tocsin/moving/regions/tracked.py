@@ -267,9 +267,11 @@ class Regions:
     def _is_decided(self, slots: np.ndarray, rules: np.ndarray, cuts: Cuts) -> np.ndarray:
         return (self.status[slots] != ASKED) & ~np.isin(_pairs(slots, rules), cuts.undecided)
 
-    def apply(self, cuts: Cuts) -> None:
+    def apply(self, cuts: Cuts, version: Version) -> None:
         """Shrink the regions that are cut; their objects are to be asked."""
-        hull = cuts.fences.hull if self._fences is None else self._fences[1].hull
+        if not len(cuts.slots):
+            return
+        hull = self.fences(version)[0].hull
         shrink_regions(cuts.fences, self._kind, cuts.slots, hull, self.shape, self.fixed)
         self.status[cuts.slots] = ASKED
         self._forget(cuts.forgotten, ASKED)
