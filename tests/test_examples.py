@@ -10,6 +10,7 @@ from examples import (
     fleet,
     range_join,
     rule_review,
+    safe_regions,
 )
 
 
@@ -78,3 +79,12 @@ def test_city_zones(capsys, tmp_path):
     assert "in the bounding box of the zone: 2,082" in printed
     assert "2.8555 m outside" in printed
     assert (tmp_path / "zones.png").stat().st_size > 10_000
+
+
+def test_safe_regions(capsys, tmp_path):
+    safe_regions.main(vehicles=6, out=str(tmp_path / "regions.png"))
+    printed = capsys.readouterr().out
+    assert "6 vehicles, 13 fences, " in printed
+    assert printed.count("% saved\n") == 3
+    assert "The events are the same." in printed
+    assert (tmp_path / "regions.png").stat().st_size > 10_000
