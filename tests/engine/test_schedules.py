@@ -83,13 +83,12 @@ class ListingMemory(Memory):
     lists_from = True
 
 
-@pytest.fixture(params=["folder", "memory", "object store"])
+@pytest.fixture(params=["folder", "object store"])
 def new_storage(request, tmp_path):
     """A function that returns an empty storage."""
     numbers = itertools.count()
-    if request.param == "folder":
-        return lambda: Folder(tmp_path / f"{next(numbers)}")
-    return Memory if request.param == "memory" else ListingMemory
+    is_folder = request.param == "folder"
+    return (lambda: Folder(tmp_path / f"{next(numbers)}")) if is_folder else ListingMemory
 
 
 @pytest.fixture

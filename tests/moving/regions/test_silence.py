@@ -17,7 +17,7 @@ from tests.moving.walks import PROFILES, SCHEMA, walk
 from tocsin.engine.storage.memory import Memory
 
 IS_LONG = os.environ.get("TOCSIN_PROFILE") == "long"
-WALKS = 60 if IS_LONG else 5
+WALKS = 60 if IS_LONG else 3
 KINDS = {
     "dist": {"safe_regions": "dist"},
     "sphere": {"safe_regions": "sphere"},
