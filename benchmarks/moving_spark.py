@@ -64,7 +64,7 @@ class Files:
                 os.utime(path, (1_700_000_000 + number,) * 2)  # they are read in this order
 
     def make_rows(self, rows: int) -> pa.Table:
-        """Return the reports of all objects in as many steps as give so many rows."""
+        """Return the reports of all objects in steps, until there are enough rows."""
         objects = len(self.fleet.keys)
         steps = [self.fleet.move(min(rows, objects)) for _ in range(max(1, rows // objects))]
         table = pa.concat_tables(steps)

@@ -19,7 +19,7 @@
 
 There are three warnings. `ConditionWarning`: a condition, or a part of it, never holds.
 `EventWarning`: rules cannot be tested with values that events have. `SimilarityWarning`: an epsilon
-gives so many or so few pairs that it cannot be meant.
+gives implausibly many or few pairs.
 
 A message names the thing (rule, row, attribute), the requirement, what came instead, and the
 likely cause. It may quote the input. A message that is too long loses its middle.
@@ -149,7 +149,7 @@ class EventWarning(UserWarning):
 
 
 class SimilarityWarning(UserWarning):
-    """An epsilon gives so many or so few pairs that it cannot be meant."""
+    """An epsilon gives implausibly many or few pairs."""
 
 
 def warn(message: str, category: type[Warning] = ConditionWarning) -> None:

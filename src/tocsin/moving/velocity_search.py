@@ -47,7 +47,7 @@ REFRESH = 80.0  # an object
 BUILD = 500.0  # an object
 
 _IN_A_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # units of timestamps
-_LIST_SHARE = 8  # one in so many objects in the list after a refresh: build anew; chosen
+_LIST_SHARE = 8  # build anew if an eighth of the objects is in the list after a refresh; chosen
 _LARGEST_SPEED = 1e308  # one that is so large is no constraint; chosen
 _NOWHERE = np.empty(0)
 
@@ -183,7 +183,7 @@ class VelocitySearch:
         self._tree, reports.taken = tree, reports.rows
 
     def _tree_with_room(self, slots: int) -> VelocityTree:
-        """Return the tree, or a new one, with room for so many slots."""
+        """Return the tree, or a new one, with room for these slots."""
         if slots > len(self._x):
             more = slots + slots // 4 - len(self._x)
             self._x, self._y, self._seen = (

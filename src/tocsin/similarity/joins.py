@@ -106,7 +106,7 @@ def join_blocks(
 def estimate(a: Any, b: Any, epsilon: float, metric: str = "l2", closed: bool = False) -> Estimate:
     """Estimate the pairs, seconds and memory of `join`, from samples, without running it.
 
-    Issues a SimilarityWarning if epsilon gives so many or so few pairs that it cannot be meant; it
+    Issues a SimilarityWarning if epsilon gives implausibly many or few pairs; it
     names the epsilon that would give about one per point of `a`.
     """
     left, right, closeness = _read(a, b, epsilon, metric, closed)
